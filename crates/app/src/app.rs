@@ -17,6 +17,7 @@ use crate::open::Open;
 use crate::rate::{Limiter, Source};
 use crate::registrations::Registrations;
 use crate::searches::Searches;
+use crate::tool_log::ToolLog;
 use crate::usage::Usage;
 use bytes::Bytes;
 use chorus_environment::Environment;
@@ -68,6 +69,8 @@ pub struct App {
     pub say_rate: Option<Limiter<(AgentId, ConversationId)>>,
     /// Who has how much stored.
     pub usage: Arc<Usage>,
+    /// Which tools were called.
+    pub tool_log: ToolLog,
     /// Of secrets that turned out to be nobody's.
     pub bad_secret_rate: Option<Limiter<Source>>,
     /// What comes from each source to each address for signed evidence, signed or not.
@@ -132,6 +135,7 @@ impl App {
             ingest_rate: config.rate_limit.map(|_| ingest_limiter()),
             signed_rate: config.rate_limit.map(|_| ingest_limiter()),
             usage: Arc::new(Usage::new(&config.quotas)),
+            tool_log: ToolLog::default(),
             look_ups: LookUps::default(),
             searches: Arc::default(),
             open: Open::default(),

@@ -5,13 +5,15 @@
 //! Nothing is decided here but which decisions are deliveries at all, by what the way to each agent can show: where there are no
 //! knocks, what would be one is found by whoever looks; but of those who have a role, one is always asked.
 //!
-//! `claiming` is who takes what, `changing` what becomes of it when a message is changed, `digesting` what leads are told of the rest, `disposing` what becomes of what agents were given, `replying` who may answer what,
+//! `claiming` is who takes what, `changing` what becomes of it when a message is changed, `digesting` what leads are told of the rest, `disposing` what becomes of what agents were given, `envelopes` the same of what comes by the relay,
+//! `replying` who may answer what,
 //! `overdue` what time does to all of it.
 
 pub mod changing;
 pub mod claiming;
 pub mod digesting;
 pub mod disposing;
+pub mod envelopes;
 pub mod loop_guard;
 pub mod overdue;
 pub mod replying;
@@ -264,22 +266,20 @@ pub(crate) fn choose(
 
 /// What the way to an agent shows now.
 pub(crate) fn shows(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<Capabilities, StoreError> {
-    Ok(capabilities(inboxes::shows(tx, agent, now)?))
+    Ok(inboxes::shows(tx, agent, now)?.map_or(WITHOUT_KNOCKS, |words| of_words(&words)))
 }
 
-/// The words that a session is kept with, read.
-fn capabilities(words: Option<String>) -> Capabilities {
-    words.map_or(WITHOUT_KNOCKS, |words| {
-        let has = |mode: Mode| words.split(' ').any(|word| word == mode.as_str());
-        Capabilities {
-            immediate: has(Mode::Immediate),
-            buffered: has(Mode::Buffered),
-            notify: has(Mode::Notify),
-            tool_mailbox: has(Mode::ToolMailbox),
-            digest: has(Mode::Digest),
-            interrupt: false,
-        }
-    })
+/// What a session shows that is kept with these words.
+pub(crate) fn of_words(words: &str) -> Capabilities {
+    let has = |mode: Mode| words.split(' ').any(|word| word == mode.as_str());
+    Capabilities {
+        immediate: has(Mode::Immediate),
+        buffered: has(Mode::Buffered),
+        notify: has(Mode::Notify),
+        tool_mailbox: has(Mode::ToolMailbox),
+        digest: has(Mode::Digest),
+        interrupt: false,
+    }
 }
 
 /// The same as the words that a session is kept with.

@@ -4,7 +4,9 @@
 //! delivered and acknowledged, is for whoever carries them.
 
 mod answering;
+mod mailbox;
 mod notices;
+mod outside;
 mod reading;
 mod refusing;
 mod tools;
@@ -36,6 +38,8 @@ pub struct Harness {
     pub identity: Identity,
     /// What it showed.
     pub key: KeyHash,
+    /// What both agreed on when the session began; of a single call, everything. What is not in it is not used.
+    pub can: Capabilities,
 }
 
 impl Harness {
@@ -51,7 +55,7 @@ pub async fn initialize(
 ) -> Result<(Reader, InitializeResult), RpcError> {
     let Initialize { protocol_version, capabilities, .. } = read(params)?;
     let capabilities = Capabilities::ALL.intersect(capabilities);
-    let Harness { app, identity, key } = harness.clone();
+    let Harness { app, identity, key, .. } = harness.clone();
     let shows = Some(attention::words(capabilities.injection));
     let reader = Reader::open(app, identity, key, Dialect::C2a, shows, None).await;
     let reader = reader.map_err(|error| refusing::rpc(&error))?;
@@ -72,7 +76,7 @@ pub async fn initialize(
 /// Answers what a harness asks for, but `initialize`.
 pub async fn call(harness: &Harness, method: &str, params: Map<String, Value>) -> Result<Value, RpcError> {
     match Method::parse(method) {
-        Some(Method::ListTools) => Ok(tools::listed()),
+        Some(Method::ListTools) => tools::listed(harness),
         Some(Method::CallTool) => tools::call(harness, read(params)?).await,
         _ => Err(RpcError::method(method)),
     }

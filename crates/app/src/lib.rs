@@ -58,6 +58,7 @@ pub mod relay;
 pub mod sealing;
 pub mod searches;
 pub mod secrets;
+mod tool_log;
 pub mod tools;
 pub mod trail;
 pub mod usage;

@@ -8,6 +8,7 @@
 //! Doors choose how tools are called and shown; nothing here knows a protocol. Who calls was found out by the door; what lasts
 //! (a wait) looks again whether that still holds.
 
+mod document;
 mod documents;
 mod holds;
 mod input;
@@ -29,9 +30,10 @@ pub use teaching::{instructions, participate};
 use crate::app::AppState;
 use crate::error::{Error, Refused};
 use crate::once::Once;
+use crate::tool_log;
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
-use chorus_protocol::ids::{ConversationId, Principal};
+use chorus_protocol::ids::{ConversationId, EventId, Principal};
 use chorus_protocol::schema;
 use chorus_store::Tx;
 use chorus_store::conversation;
@@ -63,11 +65,30 @@ pub struct Context {
 pub trait Place: Clone + Send + Sync + 'static {
     /// Whether the caller has any business here at all; whoever has none is kept out.
     fn check(&self) -> impl Future<Output = Result<(), Error>> + Send;
+
+    /// The arguments of a call under this name, as the tools here take them.
+    fn arguments(&self, _name: &str, given: Map<String, Value>) -> Result<Map<String, Value>, Error> {
+        Ok(given)
+    }
+
+    /// A tool was called here, and what came of it.
+    fn called(&self, _tool: &str, _arguments: &Map<String, Value>, _outcome: &str) {}
 }
 
 impl Place for Context {
     async fn check(&self) -> Result<(), Error> {
         self.check_member().await
+    }
+
+    fn arguments(&self, name: &str, given: Map<String, Value>) -> Result<Map<String, Value>, Error> {
+        document::arguments(name, self.conversation, given)
+    }
+
+    fn called(&self, tool: &str, arguments: &Map<String, Value>, outcome: &str) {
+        let named = ["event_id", "reply_to", "thread"].iter().find_map(|name| arguments.get(*name)?.as_str());
+        let about =
+            tool_log::About { conversation: Some(self.conversation), event: named.and_then(EventId::parse) };
+        self.app.tool_log.note(self.app.environment.uuid_v7(), (self.door, self.who), tool, about, outcome);
     }
 }
 
@@ -189,14 +210,23 @@ impl<P: Place> Tool<P> {
         Self { name, title, description, effect, input, output, run: Box::new(run) }
     }
 
-    /// Calls it. What it refuses has a code, and [`sentence`] for a model.
-    pub async fn call(&self, place: &P, arguments: Map<String, Value>) -> Result<Value, Error> {
-        let unknown = self.unknown(&arguments);
-        let done = (self.run)(place.clone(), arguments.into(), unknown).await;
+    /// Calls it under a name of its. What it refuses has a code, and [`sentence`] for a model.
+    pub async fn call(&self, place: &P, name: &str, given: Map<String, Value>) -> Result<Value, Error> {
+        let (arguments, done) = match place.arguments(name, given) {
+            Ok(arguments) => {
+                let unknown = self.unknown(&arguments);
+                let done = (self.run)(place.clone(), arguments.clone().into(), unknown).await;
+                (arguments, done)
+            }
+            Err(error) => (Map::new(), Err(error)),
+        };
         // Arguments are read before anybody is looked up, and who may not be here is not told what is wrong with them.
         if done.as_ref().is_err_and(|error| !error.keeps_out()) {
             place.check().await?;
         }
+        let outcome =
+            done.as_ref().map_or_else(|error| error.code.short().to_lowercase(), |_| "done".to_owned());
+        place.called(self.name, &arguments, &outcome);
         done
     }
 

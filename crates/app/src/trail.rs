@@ -19,10 +19,12 @@ use chorus_protocol::time::{parse_rfc3339, rfc3339};
 use chorus_protocol::words::{Action, EventKind, Word};
 use chorus_store::conversations::Event;
 use chorus_store::push::{self, Filter, Record};
+use chorus_store::tool_calls::{self, ToolCall};
 use chorus_store::trail::{self, ClaimPlace, Scope, Taken};
 use chorus_store::{Tx, claims, conversation, conversations, fleet};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use uuid::Uuid;
 
 /// So much is looked at for a page of what is picked out of more.
 const LOOKED_AT: i64 = 1000;
@@ -170,7 +172,7 @@ fn entries(tx: &mut dyn Tx, asked: &Asked) -> Result<Found, Error> {
     match asked.kind {
         TrailKind::Decision | TrailKind::Disposition => deliveries(tx, asked),
         TrailKind::Claim => taken(tx, asked, scope),
-        TrailKind::ToolCall => done(tx, asked, scope, EventKind::ToolCall),
+        TrailKind::ToolCall => called(tx, asked, scope),
         TrailKind::Send => done(tx, asked, scope, EventKind::Message),
         TrailKind::Act => Ok((vec![], None)),
     }
@@ -286,7 +288,55 @@ fn claim(taken: &Taken) -> TrailEntry {
     }
 }
 
-/// Who called tools, or said something.
+/// What a place among calls of the hub's own tools begins with.
+const OF_HUB: &str = "call-";
+
+/// Who called tools: what agents tell of their own, then those of the hub.
+fn called(tx: &mut dyn Tx, asked: &Asked, scope: Scope) -> Result<Found, Error> {
+    let after = asked.after.as_deref().and_then(|after| after.strip_prefix(OF_HUB));
+    let mut items = vec![];
+    if after.is_none() {
+        let (told, next) = done(tx, asked, scope, EventKind::ToolCall)?;
+        if next.is_some() {
+            return Ok((told, next));
+        }
+        items = told;
+    }
+    let after = after.map(|id| Uuid::try_parse(id).map_err(|_| wrong_place())).transpose()?;
+    let room = asked.limit - items.len() as i64;
+    let calls = tool_calls::list(tx, scope, after, asked.since, room + 1)?;
+    let more = calls.len() as i64 > room;
+    let calls = &calls[..calls.len().min(room.max(0) as usize)];
+    let next = calls.last().map_or_else(|| format!("{OF_HUB}{}", Uuid::nil()), place_of_call);
+    let by = |call: &&ToolCall| asked.actor.is_none_or(|actor| actor == call.caller);
+    items.extend(calls.iter().filter(by).map(call));
+    Ok((items, more.then_some(next)))
+}
+
+fn place_of_call(call: &ToolCall) -> String {
+    format!("{OF_HUB}{}", call.id)
+}
+
+fn call(call: &ToolCall) -> TrailEntry {
+    let detail = json!({
+        "channel": call.conversation.map(|id| id.to_string()), "door": call.door, "outcome": call.outcome,
+    });
+    let subject = match (call.event, call.conversation) {
+        (Some(event), _) => party("event", &event),
+        (None, Some(conversation)) => party("channel", &conversation),
+        (None, None) => party(call.caller.kind().as_str(), &call.caller),
+    };
+    TrailEntry {
+        at: rfc3339(call.at()),
+        actor: party(call.caller.kind().as_str(), &call.caller),
+        action: call.tool.clone(),
+        subject,
+        cursor: place_of_call(call),
+        ..entry(TrailKind::ToolCall, call.id.to_string(), detail)
+    }
+}
+
+/// Who called tools of their own, or said something.
 fn done(tx: &mut dyn Tx, asked: &Asked, scope: Scope, kind: EventKind) -> Result<Found, Error> {
     let after = asked.after.as_deref();
     let found = match scope {

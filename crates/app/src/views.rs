@@ -8,7 +8,7 @@ use chorus_protocol::api::events::{AuthorView, ReactionView};
 use chorus_protocol::api::members::MemberView;
 use chorus_protocol::ids::{EventId, Principal};
 use chorus_protocol::time::rfc3339;
-use chorus_protocol::words::{AuthorKind, EventKind};
+use chorus_protocol::words::{EventKind, PrincipalKind};
 use chorus_store::conversations::{Conversation, Event};
 use chorus_store::members::Member;
 use serde_json::{Map, Value, json};
@@ -103,8 +103,8 @@ pub fn event(event: &Event) -> EventView {
 /// Who said it. That somebody has not answered is said by the hub, whoever asked.
 fn author_of(event: &Event) -> AuthorView {
     if event.kind == EventKind::Escalation {
-        let system = AuthorKind::System.as_str();
-        return AuthorView { id: system.to_owned(), kind: system.to_owned(), handle: None };
+        let system = PrincipalKind::System;
+        return AuthorView { id: system.to_string(), kind: system.into(), handle: None };
     }
     author(event.author, event.handle.clone())
 }

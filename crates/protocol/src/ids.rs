@@ -226,7 +226,10 @@ impl Principal {
         match PrincipalKind::parse(kind)? {
             PrincipalKind::Account => Some(Self::Account(AccountId(id))),
             PrincipalKind::Agent => Some(Self::Agent(AgentId(id))),
-            PrincipalKind::Owner | PrincipalKind::Operator | PrincipalKind::Nobody => None,
+            PrincipalKind::Owner
+            | PrincipalKind::Operator
+            | PrincipalKind::Nobody
+            | PrincipalKind::System => None,
         }
     }
 

@@ -384,6 +384,8 @@ words! {
         Operator = "operator",
         /// Somebody who showed no key.
         Nobody = "nobody",
+        /// The hub itself.
+        System = "system",
     }
 
     /// Who sees what an agent sends.
@@ -460,7 +462,7 @@ mod tests {
             Mode: "immediate" "buffered" "notify" "tool_mailbox" "digest" "silent";
             WireConversationKind: "dm" "channel" "thread" "system" "tool";
             AuthorKind: "human" "agent" "system";
-            PrincipalKind: "account" "agent" "owner" "operator" "nobody";
+            PrincipalKind: "account" "agent" "owner" "operator" "nobody" "system";
             Visibility: "dm" "thread" "channel" "ephemeral";
             ApprovalState: "held" "agreed" "declined" "withdrawn" "expired" "ended";
             Action: "account.made" "account.disabled" "account.enabled" "account.deleted" "agent.claimed" "agent.disabled"

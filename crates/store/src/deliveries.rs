@@ -207,33 +207,58 @@ pub fn append(tx: &mut dyn Tx, delivery: &NewDelivery<'_>, seq: i64, now: i64) -
             (&delivery.trace).into(),
         ],
     )?;
-    if let Some(chat) = delivery.chat {
-        let attention = chat.attention;
-        tx.execute(
+    delivery.chat.map_or(Ok(()), |chat| {
+        let id = DeliveryId { agent: delivery.agent, seq };
+        append_chat(tx, INSERT_CHAT, id, delivery.event, &chat, now)
+    })
+}
+
+macro_rules! insert_chat {
+    ($rest:literal) => {
+        concat!(
             "INSERT INTO chats (agent_id, seq, event_id, conversation_id, reason, created_at, due_at, give_up_at, directedness,
                                 policy, mode, priority, deadline_at, mentions, supersedes, sent, next_at)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
-            &[
-                (&delivery.agent).into(),
-                seq.into(),
-                (&delivery.event).into(),
-                (&chat.conversation).into(),
-                attention.reason.as_str().into(),
-                now.into(),
-                chat.push.and_then(|(due_at, _)| due_at).into(),
-                chat.push.map(|(_, give_up_at)| give_up_at).into(),
-                attention.directedness.as_str().into(),
-                attention.policy.as_str().into(),
-                attention.mode.as_str().into(),
-                attention.priority.as_str().into(),
-                attention.deadline_ms.map(|deadline| now.saturating_add(deadline)).into(),
-                Some(chat.bringing.mentions).filter(|mentions| !mentions.is_empty()).into(),
-                chat.bringing.supersedes.as_ref().into(),
-                chat.bringing.sent.into(),
-                chat.next_at.into(),
-            ],
-        )?;
-    }
+            $rest
+        )
+    };
+}
+const INSERT_CHAT: &str = insert_chat!("");
+/// The same, unless somebody else has done it meanwhile.
+pub(crate) const KEEP_CHAT: &str = insert_chat!(" ON CONFLICT DO NOTHING");
+
+/// Stores what a delivery has of its conversation, since `now`.
+pub(crate) fn append_chat(
+    tx: &mut dyn Tx,
+    insert: &'static str,
+    id: DeliveryId,
+    event: EventId,
+    chat: &Chat<'_>,
+    now: i64,
+) -> Result<(), StoreError> {
+    let attention = chat.attention;
+    tx.execute(
+        insert,
+        &[
+            (&id.agent).into(),
+            id.seq.into(),
+            (&event).into(),
+            (&chat.conversation).into(),
+            attention.reason.as_str().into(),
+            now.into(),
+            chat.push.and_then(|(due_at, _)| due_at).into(),
+            chat.push.map(|(_, give_up_at)| give_up_at).into(),
+            attention.directedness.as_str().into(),
+            attention.policy.as_str().into(),
+            attention.mode.as_str().into(),
+            attention.priority.as_str().into(),
+            attention.deadline_ms.map(|deadline| now.saturating_add(deadline)).into(),
+            Some(chat.bringing.mentions).filter(|mentions| !mentions.is_empty()).into(),
+            chat.bringing.supersedes.as_ref().into(),
+            chat.bringing.sent.into(),
+            chat.next_at.into(),
+        ],
+    )?;
     Ok(())
 }
 

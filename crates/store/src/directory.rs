@@ -44,6 +44,8 @@ pub struct Agent {
     pub connection: Option<Vec<u8>>,
     /// Where its C2A harness is POSTed to.
     pub harness: Option<String>,
+    /// Words for what that harness can show its model.
+    pub harness_shows: Option<String>,
     /// Counts the changes of what it is reached by; what was given out before one ends with it.
     pub epoch: i64,
     /// Why and since when its connection string is not called.
@@ -84,7 +86,7 @@ macro_rules! select_agent {
             "SELECT a.id, a.name, a.endpoint, a.card, a.registered_at, a.updated_at, i.open_until, a.owner_id, a.description,
                     a.connection, a.epoch, a.broken, a.broken_at, i.seen_at, COALESCE(a.disabled_at, a.owner_disabled_at),
                     a.webhook_rotations, a.webhook_rotated_at, a.has_blocks,
-                    CASE WHEN a.proven_endpoint = a.endpoint THEN 1 ELSE 0 END, a.paused_at, a.harness
+                    CASE WHEN a.proven_endpoint = a.endpoint THEN 1 ELSE 0 END, a.paused_at, a.harness, a.harness_shows
              FROM agents a LEFT JOIN inboxes i ON i.agent_id = a.id WHERE a.deleted_at IS NULL AND ",
             $($rest),+
         )
@@ -114,6 +116,7 @@ pub(crate) fn agent(mut row: Row) -> Result<Agent, StoreError> {
         proven: row.int(18)? == 1,
         paused_at: row.opt_int(19)?,
         harness: row.opt_text(20)?,
+        harness_shows: row.opt_text(21)?,
     })
 }
 
@@ -351,6 +354,7 @@ pub fn insert(
         description: None,
         connection: None,
         harness: None,
+        harness_shows: None,
         epoch: 0,
         broken: None,
         disabled_at: None,

@@ -87,16 +87,25 @@ pub fn handed_through(tx: &mut dyn Tx, agent: AgentId) -> Result<i64, StoreError
     row.map_or(Ok(0), |mut row| row.int(0))
 }
 
-/// Keeps words for what a session can show its model. It is sent once more what was sent to one before and not acknowledged.
-pub fn set_shows(tx: &mut dyn Tx, agent: AgentId, session: Uuid, shows: &str) -> Result<(), StoreError> {
-    let sql = "UPDATE inboxes SET shows = $3 WHERE agent_id = $1 AND session = $2";
-    tx.execute(sql, &[(&agent).into(), (&session).into(), shows.into()])?;
-    tx.execute(
-        "UPDATE chats SET sent = sent + 1 WHERE agent_id = $1
-           AND seq > (SELECT handed_through FROM inboxes WHERE agent_id = $1)
-           AND seq <= (SELECT sent_through FROM inboxes WHERE agent_id = $1)",
-        &[(&agent).into()],
+/// Keeps words for what a session can show its model. It is sent once more what was sent to one before and not acknowledged: what
+/// is between these places, the first left out.
+pub fn set_shows(
+    tx: &mut dyn Tx,
+    agent: AgentId,
+    session: Uuid,
+    shows: &str,
+) -> Result<(i64, i64), StoreError> {
+    let row = tx.first(
+        "UPDATE inboxes SET shows = $3 WHERE agent_id = $1 AND session = $2 RETURNING handed_through, sent_through",
+        &[(&agent).into(), (&session).into(), shows.into()],
     )?;
+    row.map_or(Ok((0, 0)), |mut row| Ok((row.int(0)?, row.int(1)?)))
+}
+
+/// What is between these places, the first left out, is sent once more.
+pub fn count_again(tx: &mut dyn Tx, agent: AgentId, (after, through): (i64, i64)) -> Result<(), StoreError> {
+    let sql = "UPDATE chats SET sent = sent + 1 WHERE agent_id = $1 AND seq > $2 AND seq <= $3";
+    tx.execute(sql, &[(&agent).into(), after.into(), through.into()])?;
     Ok(())
 }
 

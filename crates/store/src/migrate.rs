@@ -59,6 +59,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0042_approvals.sql"),
     migration!("0046_leaving.sql"),
     migration!("0045_channel_rules.sql"),
+    migration!("0043_tool_calls.sql"),
 ];
 
 /// The number of the newest.

@@ -3,12 +3,13 @@
 //! The rows are those of `chats`. An event that an agent was sent several times has as many; the last one tells how it
 //! stands, and a disposition is written to all. What follows from what is not decided here.
 
-use crate::deliveries::{self, attention_columns};
+use crate::deliveries::{self, Chat, attention_columns};
 use crate::error::word;
 use crate::{Row, StoreError, Tx, TxExt};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId};
 use chorus_protocol::words::Disposition;
+use std::collections::HashMap;
 
 /// One event that one agent was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -197,18 +198,72 @@ pub fn leave(tx: &mut dyn Tx, known: &Obligation) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// An agent took these deliveries.
-pub fn ack(tx: &mut dyn Tx, agent: AgentId, taken: &[i64], now: i64) -> Result<(), StoreError> {
+/// An agent took these deliveries. Those of them are returned that nothing is kept of yet: envelopes.
+pub fn ack(tx: &mut dyn Tx, agent: AgentId, taken: &[i64], now: i64) -> Result<Vec<EventId>, StoreError> {
+    let mut unknown = vec![];
     for seq in taken {
-        tx.execute(
+        let known = tx.execute(
             // What need not be answered ends earlier once it was taken: somebody looks at it now, and then at its time.
             "UPDATE chats SET acked_at = $3,
                     next_at = CASE WHEN policy <> 'must_respond' AND next_at > $3 THEN CAST($3 AS BIGINT) ELSE next_at END
              WHERE agent_id = $1 AND seq = $2 AND acked_at IS NULL",
             &[(&agent).into(), (*seq).into(), now.into()],
         )?;
+        if known == 0 {
+            unknown.extend(unkept(tx, agent, (*seq - 1, *seq))?);
+        }
     }
-    Ok(())
+    Ok(unknown)
+}
+
+/// The envelopes between two places of an inbox, the first left out, that nothing is kept of.
+pub fn unkept(
+    tx: &mut dyn Tx,
+    agent: AgentId,
+    (after, through): (i64, i64),
+) -> Result<Vec<EventId>, StoreError> {
+    tx.query(
+        "SELECT d.event_id FROM deliveries d LEFT JOIN chats c ON c.agent_id = d.agent_id AND c.seq = d.seq
+         WHERE d.agent_id = $1 AND d.seq > $2 AND d.seq <= $3 AND d.kind = 'message' AND c.seq IS NULL
+         ORDER BY d.seq LIMIT 100",
+        &[(&agent).into(), after.into(), through.into()],
+    )?
+    .into_iter()
+    .map(|mut row| row.uuid(0).map(EventId))
+    .collect()
+}
+
+/// Keeps what an envelope means for the agent that it was brought to `since`: of relay sends nothing is kept until somebody asks
+/// what became of them. Nothing changes if it is kept already.
+pub fn keep(
+    tx: &mut dyn Tx,
+    id: DeliveryId,
+    event: EventId,
+    chat: &Chat<'_>,
+    since: i64,
+) -> Result<(), StoreError> {
+    deliveries::append_chat(tx, deliveries::KEEP_CHAT, id, event, chat, since)
+}
+
+/// The agent is sent a delivery once more, by the session that has it: for the how many'th time that is.
+pub fn count_again(tx: &mut dyn Tx, id: DeliveryId) -> Result<i64, StoreError> {
+    let sql = "UPDATE chats SET sent = sent + 1 WHERE agent_id = $1 AND seq = $2 RETURNING sent";
+    tx.first(sql, &[(&id.agent).into(), id.seq.into()])?.map_or(Ok(1), |mut row| row.int(0))
+}
+
+/// How often the agent was sent the entries between two places of its inbox, as far as that is counted.
+pub fn sent(
+    tx: &mut dyn Tx,
+    agent: AgentId,
+    (from, through): (i64, i64),
+) -> Result<HashMap<i64, i64>, StoreError> {
+    tx.query(
+        "SELECT seq, sent FROM chats WHERE agent_id = $1 AND seq BETWEEN $2 AND $3 AND sent > 1",
+        &[(&agent).into(), from.into(), through.into()],
+    )?
+    .into_iter()
+    .map(|mut row| Ok((row.int(0)?, row.int(1)?)))
+    .collect()
 }
 
 /// An event entered a turn of an agent's model. Whether it was given the event at all.

@@ -6,9 +6,10 @@
 //! By sender they are in `sent`. SQLite writes whole pages, one for each sender, so there they are appended to `sent_lately`
 //! first and moved when there are many ([`sort`]). Whoever reads looks into both.
 
+use crate::conversations::Event;
 use crate::error::word;
 use crate::{Kind, Row, StoreError, Tx, TxExt};
-use chorus_protocol::ids::{AgentId, TraceId};
+use chorus_protocol::ids::{AgentId, DeliveryId, TraceId};
 use chorus_protocol::words::{DeliveryState, Transport};
 use std::cmp::Reverse;
 
@@ -167,6 +168,33 @@ pub fn one(tx: &mut dyn Tx, sender: AgentId, trace: TraceId) -> Result<Option<Se
         found.extend(row.map(sent).transpose()?);
     }
     Ok(found.into_iter().min_by_key(|sent| sent.seq))
+}
+
+macro_rules! of_event {
+    ($table:literal) => {
+        concat!(
+            "SELECT d.seq, d.created_at FROM (SELECT seq, agent_id FROM ",
+            $table,
+            " WHERE sender_id = $1 AND trace_id = $2 AND agent_id = $3) s
+              JOIN deliveries d ON d.agent_id = s.agent_id AND d.seq = s.seq WHERE d.event_id = $4"
+        )
+    };
+}
+
+/// The delivery of an envelope to its receiver, and when it was stored.
+pub fn delivery_of(
+    tx: &mut dyn Tx,
+    envelope: &Event,
+    receiver: AgentId,
+) -> Result<Option<(DeliveryId, i64)>, StoreError> {
+    let Some(sender) = envelope.author.agent() else { return Ok(None) };
+    let params = [(&sender).into(), (&envelope.trace).into(), (&receiver).into(), (&envelope.id).into()];
+    for sql in [of_event!("sent_lately"), of_event!("sent")] {
+        if let Some(mut row) = tx.first(sql, &params)? {
+            return Ok(Some((DeliveryId { agent: receiver, seq: row.int(0)? }, row.int(1)?)));
+        }
+    }
+    Ok(None)
 }
 
 /// Forgets one whose delivery is gone.

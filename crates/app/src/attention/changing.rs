@@ -7,8 +7,8 @@
 //! more, it is cancelled.
 
 use super::{
-    Changed, Decided, Known, capabilities, claiming, decide_each, decide_said, disposing, is_delivered,
-    message,
+    Changed, Decided, Known, WITHOUT_KNOCKS, claiming, decide_each, decide_said, disposing, is_delivered,
+    message, of_words,
 };
 use crate::app::AppState;
 use crate::delivery::dialect::{Dialect, delivery_id};
@@ -99,7 +99,7 @@ fn shows_changes(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<Capabiliti
         .is_some_and(|agent| agent.endpoint.is_some() || agent.working_connection().is_some());
     let words =
         if is_posted_to { inboxes::shows(tx, agent, now)? } else { inboxes::last_shows(tx, agent, now)? };
-    Ok(capabilities(words))
+    Ok(words.map_or(WITHOUT_KNOCKS, |words| of_words(&words)))
 }
 
 /// Whether an agent has said what it had to say to it.

@@ -148,11 +148,12 @@ pub(crate) fn refused(
         }
         None => refusal.to_string(),
     };
-    let mut error = Error::new(Code::Conflict, message).details(details).refused(match refusal {
-        Refusal::ClaimedByOther { .. } => Refused::ClaimedByOther,
-        Refusal::OfferedToOther { .. } => Refused::OfferedToOther,
-        Refusal::NotClaimed => Refused::NotClaimed,
-    });
+    let (code, refused) = match refusal {
+        Refusal::ClaimedByOther { .. } => (Code::PolicyForbidden, Refused::ClaimedByOther),
+        Refusal::OfferedToOther { .. } => (Code::PolicyForbidden, Refused::OfferedToOther),
+        Refusal::NotClaimed => (Code::Conflict, Refused::NotClaimed),
+    };
+    let mut error = Error::new(code, message).details(details).refused(refused);
     error.retry_after_ms = refusal.retry_after_ms();
     Ok(error)
 }

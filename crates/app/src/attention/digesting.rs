@@ -91,7 +91,9 @@ fn author_kind(author: PrincipalKind) -> AuthorKind {
     match author {
         PrincipalKind::Account => AuthorKind::Human,
         PrincipalKind::Agent => AuthorKind::Agent,
-        PrincipalKind::Owner | PrincipalKind::Operator | PrincipalKind::Nobody => AuthorKind::System,
+        PrincipalKind::Owner | PrincipalKind::Operator | PrincipalKind::Nobody | PrincipalKind::System => {
+            AuthorKind::System
+        }
     }
 }
 

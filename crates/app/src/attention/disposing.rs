@@ -4,6 +4,7 @@
 //! when somebody has to look again is kept with it. Of an event that an agent was not given nothing is kept: that it
 //! ignores it follows from that.
 
+use super::envelopes;
 use crate::error::{Error, Refused};
 use chorus_attention::deadline::{Pending, Stage};
 use chorus_attention::disposition::{Cause, PolicyForbidden, is_final, next};
@@ -50,7 +51,11 @@ pub fn record(
     until: Option<i64>,
     now: i64,
 ) -> Result<Disposed, Error> {
-    let Some(known) = obligations::of(tx, event, agent, now)? else { return Ok(None) };
+    let known = match obligations::of(tx, event, agent, now)? {
+        Some(known) => Some(known),
+        None => envelopes::take_in(tx, event, agent, now)?,
+    };
+    let Some(known) = known else { return Ok(None) };
     let disposition = next(known.attention.policy, known.disposition, cause).map_err(forbidden)?;
     let until_at = match disposition {
         Some(Disposition::Claimed) => until.or(known.until_at),

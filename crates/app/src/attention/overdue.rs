@@ -48,6 +48,9 @@ pub fn attend(
         return Ok(false);
     }
     let said = conversations::event_by_id(tx, event)?;
+    if said.as_ref().is_some_and(|said| said.kind == EventKind::Envelope) {
+        return attend_envelope(tx, known, step, now);
+    }
     let member = members::of(tx, known.conversation, agent.into())?;
     let (Some(said), Some(member)) = (said, member) else {
         // Who is not there any more has nothing to answer.
@@ -72,6 +75,27 @@ pub fn attend(
             Ok(false)
         }
     }
+}
+
+/// The time of an envelope has come: an answer is expected no longer, and in the end it was ignored. It is not sent again, because a
+/// relay send is final; nor escalated, because it is between two.
+fn attend_envelope(tx: &mut dyn Tx, known: Obligation, step: Step, now: i64) -> Result<bool, StoreError> {
+    let known = match step {
+        Step::Redeliver | Step::Remind => Obligation { reminded_at: Some(now), ..known },
+        Step::Escalate => {
+            let attention = Attention { mode: known.attention.mode, ..downgraded(known.attention) };
+            Obligation { escalated_at: Some(now), attention, ..known }
+        }
+        Step::Reopen => {
+            obligations::dispose(tx, &known, None, (None, None), now)?;
+            Obligation { disposition: None, until_at: None, ..known }
+        }
+        Step::End(disposition) => {
+            obligations::dispose(tx, &known, Some(disposition), (None, None), now)?;
+            return Ok(false);
+        }
+    };
+    put_off(tx, known)
 }
 
 /// What a harness does not acknowledge comes again by its own session, and what waits to be posted by the pusher: here nobody is

@@ -4,9 +4,9 @@
 //! Both happen once for the same key. A POST to another service is made while the caller waits, and one that failed is not
 //! remembered, so that the same can be tried again; the service knows it again by its `Idempotency-Key`.
 
-use super::Harness;
+use super::{Harness, outside};
 use crate::app::AppState;
-use crate::attention::disposing;
+use crate::attention::{disposing, envelopes};
 use crate::caller::disabled;
 use crate::charge::may_say;
 use crate::delivery::limits;
@@ -20,10 +20,11 @@ use chorus_attention::disposition::Cause;
 use chorus_protocol::c2a::{Reached, SendMessage, Sent};
 use chorus_protocol::channel::CallbackEvent;
 use chorus_protocol::code::Code;
-use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, Principal};
+use chorus_protocol::faults::Faults;
+use chorus_protocol::ids::{AgentId, DeliveryId, EventId};
 use chorus_protocol::relay::ReplyLine;
 use chorus_protocol::words::{DeliveryState, EventKind};
-use chorus_store::conversations::{self, Event};
+use chorus_store::conversations::Event;
 use chorus_store::directory::{self, Agent};
 use chorus_store::idempotency::{self, Answer, Key, Known};
 use chorus_store::reply_lines::{self, Waiting};
@@ -39,21 +40,9 @@ const KEY_LIFE_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// What an event is that is answered elsewhere, if it is one and was brought to this agent.
 pub(super) async fn from_outside(harness: &Harness, event: Option<EventId>) -> Result<Option<Event>, Error> {
-    let (agent, Some(event)) = (harness.agent(), event) else { return Ok(None) };
-    let find = move |tx: &mut dyn Tx| conversations::event_by_id(tx, event);
-    let found = harness.app.store.read::<_, StoreError, _>(find).await?;
-    Ok(found.filter(|found| is_for(found, agent)))
-}
-
-fn is_for(event: &Event, agent: AgentId) -> bool {
-    match (event.kind, event.author) {
-        (EventKind::Envelope, Principal::Agent(sender)) => {
-            sender != agent && event.conversation == ConversationId::of_pair(sender, agent)
-        }
-        // Who posts is unknown: it is kept as the agent's own.
-        (EventKind::Foreign, author) => author == agent.into(),
-        _ => false,
-    }
+    let (agent, now, Some(event)) = (harness.agent(), harness.app.now(), event) else { return Ok(None) };
+    let find = move |tx: &mut dyn Tx| outside::find(tx, agent, event, now);
+    Ok(harness.app.store.read::<_, StoreError, _>(find).await?)
 }
 
 /// Answers it where it came from.
@@ -66,7 +55,12 @@ pub(super) async fn answer(
 ) -> Result<Sent, Error> {
     match sent.kind {
         EventKind::Envelope => by_envelope(harness, sent, message.text.clone(), once).await,
-        _ => by_callback(harness, &sent, message, words).await,
+        EventKind::Foreign => by_callback(harness, &sent, message, words).await,
+        EventKind::Job => {
+            let what = "is a job: POST its result to the callback_url in it, or tell how far you are with notifications/progress";
+            Err(Faults::one("inReplyTo", what).into())
+        }
+        _ => Err(Faults::one("inReplyTo", "is told by the hub, and nobody waits for an answer").into()),
     }
 }
 
@@ -77,6 +71,8 @@ async fn by_envelope(harness: &Harness, sent: Event, text: String, once: Once) -
         let agent = present(tx, me)?;
         // The transaction may run again: what was decided stands.
         counted.get_or_init(|| may_say(&app, me.into(), sent.conversation, 1)).clone()?;
+        envelopes::check_answer(tx, &sent, me, &text, now)?;
+        disposing::record(tx, sent.id, me, Cause::Replied, None, now)?;
         if say_to_listener(tx, &sent, me, &text, now)? {
             return Ok(told(id, DeliveryState::Delivered));
         }

@@ -2,14 +2,19 @@
 //!
 //! What it tells of events that its agent was not given changes nothing.
 
-use super::{Harness, read};
-use crate::attention::disposing;
+use super::{Harness, outside, read};
+use crate::attention::{disposing, envelopes};
 use crate::conversation;
 use crate::error::{Error, Refused};
+use crate::tool_log;
 use chorus_attention::disposition::Cause;
-use chorus_protocol::c2a::{Cancelled, Disposed, Injected, LogMessage, Method, Progress, Typing, WireId};
-use chorus_protocol::ids::{AgentId, EventId};
+use chorus_protocol::c2a::{
+    Cancelled, Disposed, Injected, LogMessage, Method, Progress, RefusalCode, Typing, WireId,
+};
+use chorus_protocol::ids::{AgentId, ConversationId, EventId, JobId};
 use chorus_protocol::rpc::RpcError;
+use chorus_protocol::words::Signal;
+use chorus_store::market::jobs;
 use chorus_store::{StoreError, Tx, obligations};
 use serde_json::{Map, Value};
 
@@ -18,7 +23,17 @@ const MAX_PROGRESS: usize = 500;
 
 /// Takes a notification. An error is for the log: nobody waits for an answer.
 pub async fn tell(harness: &Harness, method: &str, params: Map<String, Value>) -> Result<(), RpcError> {
-    let told = match Method::parse(method) {
+    let (method, can) = (Method::parse(method), harness.can.utilities);
+    let agreed = match method {
+        Some(Method::Progress) => can.progress,
+        Some(Method::Cancelled) => can.cancellation,
+        Some(Method::Log) => can.logging,
+        _ => true,
+    };
+    if !agreed {
+        return Err(RpcError::params("this was not agreed on: ask for it in the utilities of initialize"));
+    }
+    let told = match method {
         Some(Method::Injected) => injected(harness, read(params)?).await,
         Some(Method::Disposition) => disposed(harness, read(params)?).await,
         Some(Method::Progress) => progress(harness, read(params)?).await,
@@ -28,8 +43,10 @@ pub async fn tell(harness: &Harness, method: &str, params: Map<String, Value>) -
             Ok(())
         }
         Some(Method::Log) => {
-            let LogMessage { level, .. } = read(params)?;
-            tracing::debug!(agent = %harness.agent(), %level, "a harness logs something");
+            let message: LogMessage = read(params)?;
+            let (level, logger) = (message.level, message.logger.as_deref().unwrap_or_default());
+            let (agent, text) = (harness.agent(), message.text());
+            tracing::debug!(%agent, %level, logger, text, "a harness logs something");
             Ok(())
         }
         // A newer harness may tell what we do not know.
@@ -44,7 +61,10 @@ async fn injected(harness: &Harness, told: Injected) -> Result<(), Error> {
     let note = move |tx: &mut dyn Tx| {
         let mut known = 0;
         for event in &events {
-            known += u64::from(obligations::inject(tx, *event, agent, now)?);
+            let given = obligations::inject(tx, *event, agent, now)?
+                || (envelopes::take_in(tx, *event, agent, now)?.is_some()
+                    && obligations::inject(tx, *event, agent, now)?);
+            known += u64::from(given);
         }
         Ok(known)
     };
@@ -56,21 +76,35 @@ async fn injected(harness: &Harness, told: Injected) -> Result<(), Error> {
 async fn disposed(harness: &Harness, told: Disposed) -> Result<(), Error> {
     let (agent, now) = (harness.agent(), harness.app.now());
     let Some(event) = told.event_id.event() else { return Ok(()) };
-    let record = move |tx: &mut dyn Tx| {
-        let cause = Cause::Noticed(told.disposition);
-        match disposing::record(tx, event, agent, cause, None, now) {
-            // What policy does not allow did not happen.
-            Err(error) if error.refused == Some(Refused::Policy) => Ok(None),
-            disposed => disposed,
-        }
-    };
-    harness.app.store.write::<_, Error, _>(record).await.map(drop)
+    let cause = Cause::Noticed(told.disposition);
+    let record = move |tx: &mut dyn Tx| disposing::record(tx, event, agent, cause, None, now);
+    let recorded = harness.app.store.write::<_, Error, _>(record).await;
+    // What policy does not allow did not happen; that it was told is in the audit log, because nobody waits for an answer.
+    if let Err(error) = &recorded
+        && error.refused == Some(Refused::Policy)
+    {
+        let about = tool_log::About { conversation: None, event: Some(event) };
+        let (caller, code) = (("c2a", agent.into()), RefusalCode::PolicyForbidden);
+        harness.app.tool_log.note(
+            harness.app.environment.uuid_v7(),
+            caller,
+            Method::Disposition.as_str(),
+            about,
+            code.as_str(),
+        );
+    }
+    recorded.map(drop)
 }
 
-/// How far something came is shown as what the agent is doing, where it was asked.
+/// How far something came is shown as what the agent is doing, where it was asked. Of what was brought to it alone it is kept that it
+/// works on it.
 async fn progress(harness: &Harness, told: Progress) -> Result<(), Error> {
-    let (agent, Some(event)) = (harness.agent(), told.progress_token.event()) else { return Ok(()) };
-    let Some(conversation) = where_given(harness, agent, event).await? else { return Ok(()) };
+    let agent = harness.agent();
+    let Some(event) = begun(harness, agent, &told.progress_token).await? else { return Ok(()) };
+    let Some((conversation, is_outside)) = where_given(harness, agent, event).await? else { return Ok(()) };
+    if is_outside {
+        return outside::dispose(harness, event, Cause::Reacted(Signal::Working)).await.map(drop);
+    }
     let total = told.total.map_or_else(String::new, |total| format!("/{total}"));
     let text = told.message.unwrap_or_default();
     let status: String =
@@ -78,16 +112,32 @@ async fn progress(harness: &Harness, told: Progress) -> Result<(), Error> {
     conversation::set_status(&harness.app, agent.into(), conversation, &status).await.map(drop)
 }
 
-/// Where an event was said that an agent was given.
+/// What a token of progress names: an event that was delivered, or a job that the agent was hired for.
+async fn begun(harness: &Harness, agent: AgentId, token: &WireId) -> Result<Option<EventId>, Error> {
+    if let Some(event) = token.event() {
+        return Ok(Some(event));
+    }
+    let Some(job) = JobId::parse(&token.0) else { return Ok(None) };
+    let find = move |tx: &mut dyn Tx| {
+        let job = jobs::by_id(tx, job)?.filter(|job| job.agreed.agent == agent);
+        Ok(job.map(|job| job.agreed.event))
+    };
+    Ok(harness.app.store.read::<_, StoreError, _>(find).await?)
+}
+
+/// Where an event was said that an agent was given, and whether that is no conversation of this hub.
 async fn where_given(
     harness: &Harness,
     agent: AgentId,
     event: EventId,
-) -> Result<Option<chorus_protocol::ids::ConversationId>, Error> {
+) -> Result<Option<(ConversationId, bool)>, Error> {
     let now = harness.app.now();
     let find = move |tx: &mut dyn Tx| {
+        if let Some(found) = outside::find(tx, agent, event, now)? {
+            return Ok(Some((found.conversation, true)));
+        }
         let given = obligations::of(tx, event, agent, now)?;
-        Ok(given.map(|given| given.conversation))
+        Ok(given.map(|given| (given.conversation, false)))
     };
     Ok(harness.app.store.read::<_, StoreError, _>(find).await?)
 }

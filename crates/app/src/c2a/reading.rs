@@ -9,18 +9,22 @@ use crate::delivery::c2a::{self, Told};
 use crate::error::Error;
 use crate::views;
 use crate::work_streams::stream_id;
-use chorus_protocol::c2a::{Cursor, Event, EventPage, ListEvents, ReadThread};
+use chorus_protocol::c2a::{Cursor, Event, EventPage, ListEvents, ReadThread, Time};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{AgentId, ConversationId, EventId, StreamId};
+use chorus_protocol::mentions::mentions;
 use chorus_protocol::words::{Disposition, EventKind, Policy};
 use chorus_store::conversation;
 use chorus_store::conversations::{self, Conversation};
 use chorus_store::log::{self, At, Filter, Kinds};
-use chorus_store::members::{self, Member};
+use chorus_store::members::{self, Member, MembershipInterval};
 use chorus_store::{StoreError, Tx, obligations, work_streams};
 
 /// What one page has at most, in bytes: a model must be able to read it.
-const PAGE_BYTES: u64 = 256 * 1024;
+pub(super) const PAGE_BYTES: u64 = 256 * 1024;
+
+/// So many names are looked up of what an agent only finds.
+const MAX_MENTIONS: usize = 8;
 
 /// A message with what it means for somebody.
 struct Shown {
@@ -30,7 +34,7 @@ struct Shown {
     place: i64,
 }
 
-/// Events of one conversation, or what the agent was given anywhere.
+/// Events of one conversation or work stream.
 pub(super) async fn list_events(harness: &Harness, asked: ListEvents) -> Result<EventPage, Error> {
     let (agent, app, now) = (harness.agent(), std::sync::Arc::clone(&harness.app), harness.app.now());
     let in_one = asked.conversation_id.as_ref().map(|id| conversation_id(&id.0)).transpose()?;
@@ -47,29 +51,27 @@ pub(super) async fn list_events(harness: &Harness, asked: ListEvents) -> Result<
                 (found, more, work_streams::cursor(last))
             }
             (None, in_one) => {
-                let after = place;
-                let (found, more) = match in_one {
-                    Some(id) => in_conversation(tx, id, agent, None, At::After(after), limit)?,
-                    None => given(tx, agent, after, limit)?,
-                };
-                let last = found.last().map_or(after, |shown| shown.place);
+                let in_one = in_one.ok_or_else(|| Error::internal("no conversation to list"))?;
+                let (found, more) = in_conversation(tx, in_one, agent, None, At::After(place), limit)?;
+                let last = found.last().map_or(place, |shown| shown.place);
                 (found, more, last.to_string())
             }
         };
         let mut events = vec![];
         for shown in found {
-            let created_at = shown.said.created_at;
-            let Some(event) = event_of(tx, &app, agent, &shown, now)? else { continue };
-            let wanted = asked.policy.is_none_or(|policy| policy == event.header.attention.policy)
-                && asked.since.as_ref().is_none_or(|since| created_at >= since.ms())
-                && asked.until.as_ref().is_none_or(|until| created_at < until.ms());
-            if wanted {
-                events.push(event);
-            }
+            events.extend(event_of(tx, &app, agent, &shown, now)?.filter(|event| is_wanted(&asked, event)));
         }
-        Ok(EventPage { events, next: Some(Cursor(next)), more })
+        Ok(EventPage { events, next: Some(Cursor(next)), more, left_out: 0 })
     };
     harness.app.store.read::<_, Error, _>(read).await
+}
+
+/// Whether an event is one of those that were asked for.
+pub(super) fn is_wanted(asked: &ListEvents, event: &Event) -> bool {
+    let at = event.header.timing.as_ref().and_then(|timing| timing.created_at.as_ref()).map_or(0, Time::ms);
+    asked.policy.is_none_or(|policy| policy == event.header.attention.policy)
+        && asked.since.as_ref().is_none_or(|since| at >= since.ms())
+        && asked.until.as_ref().is_none_or(|until| at < until.ms())
 }
 
 /// A thread or a conversation: the newest, or what comes after a place.
@@ -99,7 +101,7 @@ pub(super) async fn read_thread(harness: &Harness, asked: ReadThread) -> Result<
         At::After(after) => Some(after),
         At::Before(_) => None,
     });
-    Ok(EventPage { events, next: next.map(cursor), more })
+    Ok(EventPage { events, next: next.map(cursor), more, left_out: 0 })
 }
 
 /// One event, for an agent that may read it.
@@ -121,6 +123,9 @@ fn shown(tx: &mut dyn Tx, agent: AgentId, event: EventId) -> Result<Option<Shown
         return Ok(None);
     };
     let stays = log::readable(tx, &conversation, agent.into())?;
+    if !MembershipInterval::any_holds(&stays, said.seq) {
+        return Ok(None);
+    }
     let standing = log::stand(tx, &conversation, agent.into(), &stays, std::slice::from_ref(&said))?;
     Ok(Some(Shown { conversation, place: said.seq, said, changes: standing.changes }))
 }
@@ -188,21 +193,6 @@ fn in_stream(
     Ok((found, more, last))
 }
 
-/// What the agent was given after this place of its inbox, as far as it may still read it.
-fn given(tx: &mut dyn Tx, agent: AgentId, after: i64, limit: i64) -> Result<(Vec<Shown>, bool), Error> {
-    let mut entries = chorus_store::deliveries::page(tx, agent, after, limit + 1, PAGE_BYTES as usize)?;
-    let more = entries.len() as i64 > limit;
-    entries.truncate(limit as usize);
-    let chats = chorus_store::chats::of_page(tx, agent, &mut entries, PAGE_BYTES as usize)?;
-    let shown = chats.into_iter().map(|chat| Shown {
-        conversation: chat.conversation,
-        said: chat.event,
-        changes: chat.changes,
-        place: chat.seq,
-    });
-    Ok((shown.collect(), more))
-}
-
 fn event_of(
     tx: &mut dyn Tx,
     app: &crate::app::App,
@@ -225,17 +215,44 @@ fn event_of(
         None => (said.author != agent.into() && attention.policy == Policy::MustNotRespond)
             .then_some(Disposition::Ignored),
     };
+    let mentions = match &known {
+        Some(known) => known.mentions.clone(),
+        None => mentions_of(tx, conversation, said, now)?,
+    };
     let told = Told {
         conversation,
         agent,
         handle: Some(&member.handle),
         attention,
-        mentions: known.as_ref().map_or("", |known| &known.mentions),
+        mentions: &mentions,
         supersedes: known.as_ref().and_then(|known| known.supersedes),
         sent: 1,
         event,
     };
     Ok(Some(c2a::event(app, &told, disposition)))
+}
+
+/// Whom a message names that the agent was not given: as it was kept for another, or by who is called so now.
+fn mentions_of(
+    tx: &mut dyn Tx,
+    conversation: &Conversation,
+    said: &conversations::Event,
+    now: i64,
+) -> Result<String, StoreError> {
+    for other in obligations::given(tx, said.id, 1)? {
+        if let Some(known) = obligations::of(tx, said.id, other, now)? {
+            return Ok(known.mentions);
+        }
+    }
+    let content = views::event(said).content.unwrap_or_default();
+    let mut named = vec![];
+    for name in mentions(&content).into_iter().take(MAX_MENTIONS) {
+        if let Some(member) = members::by_handle(tx, conversation.id, name)? {
+            let kind = if member.principal.agent().is_some() { "agent" } else { "human" };
+            named.push(format!("{kind}:{}", member.handle));
+        }
+    }
+    Ok(named.join(" "))
 }
 
 fn meaning(
@@ -249,7 +266,7 @@ fn meaning(
 }
 
 /// What an agent said itself asks nothing of it.
-fn own() -> chorus_protocol::attention::Attention {
+pub(super) fn own() -> chorus_protocol::attention::Attention {
     use chorus_protocol::words::{Directedness, Mode, Policy, Priority, Reason};
     chorus_protocol::attention::Attention {
         directedness: Directedness::ToOther,

@@ -1,19 +1,23 @@
 //! The chat tools as C2A lists and calls them: what they are is said by the one table of tools, what they do by the acts that every
 //! door calls.
 
-use super::{Harness, answering, reading, refusing};
+use super::{Harness, answering, mailbox, outside, reading, refusing};
 use crate::attention::claiming::Standing;
 use crate::conversation::{self, conversation_id};
 use crate::error::Error;
 use crate::once::Once;
+use crate::tool_log;
 use crate::tools::{self as table, Effect};
 use crate::work_streams::stream_id;
 use chorus_attention::claims::Request;
+use chorus_attention::disposition::Cause;
 use chorus_protocol::api::messages::{NewMessage, NewReaction, Sent as Became};
 use chorus_protocol::c2a::{
-    Addressee, Call, CallFault, ChatTool, Claim, Claimed, Defer, ListEvents, Reached, React, ReadThread,
-    Recorded, Resolve, SendMessage, Sent, Time, ToolCall, ToolHints, ToolInfo, ToolList, ToolResult, WireId,
+    Addressee, Call, CallFault, ChatTool, Claim, Claimed, Cursor, Defer, EventPage, ListEvents, Reached,
+    React, ReadThread, Recorded, Resolve, SendMessage, Sent, Time, ToolCall, ToolHints, ToolInfo, ToolList,
+    ToolResult, WireId,
 };
+use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{ConversationId, EventId};
 use chorus_protocol::rpc::RpcError;
@@ -25,36 +29,71 @@ use serde_json::Value;
 use std::sync::{Arc, LazyLock};
 
 /// The tools, made once.
-static LISTED: LazyLock<Value> = LazyLock::new(|| {
-    let tools = ChatTool::ALL.iter().filter_map(|tool| info(*tool)).collect();
-    serde_json::to_value(ToolList { tools }).unwrap_or_default()
-});
+static LISTED: LazyLock<Vec<(ChatTool, ToolInfo)>> =
+    LazyLock::new(|| ChatTool::ALL.iter().filter_map(|tool| Some((*tool, info(*tool)?))).collect());
 
-/// The answer to `tools/list`.
-pub(super) fn listed() -> Value {
-    LISTED.clone()
+/// The answer to `tools/list`: those that were agreed on.
+pub(super) fn listed(harness: &Harness) -> Result<Value, RpcError> {
+    let agreed = LISTED.iter().filter(|(tool, _)| harness.can.chat_tools.has(*tool));
+    let list = ToolList { tools: agreed.map(|(_, info)| info.clone()).collect() };
+    serde_json::to_value(list).map_err(|error| refusing::rpc(&Error::internal(error)))
 }
 
 fn info(tool: ChatTool) -> Option<ToolInfo> {
     let known = table::find(&tool.underscored())?;
-    let schema = match tool {
-        ChatTool::ListEvents => table::schema_of::<ListEvents>(),
-        ChatTool::ReadThread => table::schema_of::<ReadThread>(),
-        ChatTool::SendMessage => table::schema_of::<SendMessage>(),
-        ChatTool::React => table::schema_of::<React>(),
-        ChatTool::Claim => table::schema_of::<Claim>(),
-        ChatTool::Defer => table::schema_of::<Defer>(),
-        ChatTool::Resolve => table::schema_of::<Resolve>(),
-    };
+    let (description, schema) = described(tool);
     let reads = known.effect == Effect::Reads;
     // A message has a key of its own.
     let idempotent = reads || known.effect == Effect::Replaces || tool == ChatTool::SendMessage;
     Some(ToolInfo {
         name: tool.as_str().to_owned(),
-        description: known.description.to_owned(),
+        description: description.to_owned(),
         input_schema: schema.as_object().cloned(),
         annotations: Some(ToolHints { read_only_hint: reads, idempotent_hint: idempotent }),
     })
+}
+
+/// What a tool is for a model, and what it takes, in the document's words.
+fn described(tool: ChatTool) -> (&'static str, Value) {
+    match tool {
+        ChatTool::ListEvents => (
+            "List what is there for you, with what each event asks of you. Without `conversationId` and `streamId` it is your mailbox: \
+             what was delivered to you anywhere, and what was said where you are and is for others or for nobody. `policy`, \
+             `since` and `until` pick out of it. Pass `next` as `after` for what follows; it holds for good. Wakes nobody.",
+            table::schema_of::<ListEvents>(),
+        ),
+        ChatTool::ReadThread => (
+            "Read a conversation, or one thread of it if you give `threadId`: the newest, or what follows `after`. This is how you see \
+             what a knock is about. Wakes nobody.",
+            table::schema_of::<ReadThread>(),
+        ),
+        ChatTool::SendMessage => (
+            "Say something. `inReplyTo` is the event you answer; an answer to an envelope goes back as one, an answer to another service to \
+             its callback. `text` is markdown; it WAKES the agents that it mentions with @handle, unless `directedness` lowers that. Give \
+             `idempotencyKey`: the same for every retry of the same message. What policy forbids, or another has claimed, is refused.",
+            table::schema_of::<SendMessage>(),
+        ),
+        ChatTool::React => (
+            "Say what becomes of the event `inReplyTo` without a text: `signal` is seen, agree, working, queued, claimed, done, declined, \
+             blocked or unclear. The polite way to stay silent. The same again changes nothing. Wakes nobody.",
+            table::schema_of::<React>(),
+        ),
+        ChatTool::Claim => (
+            "Take on the event `eventId`, such as one that mentions a role, before you work on it: while you hold it nobody else answers, and \
+             you get all of it. The first claim wins; it holds for `ttlMs`, and calling again renews it. `release` gives it back. \
+             claimed_by_other means that somebody else answers: stay silent. Wakes nobody.",
+            table::schema_of::<Claim>(),
+        ),
+        ChatTool::Defer => (
+            "Record that the event `eventId`, which you must answer, has to wait, and the `reason`. You stay responsible: after an hour it is \
+             open again. Wakes nobody.",
+            table::schema_of::<Defer>(),
+        ),
+        ChatTool::Resolve => (
+            "Mark the event `eventId` as dealt with, without a text: what it asked for is done. It ends your claim on it. Wakes nobody.",
+            table::schema_of::<Resolve>(),
+        ),
+    }
 }
 
 /// Calls one. What it refuses is its result.
@@ -68,17 +107,43 @@ pub(super) async fn call(harness: &Harness, call: ToolCall) -> Result<Value, Rpc
         }
         Err(CallFault::Arguments(faults)) => return written(refusing::result(&Error::validation(faults))),
     };
-    harness.app.metrics.tool_called(called.tool().as_str());
+    let tool = called.tool();
+    if !harness.can.chat_tools.has(tool) {
+        let what = format_args!("{tool} was not agreed on: ask for it in the chatTools of initialize");
+        return Err(RpcError::params(what));
+    }
+    harness.app.metrics.tool_called(tool.as_str());
+    let about = about(&called);
     let done = match called {
-        Call::ListEvents(asked) => done(reading::list_events(harness, asked).await),
-        Call::ReadThread(asked) => done(reading::read_thread(harness, asked).await),
+        Call::ListEvents(asked) => done(list_events(harness, asked).await),
+        Call::ReadThread(asked) => done(read_thread(harness, asked).await),
         Call::SendMessage(message) => done(send(harness, message).await),
         Call::React(reaction) => done(react(harness, reaction).await),
         Call::Claim(asked) => done(claim(harness, asked).await),
         Call::Defer(asked) => done(defer(harness, asked).await),
         Call::Resolve(asked) => done(resolve(harness, asked).await),
     };
+    let outcome = done.as_ref().ok().and_then(ToolResult::refusal);
+    let (caller, outcome) = (("c2a", harness.agent().into()), outcome.unwrap_or_else(|| "done".to_owned()));
+    harness.app.tool_log.note(harness.app.environment.uuid_v7(), caller, tool.as_str(), about, &outcome);
     written(done)
+}
+
+/// What a call is about.
+fn about(call: &Call) -> tool_log::About {
+    let (conversation, event) = match call {
+        Call::ListEvents(asked) => (asked.conversation_id.as_ref(), None),
+        Call::ReadThread(asked) => (Some(&asked.conversation_id), asked.thread_id.as_ref()),
+        Call::SendMessage(message) => (Some(&message.target.conversation_id), message.in_reply_to.as_ref()),
+        Call::React(reaction) => (None, Some(&reaction.in_reply_to)),
+        Call::Claim(asked) => (None, Some(&asked.event_id)),
+        Call::Defer(asked) => (None, Some(&asked.event_id)),
+        Call::Resolve(asked) => (None, Some(&asked.event_id)),
+    };
+    tool_log::About {
+        conversation: conversation.and_then(WireId::conversation),
+        event: event.and_then(WireId::event),
+    }
 }
 
 fn done<T: Serialize>(result: Result<T, Error>) -> Result<ToolResult, serde_json::Error> {
@@ -91,6 +156,41 @@ fn done<T: Serialize>(result: Result<T, Error>) -> Result<ToolResult, serde_json
 fn written(result: Result<ToolResult, serde_json::Error>) -> Result<Value, RpcError> {
     let value = result.and_then(serde_json::to_value);
     value.map_err(|error| refusing::rpc(&Error::internal(error)))
+}
+
+/// What is there for the agent: anywhere, unless it says where.
+async fn list_events(harness: &Harness, asked: ListEvents) -> Result<EventPage, Error> {
+    if asked.stream_id.is_none() && asked.conversation_id.is_none() {
+        return mailbox::list(harness, asked).await;
+    }
+    let ListEvents { conversation_id: place, after, limit, .. } = asked.clone();
+    let listed = reading::list_events(harness, asked.clone()).await;
+    let exchanged = or_exchanged(harness, listed, place.as_ref(), after.as_ref(), limit).await?;
+    let events = exchanged.events.into_iter().filter(|event| reading::is_wanted(&asked, event)).collect();
+    Ok(EventPage { events, ..exchanged })
+}
+
+async fn read_thread(harness: &Harness, asked: ReadThread) -> Result<EventPage, Error> {
+    let ReadThread { conversation_id: place, after, limit, .. } = asked.clone();
+    let read = reading::read_thread(harness, asked).await;
+    or_exchanged(harness, read, Some(&place), after.as_ref(), limit).await
+}
+
+/// The same for what is no conversation of this hub: what the agent and somebody outside said to each other.
+async fn or_exchanged(
+    harness: &Harness,
+    read: Result<EventPage, Error>,
+    place: Option<&WireId>,
+    after: Option<&Cursor>,
+    limit: i64,
+) -> Result<EventPage, Error> {
+    let place = place.and_then(WireId::conversation);
+    match (read, place) {
+        (Err(error), Some(place)) if error.code == Code::NotFound || after.is_some() => {
+            mailbox::exchange(harness, place, after, limit).await?.ok_or(error)
+        }
+        (read, _) => read,
+    }
 }
 
 async fn send(harness: &Harness, message: SendMessage) -> Result<Sent, Error> {
@@ -187,23 +287,47 @@ async fn is_of_two(harness: &Harness, id: ConversationId) -> Result<(), Error> {
     Ok(())
 }
 
-/// The event that a call is about, and where it was said.
-async fn find(harness: &Harness, id: &WireId) -> Result<(ConversationId, EventId), Error> {
-    let (event, agent) = (conversation::event_id(&id.0)?, harness.agent());
-    let find = move |tx: &mut dyn Tx| conversation::conversation_of(tx, agent, event);
+/// What a call is about.
+enum About {
+    /// Something that was said in a conversation.
+    Said(ConversationId, EventId),
+    /// Something that was brought to this agent alone.
+    Outside(EventId),
+}
+
+async fn find(harness: &Harness, id: &WireId) -> Result<About, Error> {
+    let (event, agent, now) = (conversation::event_id(&id.0)?, harness.agent(), harness.app.now());
+    let find = move |tx: &mut dyn Tx| {
+        // An envelope is between the same two as their direct messages, and is none of them.
+        if let Some(found) = outside::find(tx, agent, event, now)? {
+            return Ok(Some(About::Outside(found.id)));
+        }
+        Ok(conversation::conversation_of(tx, agent, event)?.map(|place| About::Said(place, event)))
+    };
     let found = harness.app.store.read::<_, StoreError, _>(find).await?;
-    let found = found.ok_or(chorus_store::conversation::ConversationError::NoTarget)?;
-    Ok((found, event))
+    Ok(found.ok_or(chorus_store::conversation::ConversationError::NoTarget)?)
 }
 
 async fn react(
     harness: &Harness,
     React { in_reply_to, signal, eta, removed }: React,
 ) -> Result<Recorded, Error> {
-    let target = find(harness, &in_reply_to).await?;
-    let (who, new) = (harness.agent().into(), NewReaction { signal, eta, removed });
-    conversation::react(&harness.app, who, target, new, Once::NO_KEY).await?;
-    recorded(harness, in_reply_to, target.1).await
+    match find(harness, &in_reply_to).await? {
+        About::Said(place, event) => {
+            let (who, new) = (harness.agent().into(), NewReaction { signal, eta, removed });
+            conversation::react(&harness.app, who, (place, event), new, Once::NO_KEY).await?;
+            recorded(harness, in_reply_to, event).await
+        }
+        About::Outside(_) if removed => {
+            let what =
+                "cannot be true here: what you made of this stands until you make something else of it";
+            Err(Faults::one("removed", what).into())
+        }
+        About::Outside(event) => {
+            let disposition = outside::dispose(harness, event, Cause::Reacted(signal)).await?;
+            Ok(Recorded { event_id: in_reply_to, disposition })
+        }
+    }
 }
 
 async fn recorded(harness: &Harness, event_id: WireId, event: EventId) -> Result<Recorded, Error> {
@@ -214,7 +338,11 @@ async fn recorded(harness: &Harness, event_id: WireId, event: EventId) -> Result
 }
 
 async fn claim(harness: &Harness, Claim { event_id, ttl_ms, release }: Claim) -> Result<Claimed, Error> {
-    let (_, event) = find(harness, &event_id).await?;
+    let About::Said(_, event) = find(harness, &event_id).await? else {
+        let what = "was brought to you alone: there is nothing to claim. Answer it, or say what becomes of it with chat.defer, \
+                    chat.resolve or chat.react";
+        return Err(Faults::one("eventId", what).into());
+    };
     let request = if release { Request::Release } else { Request::Take { ttl_ms: Some(ttl_ms) } };
     let (Standing { state, until, .. }, handle) =
         conversation::claim(&harness.app, harness.agent(), event, request).await?;
@@ -232,13 +360,17 @@ async fn claim(harness: &Harness, Claim { event_id, ttl_ms, release }: Claim) ->
 }
 
 async fn defer(harness: &Harness, Defer { event_id, .. }: Defer) -> Result<Recorded, Error> {
-    let (_, event) = find(harness, &event_id).await?;
-    let disposition = conversation::defer(&harness.app, harness.agent(), event).await?;
+    let disposition = match find(harness, &event_id).await? {
+        About::Said(_, event) => conversation::defer(&harness.app, harness.agent(), event).await?,
+        About::Outside(event) => outside::dispose(harness, event, Cause::Deferred).await?,
+    };
     Ok(Recorded { event_id, disposition })
 }
 
 async fn resolve(harness: &Harness, Resolve { event_id, .. }: Resolve) -> Result<Recorded, Error> {
-    let (_, event) = find(harness, &event_id).await?;
-    let disposition = conversation::resolve(&harness.app, harness.agent(), event).await?;
+    let disposition = match find(harness, &event_id).await? {
+        About::Said(_, event) => conversation::resolve(&harness.app, harness.agent(), event).await?,
+        About::Outside(event) => outside::dispose(harness, event, Cause::Resolved).await?,
+    };
     Ok(Recorded { event_id, disposition })
 }

@@ -4,18 +4,20 @@
 
 use super::attempts;
 use crate::app::App;
+use crate::attention::envelopes;
 use crate::error::Error;
 use crate::views::{self, EventView};
 use chorus_protocol::api::deliveries::{LadderDelivery, Recipient, Rung, StepView};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::ids::{EventId, Principal};
 use chorus_protocol::time::rfc3339;
-use chorus_protocol::words::{ClaimState, DeliveryState, Transport};
-use chorus_store::conversations::Conversation;
+use chorus_protocol::words::{ClaimState, DeliveryState, EventKind, Transport};
+use chorus_store::conversations::{Conversation, Event};
 use chorus_store::members::MembershipInterval;
 use chorus_store::push::{self, Record};
-use chorus_store::{StoreError, Tx, claims, conversation, conversations, log, members};
+use chorus_store::{StoreError, Tx, claims, conversation, conversations, log, members, obligations};
 use serde::Serialize;
+use serde_json::Map;
 
 /// The most deliveries and tries that are shown of one event.
 const MAX_DELIVERIES: i64 = 200;
@@ -52,23 +54,50 @@ pub async fn ladder(app: &App, who: Principal, id: &str) -> Result<LadderView, E
     let (id, now) = (EventId::parse(id).ok_or_else(missing)?, app.now());
     let show = move |tx: &mut dyn Tx| {
         let event = conversations::event_by_id(tx, id)?.ok_or_else(missing)?;
+        if event.seq == conversations::UNPLACED {
+            let event = outside(tx, who, &event, now)?.ok_or_else(missing)?;
+            return Ok(LadderView { event, deliveries: deliveries(tx, id)?, claims: vec![] });
+        }
         let (conversation, _) =
             conversation::as_reader(tx, event.conversation, who).map_err(|_| missing())?;
         let stays = log::readable(tx, &conversation, who)?;
-        // What has no place in the conversation is nobody's to read here.
-        if event.seq == conversations::UNPLACED || !MembershipInterval::any_holds(&stays, event.seq) {
+        if !MembershipInterval::any_holds(&stays, event.seq) {
             return Err(missing());
         }
         let events = [event];
         let standing = log::stand(tx, &conversation, who, &stays, &events)?;
         let event = views::events(&events, &standing.changes, &standing.replies).remove(0);
-        let mut deliveries = vec![];
-        for record in push::of_event(tx, id, MAX_DELIVERIES)? {
-            deliveries.push(delivery(tx, record)?);
-        }
-        Ok(LadderView { event, deliveries, claims: claims(tx, &conversation, id, now)? })
+        let claims = claims(tx, &conversation, id, now)?;
+        Ok(LadderView { event, deliveries: deliveries(tx, id)?, claims })
     };
     app.store.read::<_, Error, _>(show).await
+}
+
+fn deliveries(tx: &mut dyn Tx, event: EventId) -> Result<Vec<LadderDelivery>, StoreError> {
+    let records = push::of_event(tx, event, MAX_DELIVERIES)?;
+    records.into_iter().map(|record| delivery(tx, record)).collect()
+}
+
+/// What has no place in a conversation, for the agents it is between: an envelope as it was sent, of everything else only what it is.
+/// What another service posted is sealed, and a job is its market's to show.
+fn outside(
+    tx: &mut dyn Tx,
+    who: Principal,
+    event: &Event,
+    now: i64,
+) -> Result<Option<EventView>, StoreError> {
+    let Some(agent) = who.agent() else { return Ok(None) };
+    let is_its = match event.kind {
+        EventKind::Envelope => event.author == who || envelopes::is_to(event, agent),
+        _ => obligations::of(tx, event.id, agent, now)?.is_some(),
+    };
+    let mut view = views::event(event);
+    if event.kind == EventKind::Envelope {
+        view.content = Some(envelopes::text(&event.body));
+    } else {
+        (view.content, view.more) = (None, Map::new());
+    }
+    Ok(Some(view).filter(|_| is_its))
 }
 
 fn claims(
@@ -110,6 +139,7 @@ fn delivery(tx: &mut dyn Tx, record: Record) -> Result<LadderDelivery, StoreErro
         state: record.state,
         rungs: rungs(&record),
         attempts: attempts.collect(),
+        sent: record.sent,
         disposition: record.disposition.map(|(disposition, _)| disposition),
         reason: Some(reason),
     })

@@ -6,6 +6,7 @@ use super::c2a;
 use super::dialect::Dialect;
 use super::service::{callback_url, service_name};
 use crate::app::App;
+use crate::attention;
 use crate::caller::Identity;
 use crate::error::Error;
 use crate::market::{callbacks, handout};
@@ -109,42 +110,49 @@ impl Content {
         attempt: Option<i64>,
     ) -> Result<String, StoreError> {
         let data = match (self, dialect) {
+            (Self::Chat(said), Dialect::C2a) => c2a::chat(app, &said.told(attempt)),
+            (_, Dialect::C2a) => {
+                self.outside(app, receiver, &entry)?.params(receiver.id, attempt.unwrap_or(1))
+            }
             (Self::Envelope, Dialect::Sse) => serde_json::to_string(&inbox_message(app, receiver, entry)?),
-            (Self::Envelope, Dialect::C2a) => {
+            (Self::Chat(said), Dialect::Sse) => serde_json::to_string(&said.data(app)),
+            (Self::Foreign, Dialect::Sse) => foreign_data(app, &entry),
+            (Self::Result(told), Dialect::Sse) => serde_json::to_string(told),
+            (Self::Quote | Self::Digest, Dialect::Sse) => Ok(entry.body),
+            (Self::Job { epoch }, Dialect::Sse) => {
+                handout::data(app, (receiver.id, *epoch), entry.trace, &entry.body)
+            }
+        };
+        data.map_err(|error| StoreError::Unexpected(error.into()))
+    }
+
+    /// What was said in no conversation, for a C2A harness.
+    pub fn outside(&self, app: &App, receiver: &Identity, entry: &Entry) -> Result<c2a::Brought, StoreError> {
+        let name = &receiver.name;
+        let brought = match self {
+            Self::Chat(_) => return Err(StoreError::Unexpected("this was said in a conversation".into())),
+            Self::Envelope => {
                 let said = c2a::Envelope {
                     event: entry.event,
                     conversation: entry.conversation,
                     sender: &app.address(entry.author.as_deref().unwrap_or_default()),
                     body: &entry.body,
                     created_at: entry.created_at,
-                    attempt: attempt.unwrap_or(1),
+                    shows: None,
                 };
-                c2a::envelope(app, receiver.id, &receiver.name, &said)
+                c2a::envelope(app, receiver.id, name, &said)
             }
-            (Self::Chat(said), Dialect::Sse) => serde_json::to_string(&said.data(app)),
-            (Self::Chat(said), Dialect::C2a) => c2a::chat(app, &said.told(attempt)),
-            (Self::Foreign, Dialect::Sse) => foreign_data(app, &entry),
-            (Self::Foreign, Dialect::C2a) => {
+            Self::Foreign => {
                 let posted = sealing::open_post(&app.config.master_key, entry.event, &entry.body);
-                c2a::foreign(app, receiver.id, &entry, &posted, attempt.unwrap_or(1))
+                c2a::foreign(app, entry, &posted)
             }
-            (Self::Result(told), _) => serde_json::to_string(told),
-            (Self::Quote | Self::Digest, Dialect::Sse) => Ok(entry.body),
-            (Self::Digest, Dialect::C2a) => c2a::digest(app, receiver.id, &entry, attempt.unwrap_or(1)),
-            (Self::Quote, Dialect::C2a) => {
-                c2a::quote(app, receiver.id, &receiver.name, &entry, attempt.unwrap_or(1))
-            }
-            (Self::Job { epoch }, Dialect::Sse) => {
-                handout::data(app, (receiver.id, *epoch), entry.trace, &entry.body)
-            }
-            (Self::Job { epoch }, Dialect::C2a) => {
-                let job = handout::data(app, (receiver.id, *epoch), entry.trace, &entry.body);
-                job.and_then(|job| {
-                    c2a::job(app, receiver.id, &receiver.name, &entry, &job, attempt.unwrap_or(1))
-                })
-            }
+            Self::Job { epoch } => handout::data(app, (receiver.id, *epoch), entry.trace, &entry.body)
+                .and_then(|job| c2a::job(app, name, entry, &job)),
+            Self::Quote => c2a::quote(app, name, entry),
+            Self::Result(told) => c2a::result(app, name, entry, told.as_deref().map(RawValue::get)),
+            Self::Digest => c2a::digest(app, entry),
         };
-        data.map_err(|error| StoreError::Unexpected(error.into()))
+        brought.map_err(|error| StoreError::Unexpected(error.into()))
     }
 
     /// The same as the history shows it, which has envelopes and traces beside it.
@@ -347,9 +355,10 @@ pub fn envelope_request(
         sender,
         body: envelope.get(),
         created_at: app.now(),
-        attempt: 1,
+        shows: pending.receiver.harness_shows.as_deref().map(attention::of_words),
     };
-    let data = c2a::envelope(app, pending.receiver.id, &pending.receiver.name, &said);
+    let data = c2a::envelope(app, pending.receiver.id, &pending.receiver.name, &said)
+        .and_then(|brought| brought.params(pending.receiver.id, 1));
     let request = Dialect::C2a.entry(EntryKind::Message, pending.seq, &data.map_err(Error::internal)?);
     String::from_utf8(request.into()).map_err(Error::internal)
 }

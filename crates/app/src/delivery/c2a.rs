@@ -1,7 +1,13 @@
 //! What is delivered, in the language of C2A: the params of `chat/deliver`, and an event as the chat tools show it.
 //!
+//! `outside` has what was said in no conversation of this hub.
+//!
 //! Pure. A knock is made of what the hub itself knows: what was said is not in it. Which mode something has was decided
 //! before.
+
+mod outside;
+
+pub use outside::{Brought, Envelope, digest, envelope, foreign, job, quote, result};
 
 use crate::app::App;
 use crate::views::EventView;
@@ -10,17 +16,15 @@ use chorus_attention::{self as engine, classify};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::c2a::{
     Addressee, Author, ChatTool, Content, Conversation as Place, Delivery, Event, Exposure, Header,
-    IdempotencyKey, Knock, Part, Reliability, ShownMode, Source, Target, Time, Timing, WireId,
+    IdempotencyKey, Knock, Reliability, ShownMode, Source, Target, Time, Timing, WireId,
 };
-use chorus_protocol::ids::{AgentId, ConversationId, EventId};
-use chorus_protocol::inbox::DigestBody;
+use chorus_protocol::ids::{AgentId, EventId};
 use chorus_protocol::time::parse_rfc3339;
 use chorus_protocol::words::{
     AuthorKind, ConversationKind, Directedness, Disposition, EventKind, Intent, Signal, WireConversationKind,
 };
 use chorus_store::conversations::{Conversation, UNPLACED};
-use chorus_store::deliveries::Entry;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// What of a conversation is shown with what was said in it.
 const THREAD_WINDOW: &str = "thread_window";
@@ -191,186 +195,4 @@ fn place(told: &Told<'_>) -> String {
         (None, ConversationKind::Dm) => format!("dm:{}", told.conversation.id),
         (None, ConversationKind::Channel) => format!("channel:{}", told.conversation.id),
     }
-}
-
-/// A relay envelope on its way.
-pub struct Envelope<'a> {
-    pub event: EventId,
-    pub conversation: ConversationId,
-    /// The sender's address.
-    pub sender: &'a str,
-    /// As it was received.
-    pub body: &'a str,
-    pub created_at: i64,
-    pub attempt: i64,
-}
-
-/// The params that bring an envelope: a direct message, with the envelope beside its text.
-pub fn envelope(
-    app: &App,
-    receiver: AgentId,
-    name: &str,
-    said: &Envelope<'_>,
-) -> Result<String, serde_json::Error> {
-    let envelope: Map<String, Value> = serde_json::from_str(said.body)?;
-    let text = envelope.get("original_text").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let header = Header {
-        author: Some(Author {
-            id: None,
-            kind: Some(AuthorKind::Agent),
-            display_name: Some(said.sender.to_owned()),
-        }),
-        ..direct(
-            app,
-            said.event,
-            said.created_at,
-            Place::new(said.conversation, ConversationKind::Dm, None),
-            name,
-        )
-    };
-    let content = Content { parts: vec![Part::Text { text }], envelope: Some(envelope), job: None };
-    serde_json::to_string(&shown(header, content, said.event, receiver, said.attempt))
-}
-
-/// The params that bring what another service posted.
-pub fn foreign(
-    app: &App,
-    receiver: AgentId,
-    entry: &Entry,
-    posted: &str,
-    attempt: i64,
-) -> Result<String, serde_json::Error> {
-    // It was checked when it came.
-    let posted: Value = serde_json::from_str(posted)?;
-    let text = |value: &Value| value.as_str().unwrap_or_default().chars().collect::<String>();
-    let (sender, content) = (text(&posted["message"]["sender"]), text(&posted["message"]["content"]));
-    let place = Place {
-        id: Some(entry.conversation.into()),
-        kind: WireConversationKind::Channel,
-        stream_id: None,
-        thread_id: None,
-        name: None,
-    };
-    let header = Header {
-        source: Some(Source {
-            platform: "channel".into(),
-            workspace_id: posted["channel"]["service"].as_str().map(str::to_owned),
-        }),
-        author: Some(Author { id: None, kind: None, display_name: Some(sender) }),
-        ..direct(app, entry.event, entry.created_at, place, "")
-    };
-    serde_json::to_string(&shown(header, Content::text(content), entry.event, receiver, attempt))
-}
-
-/// The params that bring a digest: counts and ids, all of them the hub's own, and nothing that anybody wrote.
-pub fn digest(
-    app: &App,
-    receiver: AgentId,
-    entry: &Entry,
-    attempt: i64,
-) -> Result<String, serde_json::Error> {
-    let told: DigestBody = serde_json::from_str(&entry.body)?;
-    let place = Place {
-        id: told.conversation.map(Into::into),
-        kind: WireConversationKind::System,
-        name: None,
-        stream_id: told.stream.as_ref().map(|id| WireId(id.to_string())),
-        thread_id: None,
-    };
-    let mut header = Header {
-        author: Some(Author { id: None, kind: Some(AuthorKind::System), display_name: None }),
-        ..direct(app, entry.event, entry.created_at, place, "")
-    };
-    header.target.directedness = Directedness::Ambient;
-    header.attention = engine::digest::attention(false).into();
-    let content = Content::text(told.to_text());
-    let exposure = Exposure::Shown { mode: ShownMode::Digest, context: None, role: None, content };
-    let reliability =
-        Reliability { attempt, idempotency_key: IdempotencyKey::of_delivery(entry.event, receiver) };
-    serde_json::to_string(&Delivery { header, exposure, reliability })
-}
-
-/// The params that bring a job: an assignment, with the job as its worker reads it beside a sentence.
-pub fn job(
-    app: &App,
-    receiver: AgentId,
-    name: &str,
-    entry: &Entry,
-    job: &str,
-    attempt: i64,
-) -> Result<String, serde_json::Error> {
-    let job: Map<String, Value> = serde_json::from_str(job)?;
-    let skill = job.get("skill_name").and_then(Value::as_str).unwrap_or_default();
-    let text = format!("A job that needs your skill {skill}. POST its result to the callback_url in it.");
-    work(app, receiver, name, entry, (Intent::Assignment, text, job), attempt)
-}
-
-/// The params that bring a question what a job would cost.
-pub fn quote(
-    app: &App,
-    receiver: AgentId,
-    name: &str,
-    entry: &Entry,
-    attempt: i64,
-) -> Result<String, serde_json::Error> {
-    let asked: Map<String, Value> = serde_json::from_str(&entry.body)?;
-    let member = |name: &str| asked.get(name).and_then(Value::as_str).unwrap_or_default();
-    let text = format!(
-        "What would you do a job of your skill {} for? POST {{\"price\", \"expected_ms\"}} to /market/quotes/{}/offer, or let it be: \
-         then your listed price counts.",
-        member("skill_name"),
-        member("quote_id")
-    );
-    work(app, receiver, name, entry, (Intent::Question, text, asked), attempt)
-}
-
-fn work(
-    app: &App,
-    receiver: AgentId,
-    name: &str,
-    entry: &Entry,
-    (intent, text, job): (Intent, String, Map<String, Value>),
-    attempt: i64,
-) -> Result<String, serde_json::Error> {
-    let place = Place {
-        id: Some(entry.conversation.into()),
-        kind: WireConversationKind::Tool,
-        stream_id: None,
-        thread_id: None,
-        name: None,
-    };
-    let mut header = Header {
-        author: Some(Author { id: None, kind: Some(AuthorKind::System), display_name: None }),
-        ..direct(app, entry.event, entry.created_at, place, name)
-    };
-    header.attention.intent = Some(intent);
-    let content = Content { parts: vec![Part::Text { text }], envelope: None, job: Some(job) };
-    serde_json::to_string(&shown(header, content, entry.event, receiver, attempt))
-}
-
-/// The header of something that is for this agent alone.
-fn direct(app: &App, event: EventId, created_at: i64, place: Place, name: &str) -> Header {
-    Header {
-        event_id: event.into(),
-        source: Some(Source::hub(&app.config.host_name)),
-        conversation: place,
-        author: None,
-        target: Target {
-            mentions: vec![],
-            recipient: (!name.is_empty()).then(|| Addressee::agent(name)),
-            directedness: Directedness::ToMe,
-        },
-        timing: Some(Timing { created_at: Some(Time::at(created_at)), sequence: None }),
-        attention: crate::attention::FOREIGN.into(),
-        supersedes: None,
-        in_reply_to: None,
-        disposition: None,
-    }
-}
-
-fn shown(header: Header, content: Content, event: EventId, agent: AgentId, attempt: i64) -> Delivery {
-    let exposure =
-        Exposure::Shown { mode: ShownMode::Immediate, context: None, role: Some("user".to_owned()), content };
-    let reliability = Reliability { attempt, idempotency_key: IdempotencyKey::of_delivery(event, agent) };
-    Delivery { header, exposure, reliability }
 }

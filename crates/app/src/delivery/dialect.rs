@@ -112,6 +112,21 @@ fn notification(name: &str, data: &str) -> Bytes {
     format!(r#"{{"jsonrpc":"2.0","method":"notifications/{name}","params":{data}}}"#).into()
 }
 
+/// The same entry for a harness that does not acknowledge: a notification, which has no id.
+pub fn told(request: &Bytes, seq: i64) -> Bytes {
+    let id = format!(r#""id":"{}","#, delivery_id(seq));
+    match request.windows(id.len()).position(|window| window == id.as_bytes()) {
+        Some(at) => [&request[..at], &request[at + id.len()..]].concat().into(),
+        None => request.clone(),
+    }
+}
+
+/// Whether a frame tells that something is not wanted any more.
+pub fn is_cancellation(frame: &[u8]) -> bool {
+    let cancels = format!(r#"{{"jsonrpc":"2.0","method":"{}","#, Method::Cancelled);
+    frame.starts_with(cancels.as_bytes())
+}
+
 /// The place in an inbox of the entry that a C2A request of this id brought.
 pub fn delivered(id: &str) -> Option<i64> {
     let seq = id.strip_prefix(DELIVER)?.parse().ok()?;

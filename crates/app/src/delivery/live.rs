@@ -7,6 +7,7 @@
 use super::dialect::{Dialect, End};
 use super::frames::Frames;
 use bytes::Bytes;
+use chorus_attention::capabilities::Capabilities;
 use chorus_protocol::ids::AgentId;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -34,6 +35,8 @@ pub struct Inbox {
     pub session: Uuid,
     /// What its connection speaks.
     pub dialect: Dialect,
+    /// What its connection can show a model, if it said so.
+    shows: OnceLock<Capabilities>,
     /// The newest entry, as far as this node knows.
     head: AtomicI64,
     /// Everything up to here was given to the connection.
@@ -58,6 +61,7 @@ impl Inbox {
             agent,
             session,
             dialect,
+            shows: OnceLock::new(),
             head: AtomicI64::new(0),
             handed: AtomicI64::new(0),
             recorded: AtomicI64::new(0),
@@ -68,6 +72,11 @@ impl Inbox {
             end: OnceLock::new(),
             changed: Notify::new(),
         }
+    }
+
+    /// The connection can show its model this, as long as it lasts.
+    pub fn set_shows(&self, shows: Capabilities) {
+        self.shows.get_or_init(|| shows);
     }
 
     pub fn head(&self) -> i64 {
@@ -255,6 +264,11 @@ impl Live {
     /// What an agent's inbox is read in, if it is open here.
     pub fn dialect(&self, agent: AgentId) -> Option<Dialect> {
         self.inboxes().get(&agent).map(|inbox| inbox.dialect)
+    }
+
+    /// What the session of an agent can show its model, if it is open here and says so.
+    pub fn shows(&self, agent: AgentId) -> Option<Capabilities> {
+        self.inboxes().get(&agent).and_then(|inbox| inbox.shows.get().copied())
     }
 
     /// A stream moved: if it is an inbox that is open here, its reader has something to do.

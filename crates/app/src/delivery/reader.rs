@@ -14,15 +14,17 @@ use super::dialect::{Dialect, End};
 use super::live::Inbox;
 use super::reconcile;
 use crate::app::AppState;
+use crate::attention::{self, envelopes};
 use crate::authenticate::{Standing, standing};
 use crate::caller::{Identity, disabled};
 use crate::error::Error;
 use bytes::{Bytes, BytesMut};
+use chorus_protocol::ids::DeliveryId;
 use chorus_protocol::relay::{Connected, Gap, Notice};
 use chorus_store::directory::{self, KeyHash};
 use chorus_store::inboxes::{self, Opened};
-use chorus_store::{StoreError, Tx, deliveries};
-use std::collections::VecDeque;
+use chorus_store::{StoreError, Tx, deliveries, obligations};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 /// What one turn of a reader takes from the store.
@@ -92,6 +94,9 @@ impl Reader {
         let session = app.environment.uuid_v4();
         // Registered here before it is in the database, so that no commit in between goes unnoticed.
         let (inbox, former) = app.live.open(identity.id, session, dialect);
+        if let Some(shows) = &shows {
+            inbox.set_shows(attention::of_words(shows));
+        }
         let mut reader = Self {
             app,
             identity,
@@ -125,12 +130,17 @@ impl Reader {
     async fn store_session(&self, shows: Option<String>) -> Result<(Opened, bool), Error> {
         let (agent, session, key) = (self.inbox.agent, self.inbox.session, self.key);
         let node = self.app.config.node;
-        let until = self.app.now() + self.app.config.presence.as_millis() as i64;
+        let now = self.app.now();
+        let until = now + self.app.config.presence.as_millis() as i64;
         let open = move |tx: &mut dyn Tx| {
             // The row is a lock as well: a key that is replaced meanwhile, on any node, ends this session again.
             let opened = inboxes::open(tx, agent, session, node, until)?;
             if let Some(shows) = &shows {
-                inboxes::set_shows(tx, agent, session, shows)?;
+                let again = inboxes::set_shows(tx, agent, session, shows)?;
+                for envelope in obligations::unkept(tx, agent, again)? {
+                    envelopes::take_in(tx, envelope, agent, now)?;
+                }
+                inboxes::count_again(tx, agent, again)?;
             }
             let holder = directory::by_key(tx, &key)?.filter(|holder| holder.id == agent);
             if holder.as_ref().is_some_and(|holder| holder.disabled_at.is_some()) {
@@ -187,14 +197,18 @@ impl Reader {
         self.inbox.ack(seq);
     }
 
-    /// An entry that was given before, once more: as it stands now. Nothing, if it is gone.
-    pub async fn again(&self, seq: i64, attempt: i64) -> Result<Option<Bytes>, StoreError> {
-        let agent = self.inbox.agent;
+    /// An entry that was given before, once more: as it stands now, and counted. Nothing, if it is gone.
+    pub async fn again(&self, seq: i64) -> Result<Option<Bytes>, StoreError> {
+        let (agent, now) = (self.inbox.agent, self.app.now());
         let read = move |tx: &mut dyn Tx| {
+            for envelope in obligations::unkept(tx, agent, (seq - 1, seq))? {
+                envelopes::take_in(tx, envelope, agent, now)?;
+            }
+            let attempt = obligations::count_again(tx, DeliveryId { agent, seq })?;
             let entries = deliveries::page(tx, agent, seq - 1, 1, READ_BYTES)?;
-            Content::read(tx, agent, entries, READ_BYTES)
+            Ok((Content::read(tx, agent, entries, READ_BYTES)?.pop(), attempt))
         };
-        let found = self.app.store.read::<_, StoreError, _>(read).await?.pop();
+        let (found, attempt) = self.app.store.write::<_, StoreError, _>(read).await?;
         let dialect = self.inbox.dialect;
         let found = found.filter(|(entry, content)| entry.seq == seq && !content.is_cancelled(dialect));
         let Some((entry, content)) = found else { return Ok(None) };
@@ -288,26 +302,31 @@ impl Reader {
         let together = head - after <= READ_TOGETHER;
         let most = if together { READ_TOGETHER } else { READ_ENTRIES };
         let most = self.left.map_or(most, |left| left.min(most));
+        let dialect = self.inbox.dialect;
         let read = move |tx: &mut dyn Tx| {
             let entries = deliveries::page(tx, agent, after, most, READ_BYTES)?;
-            Content::read(tx, agent, entries, READ_BYTES)
+            let page = entries.first().map(|first| first.seq).zip(entries.last().map(|last| last.seq));
+            // Only C2A tells for the how many'th time something comes.
+            let page = page.filter(|_| dialect == Dialect::C2a);
+            let sent = page.map_or(Ok(HashMap::new()), |page| obligations::sent(tx, agent, page))?;
+            Ok((Content::read(tx, agent, entries, READ_BYTES)?, sent))
         };
         let store = &self.app.store;
-        let entries = if together {
+        let (entries, sent) = if together {
             store.read_together::<_, StoreError, _>(read).await?
         } else {
             store.read::<_, StoreError, _>(read).await?
         };
         // Nothing between here and the head: it was removed as too old.
         let last = entries.last().map_or(head, |(entry, _)| entry.seq);
-        let (dialect, mut bytes) = (self.inbox.dialect, BytesMut::new());
+        let mut bytes = BytesMut::new();
         let is_shown = |(entry, content): &(deliveries::Entry, Content)| {
             entry.is_streamed() && !content.is_cancelled(dialect)
         };
         for (entry, content) in entries.into_iter().filter(is_shown) {
             let (seq, kind) = (entry.seq, entry.kind);
             self.count(1);
-            let data = content.data(&self.app, &self.identity, dialect, entry, None)?;
+            let data = content.data(&self.app, &self.identity, dialect, entry, sent.get(&seq).copied())?;
             let frame = dialect.entry(kind, seq, &data);
             if dialect.joins() {
                 bytes.extend_from_slice(&frame);

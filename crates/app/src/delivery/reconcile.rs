@@ -45,6 +45,7 @@ pub async fn run(app: AppState) {
     }
     report("record what was handed", record_handed(&app, app.live.all()).await);
     report("record what is stored", app.usage.flush(&app.store).await);
+    report("record which tools were called", app.tool_log.flush(&app.store).await);
 }
 
 /// The ticks of the background work, one each half a second.
@@ -75,6 +76,7 @@ impl Ticks {
             report("look at other nodes' commits", poll(app).await);
         }
         report("bring in order what was sent", sort_sent(app).await);
+        report("record which tools were called", app.tool_log.flush(&app.store).await);
         if tick.is_multiple_of(USAGE_TICKS) {
             report("record what is stored", app.usage.flush(&app.store).await);
         }

@@ -6,6 +6,7 @@
 
 use super::live::Receipts;
 use super::replies::MAX_STREAM;
+use crate::attention::envelopes;
 use crate::config::Config;
 use crate::usage::Usage;
 use chorus_protocol::ids::{AgentId, DeliveryId};
@@ -15,7 +16,7 @@ use chorus_store::market::jobs;
 use chorus_store::push::{self, Due, Room};
 use chorus_store::{
     StoreError, Tx, accounts, approvals, audit, choir, deliveries, growing, idempotency, inboxes,
-    invitations, mcp_sessions, obligations, reply_lines, retention,
+    invitations, mcp_sessions, obligations, reply_lines, retention, tool_calls,
 };
 use std::sync::Arc;
 use uuid::Uuid;
@@ -69,7 +70,8 @@ pub fn record_receipts(tx: &mut dyn Tx, now: i64, told: &[(AgentId, Receipts)]) 
         if let Some(seq) = receipts.sent_through {
             inboxes::send_through(tx, *agent, seq)?;
         }
-        obligations::ack(tx, *agent, &receipts.acked, now)?;
+        let unknown = obligations::ack(tx, *agent, &receipts.acked, now)?;
+        envelopes::take(tx, *agent, &unknown, now)?;
     }
     Ok(())
 }
@@ -94,6 +96,7 @@ pub fn clean_up(
     let answers = idempotency::shorten(tx, now, CLEAN_UP_STEP)?;
     let credentials = accounts::remove_expired(tx, now, CLEAN_UP_STEP)?;
     let acts = audit::remove_old(tx, now, CLEAN_UP_STEP)?;
+    let calls = tool_calls::remove_old(tx, now, CLEAN_UP_STEP)?;
     let old = settings.retention_ms.map_or(Ok(retention::Removed::default()), |keep_ms| {
         retention::remove_before(tx, now - keep_ms, CLEAN_UP_STEP)
     })?;
@@ -117,6 +120,7 @@ pub fn clean_up(
             answers,
             credentials,
             acts,
+            calls,
             invited,
             decided,
             sessions,

@@ -155,9 +155,10 @@ async fn deliver(
                             sender: &hub.address(&sender.name),
                             body: envelope.get(),
                             created_at: command.now,
-                            attempt: 1,
+                            shows: None,
                         };
                         c2a::envelope(&hub, receiver.id, &receiver.name, &said)
+                            .and_then(|brought| brought.params(receiver.id, 1))
                     }
                 };
                 let data = data.map_err(Error::internal)?;

@@ -4,7 +4,7 @@
 use chorus_protocol::api::Name;
 use chorus_protocol::api::documents::{Encoding, MediaType, Slug, Title};
 use chorus_protocol::ids::{EventId, StreamId};
-use chorus_protocol::words::{Intent, Priority, Signal};
+use chorus_protocol::words::{Directedness, Intent, Priority, Signal};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -88,6 +88,8 @@ pub(super) struct SendMessage {
     /// How long an answer may take.
     #[schema(minimum = 1_000, maximum = 86_400_000)]
     pub(super) deadline_ms: Option<i64>,
+    /// At whom it is aimed, seen from who gets it. It lowers what its mentions say, and never raises it.
+    pub(super) directedness: Option<Directedness>,
     /// Keep it back until a person here agrees: then it is in the log. Nobody else sees it before; after a day it is forgotten.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(default = false)]

@@ -13,7 +13,7 @@ use chorus_protocol::ids::EventId;
 pub(super) async fn send_message(context: Context, message: SendMessage) -> Result<Sent, Error> {
     let once = context.once("chat_send_message", message.idempotency_key.as_ref(), &message)?;
     let SendMessage { content, thread, reply_to, stream, to, intent, priority, deadline_ms, .. } = message;
-    let SendMessage { requires_approval, ephemeral, .. } = message;
+    let SendMessage { directedness, requires_approval, ephemeral, .. } = message;
     let new = NewMessage {
         content,
         thread,
@@ -23,7 +23,7 @@ pub(super) async fn send_message(context: Context, message: SendMessage) -> Resu
         intent,
         priority,
         deadline_ms,
-        directedness: None,
+        directedness,
         requires_approval,
         ephemeral,
     };

@@ -19,7 +19,7 @@ use axum::response::{IntoResponse, Response};
 use chorus_app::AppState;
 use chorus_app::c2a::{self, Harness};
 use chorus_app::caller::{Identity, key_hash};
-use chorus_protocol::c2a::Method;
+use chorus_protocol::c2a::{Capabilities, Method};
 use chorus_protocol::rpc::{Message, Notification, Request as Call, Response as Answer, RpcError};
 use chorus_web::Rendered;
 use serde::Serialize;
@@ -37,7 +37,7 @@ pub(crate) fn routes() -> Routes {
 
 fn harness(app: &AppState, identity: Identity, headers: &HeaderMap) -> Result<Harness, ApiError> {
     let key = bearer(headers)?.map(key_hash).unwrap_or_default();
-    Ok(Harness { app: app.clone(), identity, key })
+    Ok(Harness { app: app.clone(), identity, key, can: Capabilities::ALL })
 }
 
 /// Open a C2A session

@@ -1,12 +1,15 @@
 //! C2A over a real WebSocket, by a client that knows only its document.
 
+mod agreed;
 mod approvals;
 mod bridges;
 mod claims;
 mod digests;
 mod edits;
 pub(crate) mod endpoint;
+mod handed;
 mod harness;
+mod mailbox;
 mod minimal;
 mod missed_edits;
 mod sessions;

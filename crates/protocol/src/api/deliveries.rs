@@ -100,6 +100,10 @@ pub struct LadderDelivery {
     pub rungs: Vec<StepView>,
     /// The tries, the first first.
     pub attempts: Vec<AttemptView>,
+    /// How often a C2A session was sent it, this delivery and those of the event before it.
+    #[serde(default)]
+    #[schema(nullable)]
+    pub sent: i64,
     /// What the agent made of it: `responded`, `failed` or `ignored`.
     #[schema(value_type = Option<String>)]
     pub disposition: Option<Disposition>,

@@ -118,6 +118,12 @@ impl ToolResult {
         Ok(Self { content: vec![json!({"type": "text", "text": text})], structured_content, is_error })
     }
 
+    /// The code of what it refused, if it did.
+    pub fn refusal(&self) -> Option<String> {
+        let code = self.structured_content.as_ref().filter(|_| self.is_error)?.get("code")?;
+        code.as_str().map(str::to_owned)
+    }
+
     /// All its words: pieces are paragraphs.
     pub fn to_text(&self) -> String {
         let texts = self.content.iter().filter_map(|part| part["text"].as_str());

@@ -3,7 +3,7 @@
 //! What either may use is what both can do. Which mode takes the place of one that a harness does not have is the
 //! engine's to say.
 
-use super::WireId;
+use super::{ChatTool, WireId};
 use crate::words::Signal;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -157,6 +157,20 @@ capabilities! {
         cancellation,
         /// `notifications/message`.
         logging,
+    }
+}
+
+impl ChatToolCapabilities {
+    /// Whether this tool is among them.
+    pub const fn has(self, tool: ChatTool) -> bool {
+        match tool {
+            ChatTool::ListEvents | ChatTool::ReadThread => self.read_thread,
+            ChatTool::SendMessage => self.send_message,
+            ChatTool::React => self.react,
+            ChatTool::Claim => self.claim,
+            ChatTool::Defer => self.defer,
+            ChatTool::Resolve => self.resolve,
+        }
     }
 }
 

@@ -18,6 +18,15 @@ pub struct EventPage {
     #[serde(default)]
     #[schema(nullable)]
     pub more: bool,
+    /// How many conversations were not looked into, because there are too many: ask for them one by one.
+    #[serde(default, rename = "leftOut", skip_serializing_if = "is_zero")]
+    #[schema(nullable, minimum = 0)]
+    pub left_out: i64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(count: &i64) -> bool {
+    *count == 0
 }
 
 /// What became of a message: of `chat.send_message`.

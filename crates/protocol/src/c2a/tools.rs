@@ -12,7 +12,9 @@ use crate::words::{Directedness, Intent, Policy, Priority, Signal, Visibility, w
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::Schema;
+use utoipa::{PartialSchema, ToSchema};
 
 /// How long a claim holds unless said.
 pub const CLAIM_TTL_MS: i64 = 300_000;
@@ -274,8 +276,9 @@ impl Call {
         let (tool, spelling) = ChatTool::named(&call.name).ok_or(CallFault::UnknownTool)?;
         let arguments = Value::Object(call.arguments);
         let read = match tool {
-            ChatTool::ListEvents => read_as(arguments, spelling).map(Self::ListEvents),
-            ChatTool::ReadThread => read_as(arguments, spelling).map(Self::ReadThread),
+            // A filter that is overlooked would answer another question.
+            ChatTool::ListEvents => read_strictly(arguments, spelling).map(Self::ListEvents),
+            ChatTool::ReadThread => read_strictly(arguments, spelling).map(Self::ReadThread),
             ChatTool::SendMessage => read_as(arguments, spelling).map(Self::SendMessage),
             ChatTool::React => read_as(arguments, spelling).map(Self::React),
             ChatTool::Claim => read_as(arguments, spelling).map(Self::Claim),
@@ -308,4 +311,22 @@ where
         Spelling::Camel => schema::read(arguments),
         Spelling::Snake => schema::read(arguments).map(|Snake(arguments)| arguments),
     }
+}
+
+/// The same, and members that nobody knows are faults.
+fn read_strictly<T>(arguments: Value, spelling: Spelling) -> Result<T, Faults>
+where
+    T: ToSchema + DeserializeOwned + 'static,
+{
+    let schema = match spelling {
+        Spelling::Camel => T::schema(),
+        Spelling::Snake => Snake::<T>::schema(),
+    };
+    let mut unknown = Faults::new();
+    if let (RefOr::T(Schema::Object(known)), Some(given)) = (schema, arguments.as_object()) {
+        for name in given.keys().filter(|name| !known.properties.contains_key(*name)) {
+            unknown.add(name, "there is no such argument");
+        }
+    }
+    if unknown.is_empty() { read_as(arguments, spelling) } else { Err(unknown) }
 }

@@ -176,7 +176,10 @@ fn message_of<'a>(
     let kind = DraftKind::Message(new.reply_to);
     let mut draft = draft(act, kind, Cow::Borrowed(&new.body), conversation, author);
     for target in new.reply_to.iter().chain(&new.thread) {
-        let event = message(tx, &draft.conversation, act.author, *target)?;
+        // What was taken back no agent answers; people may speak of it.
+        let answers = Some(*target) == new.reply_to && act.author.agent().is_some();
+        let find = if answers { standing_message } else { message };
+        let event = find(tx, &draft.conversation, act.author, *target)?;
         // An answer begins a thread at what it answers, but between two, where everything answers.
         let begins = Some(*target) == new.thread || draft.conversation.kind == ConversationKind::Channel;
         draft.thread = event.thread.or(begins.then_some(event.id)).or(draft.thread);

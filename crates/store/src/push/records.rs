@@ -45,6 +45,8 @@ pub struct Record {
     pub acked_at: Option<i64>,
     /// When it entered a turn of the agent's model.
     pub injected_at: Option<i64>,
+    /// How often the agent was sent the event, this time included.
+    pub sent: i64,
     /// What the agent made of it, and when.
     pub disposition: Option<(Disposition, i64)>,
     /// What it belongs to.
@@ -58,7 +60,7 @@ macro_rules! select_record {
                     CASE WHEN d.lease_until IS NULL THEN c.due_at END, d.detail, c.created_at,
                     COALESCE(c.handed_at, (SELECT h.at FROM handed h WHERE h.agent_id = c.agent_id AND h.through >= c.seq
                         AND d.transport = 'inbox' ORDER BY h.through LIMIT 1)), c.disposition, c.disposition_at, d.trace_id, i.handed_through,
-                    d.updated_at, ", attention_columns!("c"), ", c.acked_at, c.injected_at
+                    d.updated_at, ", attention_columns!("c"), ", c.acked_at, c.injected_at, c.sent, i.sent_through
              FROM chats c JOIN deliveries d ON d.agent_id = c.agent_id AND d.seq = c.seq
              LEFT JOIN agents a ON a.id = c.agent_id LEFT JOIN inboxes i ON i.agent_id = c.agent_id WHERE ",
             $($rest),+
@@ -70,7 +72,9 @@ fn record(mut row: Row) -> Result<Record, StoreError> {
     let (seq, created_at) = (row.int(1)?, row.int(11)?);
     let transport = word(&row.text(6)?, Transport::parse)?;
     let through = transport == Transport::Inbox && seq <= row.opt_int(16)?.unwrap_or(0);
-    let handed_at = row.opt_int(12)?;
+    let (handed_at, acked_at) = (row.opt_int(12)?, row.opt_int(24)?);
+    // A session that acknowledges one by one is handed more than it has acknowledged up to.
+    let given = transport == Transport::Inbox && seq <= row.opt_int(27)?.unwrap_or(0);
     let disposition = row.opt_text(13)?.map(|text| word(&text, Disposition::parse)).transpose()?;
     Ok(Record {
         id: DeliveryId { agent: AgentId(row.uuid(0)?), seq },
@@ -90,9 +94,10 @@ fn record(mut row: Row) -> Result<Record, StoreError> {
         detail: row.opt_text(10)?,
         created_at,
         updated_at: row.int(17)?,
-        handed: through || handed_at.is_some(),
+        handed: through || given || handed_at.is_some() || acked_at.is_some(),
         handed_at,
-        acked_at: row.opt_int(24)?,
+        acked_at,
+        sent: row.int(26)?,
         injected_at: row.opt_int(25)?,
         disposition: disposition.zip(row.opt_int(14)?),
         trace: TraceId(row.uuid(15)?),

@@ -46,6 +46,8 @@ mod ledger_model;
 #[cfg(test)]
 mod log;
 #[cfg(test)]
+mod mailbox;
+#[cfg(test)]
 mod market;
 #[cfg(test)]
 mod market_agents;

@@ -166,7 +166,9 @@ async fn what_a_session_shows_and_what_it_is_sent_again(fixture: Fixture) {
         write(store, move |tx| {
             let session = fresh();
             inboxes::open(tx, bob, session, fresh(), NOW + 100)?;
-            words.map_or(Ok(()), |words| inboxes::set_shows(tx, bob, session, words))
+            let Some(words) = words else { return Ok(()) };
+            let again = inboxes::set_shows(tx, bob, session, words)?;
+            inboxes::count_again(tx, bob, again)
         })
     };
     assert_eq!(shows().await, None);

@@ -16,6 +16,7 @@ use chorus_app::delivery::window::Window;
 use chorus_app::market::reconcile::end_overdue;
 use chorus_attention::digest::EVERY_MS;
 use chorus_environment::{Environment, ManualClock};
+use chorus_protocol::c2a::Capabilities;
 use chorus_protocol::ids::AgentId;
 use chorus_store::directory::KeyHash;
 use chorus_store::{Store, StoreError, Tx, TxExt};
@@ -131,7 +132,7 @@ impl Host {
                 let opened = Reader::open(Arc::clone(app), identity, hash, dialect, None, place).await;
                 return (opened.unwrap(), None);
             }
-            let harness = Harness { app: Arc::clone(app), identity, key: hash };
+            let harness = Harness { app: Arc::clone(app), identity, key: hash, can: Capabilities::ALL };
             let asked = json!({"protocolVersion": "2026-06-02", "clientInfo": {"name": "week", "version": "1"},
                 "capabilities": {"injection": {"immediate": true, "buffered": true, "notify": true,
                     "toolMailbox": true, "digest": true, "interrupt": false}}});
@@ -194,8 +195,8 @@ impl Host {
             return vec![];
         };
         let mut pieces = vec![];
-        while let Some((seq, attempt)) = window.take_due(now) {
-            let bytes = process.runtime.block_on(reader.again(seq, attempt)).unwrap();
+        while let Some(seq) = window.take_due(now) {
+            let bytes = process.runtime.block_on(reader.again(seq)).unwrap();
             pieces.extend(bytes.map(|bytes| Piece { bytes, through: seq, holds: Holds::Entries }));
         }
         pieces

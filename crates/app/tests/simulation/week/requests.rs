@@ -6,7 +6,7 @@ use chorus_app::c2a::{self, Harness};
 use chorus_app::channel::callback;
 use chorus_app::once::Once;
 use chorus_app::{AppState, Error};
-use chorus_protocol::c2a::{ChatTool, Claimed, Recorded, RefusalCode, ToolFailure, ToolResult};
+use chorus_protocol::c2a::{Capabilities, ChatTool, Claimed, Recorded, RefusalCode, ToolFailure, ToolResult};
 use chorus_protocol::channel::CallbackEvent;
 use chorus_protocol::code::Code;
 use serde_json::{Map, Value, json};
@@ -32,7 +32,12 @@ impl Story {
         let is_notice = matches!(to, To::Notice { .. });
         let mut posted = if self.host.is_up() {
             self.host.run(async |app| {
-                let harness = Harness { app: Arc::clone(app), identity: key.identity, key: key.hash };
+                let harness = Harness {
+                    app: Arc::clone(app),
+                    identity: key.identity,
+                    key: key.hash,
+                    can: Capabilities::ALL,
+                };
                 match to {
                     To::Callback { url, key, event } => take_callback(app, &url, &key, &event).await,
                     To::Tool { tool, arguments } => call(&harness, tool, arguments).await,

@@ -1,7 +1,7 @@
 //! One C2A session over one WebSocket: what is delivered, what is acknowledged, what is asked and answered.
 //!
 //! Before `initialize` nothing else is answered, and nothing delivered. At most [`MAX_UNACKED`] deliveries are unacknowledged;
-//! what a harness has not taken after a while comes again. A few calls run side by side; whoever asks for more waits, and so
+//! what a harness has not taken after a while comes again. What the two did not agree on is not used. A few calls run side by side; whoever asks for more waits, and so
 //! does everything it says behind them. The connection ends with the key, with another session, with the hub, with a peer
 //! that says nothing any more; and what was not acknowledged comes to the next one.
 //!
@@ -11,10 +11,10 @@ use super::upgrade::Socket;
 use chorus_app::c2a::{self, Harness};
 use chorus_app::charge::charge;
 use chorus_app::delivery::REDELIVERY_MS;
-use chorus_app::delivery::dialect::{End, delivered};
+use chorus_app::delivery::dialect::{End, delivered, is_cancellation, told};
 use chorus_app::delivery::reader::{Holds, Piece, Reader};
 use chorus_app::delivery::window::Window;
-use chorus_protocol::c2a::{InitializeResult, Method, NOT_INITIALIZED};
+use chorus_protocol::c2a::{Capabilities, InitializeResult, Method, NOT_INITIALIZED};
 use chorus_protocol::rpc::{Id, Message, Notification, Request, Response, RpcError};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{SinkExt, StreamExt};
@@ -52,7 +52,10 @@ const fn close(end: End) -> Over {
 /// Serves a harness until its session is over.
 pub(super) async fn run(harness: Harness, mut socket: Socket) {
     let over = match begin(&harness, &mut socket).await {
-        Ok(reader) => Session::new(harness, reader, &mut socket).serve().await,
+        Ok((reader, can)) => {
+            let harness = Harness { can, ..harness };
+            Session::new(harness, reader, &mut socket).serve().await
+        }
         Err(over) => over,
     };
     if let Over::Close(code, reason) = over {
@@ -64,7 +67,7 @@ pub(super) async fn run(harness: Harness, mut socket: Socket) {
 }
 
 /// Waits for `initialize`, and answers it. Everything else is told to wait.
-async fn begin(harness: &Harness, socket: &mut Socket) -> Result<Reader, Over> {
+async fn begin(harness: &Harness, socket: &mut Socket) -> Result<(Reader, Capabilities), Over> {
     let app = &harness.app;
     let late = tokio::time::sleep(app.config.times.head);
     tokio::pin!(late);
@@ -83,7 +86,7 @@ async fn begin(harness: &Harness, socket: &mut Socket) -> Result<Reader, Over> {
                 match c2a::initialize(harness, params).await {
                     Ok((reader, result)) => {
                         send(socket, &accepted(id, &result)).await?;
-                        return Ok(reader);
+                        return Ok((reader, result.capabilities));
                     }
                     Err(error) => Response { id: Some(id), outcome: Err(error) },
                 }
@@ -184,14 +187,15 @@ impl<'s> Session<'s> {
     /// When something is to be sent once more, and whether anything is.
     fn due(&self) -> (Instant, bool) {
         let now = self.harness.app.elapsed();
-        let wait = self.window.next_due().map(|due| Duration::from_millis((due - now).max(0) as u64));
+        let next = self.window.next_due().filter(|_| self.harness.can.delivery.redelivery);
+        let wait = next.map(|due| Duration::from_millis((due - now).max(0) as u64));
         (Instant::now() + wait.unwrap_or_default(), wait.is_some())
     }
 
     async fn give_again(&mut self) -> Result<(), Over> {
         let now = self.harness.app.elapsed();
-        let Some((seq, attempt)) = self.window.take_due(now) else { return Ok(()) };
-        match self.reader.again(seq, attempt).await {
+        let Some(seq) = self.window.take_due(now) else { return Ok(()) };
+        match self.reader.again(seq).await {
             Ok(Some(frame)) => self.socket.send(text(frame)?).await.map_err(|_| Over::Gone),
             // It was removed as too old, or taken back: nobody waits for it, and the harness has said nothing of it.
             Ok(None) => {
@@ -203,10 +207,20 @@ impl<'s> Session<'s> {
     }
 
     async fn give(&mut self, Piece { bytes, through, holds }: Piece) -> Result<(), Over> {
+        let can = self.harness.can;
         let frame = match holds {
             Holds::Farewell(end) => return Err(close(end)),
             Holds::Ping => Frame::Ping(bytes),
+            Holds::Notice if is_cancellation(&bytes) && !can.utilities.cancellation => return Ok(()),
             Holds::Notice => text(bytes)?,
+            // Who does not acknowledge is told, not asked; it has what it was sent.
+            Holds::Entries if !can.delivery.ack => {
+                self.socket.send(text(told(&bytes, through))?).await.map_err(|_| Over::Gone)?;
+                self.reader.give(through);
+                self.reader.ack(through);
+                self.reader.hand(through);
+                return Ok(());
+            }
             Holds::Entries => {
                 self.window.send(through, self.harness.app.elapsed());
                 self.reader.give(through);

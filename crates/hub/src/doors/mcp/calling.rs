@@ -45,16 +45,16 @@ pub(super) async fn call<P: Place>(
 ) -> Result<Value, Failure> {
     let called = text(params, "name").and_then(|name| {
         let unknown = || RpcError::params(format_args!("there is no tool {name:?}; tools/list tells them"));
-        Ok((find(name).ok_or_else(unknown)?, arguments(params)?))
+        Ok((name, find(name).ok_or_else(unknown)?, arguments(params)?))
     });
-    let (tool, arguments) = match called {
+    let (name, tool, arguments) = match called {
         Ok(called) => called,
         Err(error) => {
             place.check().await.map_err(failure)?;
             return Err(error.into());
         }
     };
-    match tool.call(place, arguments).await {
+    match tool.call(place, name, arguments).await {
         Ok(result) => Ok(Value::Object(Map::from_iter([
             ("content".to_owned(), json!([{"type": "text", "text": result.to_string()}])),
             ("structuredContent".to_owned(), result),

@@ -109,6 +109,11 @@ async fn chat_tools_all_are_there_and_say_what_they_change() {
     for tool in tools {
         assert!(tool["annotations"]["idempotentHint"].is_boolean(), "{tool}");
         assert!(tool["description"].is_string() && tool["inputSchema"]["type"] == "object", "{tool}");
+        // What it is said to take, it takes: the words in backticks are C2A's.
+        let description = tool["description"].as_str().unwrap();
+        for word in description.split('`').skip(1).step_by(2).filter(|word| *word != "next") {
+            assert!(tool["inputSchema"]["properties"].get(word).is_some(), "{} {word}", tool["name"]);
+        }
     }
     // What is ambient is found, and was not sent.
     let ambient = fixture.say("lunch is at noon").await;

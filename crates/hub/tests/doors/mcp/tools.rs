@@ -100,6 +100,29 @@ async fn reactions_and_statuses_wake_nobody() {
     assert_eq!(status["events"][0]["author"]["handle"], "cora");
 }
 
+/// Under its dotted name a tool takes the arguments of C2A's document.
+#[tokio::test]
+async fn dotted_names_take_the_documents_arguments() {
+    let fixture = McpFixture::start().await;
+    let (ben, cora) = (fixture.ben(), fixture.cora());
+    let message = json!({"target": {"conversationId": ben.channel}, "idempotencyKey": "k", "visibility": "channel",
+        "directedness": "ambient", "text": "@cora the build is green"});
+    let said = ben.tool("chat.send_message", message.clone()).await;
+    assert_eq!((&said["status"], &said["woken"]), (&json!("said"), &json!([])), "its directedness lowers it");
+    assert_eq!(ben.tool("chat.send_message", message.clone()).await["event_id"], said["event_id"]);
+    cora.tool("chat.react", json!({"inReplyTo": said["event_id"], "signal": "seen"})).await;
+    let listed = cora.tool("chat.list_events", json!({"conversationId": ben.channel, "after": "0"})).await;
+    assert!(listed.to_string().contains("the build is green"), "{listed}");
+    let thread = json!({"conversationId": ben.channel, "threadId": said["event_id"]});
+    assert_eq!(contents(&cora.tool("chat.read_thread", thread).await), ["@cora the build is green"]);
+    // The address is one channel's, whoever asks.
+    let mut elsewhere = message;
+    elsewhere["target"]["conversationId"] = json!(fixture.base.another_channel("elsewhere").await);
+    let refused = ben.fault("chat.send_message", elsewhere).await;
+    assert!(refused.contains("one channel"), "{refused}");
+    assert!(ben.fault("chat.claim", json!({"eventID": "x"})).await.contains("eventID"));
+}
+
 #[tokio::test]
 async fn the_roster_tells_who_is_there() {
     let fixture = McpFixture::start().await;

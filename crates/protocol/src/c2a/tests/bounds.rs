@@ -279,7 +279,7 @@ fn a_tools_result_is_its_own_or_a_refusal() {
     assert_eq!(json!(refused)["isError"], true);
     assert_eq!(refused.outcome::<Claimed>(), Err(ToolFailure::Refused(refusal)));
     let long: Event = schema::read(with(event.clone(), "content[0].text", "x".repeat(100_000))).unwrap();
-    let page = EventPage { events: vec![long; 200], next: None, more: true };
+    let page = EventPage { events: vec![long; 200], next: None, more: true, left_out: 0 };
     let done: ToolResult = schema::read(json!(ToolResult::done(&page).unwrap())).unwrap();
     assert!(done.to_text().len() > 20_000_000);
     assert_eq!(done.outcome(), Ok(page));

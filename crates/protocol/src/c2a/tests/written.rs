@@ -235,7 +235,7 @@ proptest! {
     #[test]
     fn results_arrive(events in vec(events(), 0..3), next in option::of(cursors()), more: bool, done in sents(), claimed in claims(),
         refusal in refusals(), event_id in ids(), disposition in option::of(select(Disposition::ALL))) {
-        let page = EventPage { events, next, more };
+        let page = EventPage { events, next, more, left_out: 0 };
         prop_assert_eq!(sent(&page).unwrap(), page);
         prop_assert_eq!(sent(&done).unwrap(), done);
         prop_assert_eq!(sent(&claimed).unwrap(), claimed);

@@ -1,0 +1,143 @@
+//! What a relay envelope means for an agent that speaks C2A, and what becomes of it.
+//!
+//! The same rules decide as for a message of two, but an envelope always arrives: what would only be found is shown like the rest.
+//! A relay send keeps nothing of it. What was decided is kept once the agent says something about it: that it has it, that it is
+//! in a turn, what it makes of it. From then on an envelope is an obligation like any other, but one that nobody escalates to: only
+//! its sender waits for it.
+
+use super::{is_delivered, shows};
+use crate::error::{Error, Refused};
+use chorus_attention::capabilities::Capabilities;
+use chorus_attention::outbound::{self, Reply};
+use chorus_attention::{AuthorKind, Event, classify};
+use chorus_protocol::attention::Attention;
+use chorus_protocol::code::Code;
+use chorus_protocol::ids::{AgentId, ConversationId, EventId, Principal};
+use chorus_protocol::words::{ConversationKind, EventKind, Mode, Policy};
+use chorus_store::conversations::{self, Event as Envelope};
+use chorus_store::deliveries::{Bringing, Chat};
+use chorus_store::obligations::{self, Obligation};
+use chorus_store::{StoreError, Tx, sent};
+use serde_json::Value;
+
+/// An envelope that waited no longer than this is as old as it is; to answer one that waited longer, an agent has all the time from
+/// when it gets it.
+const FRESH_MS: i64 = 30_000;
+
+/// What an envelope of this text means, and how it is shown by what `shows` says.
+pub fn meaning(text: &str, shows: Capabilities) -> Attention {
+    let event =
+        Event { author: AuthorKind::Agent, conversation: ConversationKind::Dm, text, ..Event::default() };
+    let decided = chorus_attention::decide(&classify(event), &chorus_attention::Recipient::default());
+    let mode = if is_delivered(decided.mode) { decided.mode } else { Mode::Buffered };
+    // A knock would withhold what its sender meant for this agent alone.
+    let mode = match shows.fall_back(mode) {
+        Mode::Buffered => Mode::Buffered,
+        _ => Mode::Immediate,
+    };
+    Attention { mode, ..decided }
+}
+
+/// What an envelope says.
+pub fn text(body: &str) -> String {
+    let envelope: Value = serde_json::from_str(body).unwrap_or_default();
+    envelope["original_text"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Whether this is an envelope to the agent.
+pub fn is_to(event: &Envelope, agent: AgentId) -> bool {
+    match (event.kind, event.author) {
+        (EventKind::Envelope, Principal::Agent(sender)) => {
+            sender != agent && event.conversation == ConversationId::of_pair(sender, agent)
+        }
+        _ => false,
+    }
+}
+
+/// How an envelope stands that an agent was brought, which is kept from now on; nothing if it is none, or not this agent's.
+pub fn take_in(
+    tx: &mut dyn Tx,
+    event: EventId,
+    agent: AgentId,
+    now: i64,
+) -> Result<Option<Obligation>, StoreError> {
+    let Some(envelope) = conversations::event_by_id(tx, event)?.filter(|event| is_to(event, agent)) else {
+        return Ok(None);
+    };
+    let Some((id, stored_at)) = sent::delivery_of(tx, &envelope, agent)? else { return Ok(None) };
+    let shows = shows(tx, agent, now)?;
+    let attention = meaning(&text(&envelope.body), shows);
+    let waited = Some(now - stored_at).filter(|waited| *waited > FRESH_MS).unwrap_or(0);
+    let deadline_ms = attention.deadline_ms.map(|deadline| deadline + waited);
+    let attention = Attention { deadline_ms, ..attention };
+    let next_at = stored_at + deadline_ms.unwrap_or(0);
+    let chat = Chat {
+        conversation: envelope.conversation,
+        attention,
+        push: None,
+        bringing: Bringing::FIRST,
+        next_at: Some(next_at),
+    };
+    obligations::keep(tx, id, event, &chat, stored_at)?;
+    obligations::of(tx, event, agent, now)
+}
+
+/// An agent said that it has these.
+pub fn take(tx: &mut dyn Tx, agent: AgentId, events: &[EventId], now: i64) -> Result<(), StoreError> {
+    for event in events {
+        if let Some(known) = take_in(tx, *event, agent, now)? {
+            obligations::ack(tx, agent, &[known.id.seq], now)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether an agent may answer an envelope like this, and as what: by the same rules as anywhere.
+pub fn check_answer(
+    tx: &mut dyn Tx,
+    envelope: &Envelope,
+    agent: AgentId,
+    text: &str,
+    now: i64,
+) -> Result<(), Error> {
+    let known = match obligations::of(tx, envelope.id, agent, now)? {
+        Some(known) => Some(known),
+        None => take_in(tx, envelope.id, agent, now)?,
+    };
+    let policy = known.map_or(Policy::MayRespond, |known| known.attention.policy);
+    let reply = Reply {
+        policy,
+        named: true,
+        needs_claim: false,
+        claim: None,
+        answered: false,
+        text,
+        mentions: false,
+    };
+    let refused = |refusal| Error::new(Code::PolicyForbidden, refusal).refused(Refused::Policy);
+    outbound::check(now, agent, &reply).map(drop).map_err(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chorus_protocol::words::{Directedness, Reason};
+
+    #[test]
+    fn an_envelope_is_a_message_of_two_that_always_arrives() {
+        let all = Capabilities::default();
+        for (text, policy, reason, mode) in [
+            ("Coffee?", Policy::MustRespond, Reason::DirectMessage, Mode::Buffered),
+            ("Please look at the build.", Policy::MustRespond, Reason::DirectMessage, Mode::Buffered),
+            ("Thanks!", Policy::AckOnly, Reason::Thanks, Mode::Buffered),
+            ("Stop, that is the wrong database!", Policy::MustRespond, Reason::Cancellation, Mode::Immediate),
+        ] {
+            let decided = meaning(text, all);
+            assert_eq!((decided.policy, decided.reason, decided.mode), (policy, reason, mode), "{text}");
+            assert_eq!((decided.directedness, decided.deadline_ms), (Directedness::ToMe, Some(300_000)));
+        }
+        let only = |buffered| Capabilities { buffered, immediate: !buffered, notify: true, ..all };
+        assert_eq!(meaning("Coffee?", only(false)).mode, Mode::Immediate);
+        assert_eq!(meaning("Coffee?", only(true)).mode, Mode::Buffered);
+    }
+}

@@ -1,0 +1,218 @@
+//! The mailbox: what is there for an agent anywhere, one page after the other. What it was brought is in it, and what was said where
+//! it is and never comes to it by itself.
+//!
+//! A cursor names the last event that was looked at, in the order of ids. What is committed late may come before events that were
+//! listed already, so the cursor stays a little behind the present and names those beyond it one by one: as many as it can hold.
+
+use super::{Harness, reading};
+use crate::app::App;
+use crate::caller::Identity;
+use crate::delivery::bridge::Content;
+use crate::delivery::c2a::{self, Envelope};
+use crate::error::Error;
+use chorus_protocol::c2a::{Cursor, Event, EventPage, ListEvents};
+use chorus_protocol::faults::Faults;
+use chorus_protocol::ids::{ConversationId, EventId};
+use chorus_protocol::words::{Directedness, EntryKind};
+use chorus_store::mailbox::{self, Found};
+use chorus_store::{Tx, conversations, deliveries, obligations};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// What is older than this has been committed.
+const LATE_MS: i64 = 10_000;
+/// So many events a cursor names besides the last.
+const MAX_NAMED: usize = 20;
+
+/// Up to where somebody has looked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Looked {
+    /// Everything up to here.
+    through: EventId,
+    /// And some of what comes after it, by how their ids end.
+    besides: Vec<u32>,
+}
+
+/// How an event is named in a cursor. The end of an id is random.
+fn tag(event: EventId) -> u32 {
+    event.0.as_u128() as u32
+}
+
+impl Looked {
+    fn read(cursor: &Cursor) -> Option<Self> {
+        let mut parts = cursor.0.split('.');
+        let through = EventId::parse(parts.next()?)?;
+        let besides = parts.map(|part| u32::from_str_radix(part, 16).ok()).collect::<Option<Vec<_>>>()?;
+        Some(Self { through, besides })
+    }
+
+    fn write(&self) -> Cursor {
+        let named = |text: String, tag: &u32| text + &format!(".{tag:08x}");
+        Cursor(self.besides.iter().fold(self.through.to_string(), named))
+    }
+
+    fn knows(&self, event: EventId) -> bool {
+        event <= self.through || self.besides.contains(&tag(event))
+    }
+
+    /// The same after these were looked at too, all of them later; `settled` is before anything that may still be committed.
+    fn and(self, looked: &[EventId], settled: EventId) -> Self {
+        let old = looked.iter().filter(|event| **event < settled).max();
+        let through = self.through.max(old.copied().unwrap_or(self.through));
+        let mut new: Vec<_> = looked.iter().copied().filter(|event| *event > through).collect();
+        new.sort_unstable();
+        // More than it can name it passes over.
+        let passed = new.len().saturating_sub(MAX_NAMED);
+        let through = passed.checked_sub(1).map_or(through, |last| new[last]);
+        let mut besides = if through == self.through { self.besides } else { vec![] };
+        besides.extend(new.into_iter().skip(passed).map(tag));
+        let crowded = besides.len().saturating_sub(MAX_NAMED);
+        besides.drain(..crowded);
+        Self { through, besides }
+    }
+}
+
+/// A page of it.
+pub(super) async fn list(harness: &Harness, asked: ListEvents) -> Result<EventPage, Error> {
+    let wrong = || Faults::one("after", "must be `next` of the page before");
+    let begin = Looked { through: EventId(Uuid::nil()), besides: vec![] };
+    let mut place = asked.after.as_ref().map_or(Ok(begin), |after| Looked::read(after).ok_or_else(wrong))?;
+    let since = asked.since.as_ref().map(|since| mailbox::first_of(since.ms()));
+    if let Some(since) = since.filter(|since| *since > place.through) {
+        place = Looked { through: since, besides: place.besides };
+    }
+    let (hub, identity, now) = (Arc::clone(&harness.app), harness.identity.clone(), harness.app.now());
+    let read = move |tx: &mut dyn Tx| {
+        let limit = asked.limit + place.besides.len() as i64;
+        let look = mailbox::after(tx, identity.id, place.through, limit)?;
+        let (mut events, mut looked, mut bytes, mut more) = (vec![], vec![], 0, look.more);
+        for (event, found) in look.found.into_iter().filter(|(event, _)| !place.knows(*event)) {
+            if bytes > reading::PAGE_BYTES || looked.len() as i64 == asked.limit {
+                more = true;
+                break;
+            }
+            looked.push(event);
+            let shown = match found {
+                Found::Brought(seq, kind) if kind != EntryKind::Chat => {
+                    brought(tx, &hub, &identity, seq, now)?
+                }
+                Found::Brought(..) | Found::Said => reading::one(tx, &hub, identity.id, event, now)?,
+            };
+            let Some(shown) = shown else { continue };
+            bytes += shown.content.to_text().len() as u64;
+            if reading::is_wanted(&asked, &shown) {
+                events.push(shown);
+            }
+        }
+        let next = place.clone().and(&looked, mailbox::first_of(now - LATE_MS));
+        Ok(EventPage { events, next: Some(next.write()), more, left_out: look.left_out })
+    };
+    harness.app.store.read::<_, Error, _>(read).await
+}
+
+/// What was brought to the agent from outside any conversation.
+fn brought(
+    tx: &mut dyn Tx,
+    app: &App,
+    identity: &Identity,
+    seq: i64,
+    now: i64,
+) -> Result<Option<Event>, Error> {
+    let entries = deliveries::page(tx, identity.id, seq - 1, 1, 1)?;
+    let entries = entries.into_iter().filter(|entry| entry.seq == seq).collect();
+    let Some((entry, content)) = Content::read(tx, identity.id, entries, 1)?.pop() else { return Ok(None) };
+    let known = obligations::of(tx, entry.event, identity.id, now)?;
+    Ok(Some(content.outside(app, identity, &entry)?.event(known.as_ref())))
+}
+
+/// What was said between the agent and somebody outside of any conversation of this hub: the newest, or what comes after an event.
+pub(super) async fn exchange(
+    harness: &Harness,
+    conversation: ConversationId,
+    after: Option<&Cursor>,
+    limit: i64,
+) -> Result<Option<EventPage>, Error> {
+    let wrong = || Faults::one("after", "must be `next` of the page before");
+    let after = after.map(|after| EventId::parse(&after.0).ok_or_else(wrong)).transpose()?;
+    let (hub, identity, now) = (Arc::clone(&harness.app), harness.identity.clone(), harness.app.now());
+    let read = move |tx: &mut dyn Tx| {
+        let mut found = mailbox::exchange(tx, identity.id, conversation)?;
+        if found.is_empty() {
+            return Ok(None);
+        }
+        found.retain(|(event, _)| after.is_none_or(|after| *event > after));
+        let surplus = found.len().saturating_sub(limit as usize);
+        let found: Vec<_> = match after {
+            Some(_) => found.into_iter().take(limit as usize).collect(),
+            None => found.split_off(surplus),
+        };
+        let (mut events, mut bytes, mut last) = (vec![], 0, after);
+        for (event, place) in &found {
+            if bytes > reading::PAGE_BYTES {
+                break;
+            }
+            last = Some(*event);
+            let shown = match place {
+                Found::Brought(seq, _) => brought(tx, &hub, &identity, *seq, now)?,
+                Found::Said => sent(tx, &hub, &identity, *event)?,
+            };
+            bytes += shown.as_ref().map_or(0, |shown| shown.content.to_text().len() as u64);
+            events.extend(shown);
+        }
+        let cut = found.last().is_some_and(|(event, _)| Some(*event) != last);
+        let more = cut || (after.is_some() && surplus > 0);
+        Ok(Some(EventPage { events, next: last.map(|last| Cursor(last.to_string())), more, left_out: 0 }))
+    };
+    harness.app.store.read::<_, Error, _>(read).await
+}
+
+/// An envelope that the agent sent: it asks nothing of it.
+fn sent(tx: &mut dyn Tx, app: &App, identity: &Identity, event: EventId) -> Result<Option<Event>, Error> {
+    let Some(sent) = conversations::event_by_id(tx, event)? else { return Ok(None) };
+    let said = Envelope {
+        event,
+        conversation: sent.conversation,
+        sender: &app.address(&identity.name),
+        body: &sent.body,
+        created_at: sent.created_at,
+        shows: None,
+    };
+    let mut shown = c2a::envelope(app, identity.id, "", &said).map_err(Error::internal)?.event(None);
+    shown.header.target.directedness = Directedness::ToOther;
+    shown.header.attention = reading::own().into();
+    Ok(Some(shown))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn event(time: i64, end: u128) -> EventId {
+        EventId(Uuid::from_u128(mailbox::first_of(time).0.as_u128() | end))
+    }
+
+    #[test]
+    fn a_cursor_is_read_as_it_was_written_and_is_short() {
+        let looked = Looked { through: event(7, 1), besides: (0..MAX_NAMED as u32).collect() };
+        let written = looked.write();
+        assert!(written.0.len() <= 256, "{}", written.0.len());
+        assert_eq!(Looked::read(&written), Some(looked));
+        for wrong in ["", "7", "evt_1", &format!("{}.x", event(7, 1)), &format!("{}.", event(7, 1))] {
+            assert_eq!(Looked::read(&Cursor(wrong.to_owned())), None, "{wrong}");
+        }
+    }
+
+    proptest! {
+        /// What was listed is not listed again, and what comes late is, unless there was too much.
+        #[test]
+        fn nothing_twice_and_nothing_lost(times in proptest::collection::vec(0..30_i64, 1..MAX_NAMED), late in 15..30_i64) {
+            let listed: Vec<_> = (1..).zip(&times).map(|(end, time)| event(*time, end)).collect();
+            let begin = Looked { through: EventId(Uuid::nil()), besides: vec![] };
+            let (half, rest) = listed.split_at(listed.len() / 2);
+            let looked = begin.and(half, event(10, 0)).and(rest, event(15, 0));
+            prop_assert!(rest.iter().all(|event| looked.knows(*event)));
+            prop_assert!(!looked.knows(event(late, 1000)));
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! What an agent was handed that was said in no conversation of this hub: envelopes, posts of other services, work, digests.
+//!
+//! They are for this agent alone. It puts them off, says that they are done, or reacts, and that is what became of them; nobody
+//! else sees a reaction, and there is nothing to claim. How they are answered is [`answering`](super::answering)'s business.
+
+use super::Harness;
+use crate::attention::{disposing, envelopes};
+use crate::error::Error;
+use chorus_attention::disposition::Cause;
+use chorus_protocol::c2a::CLAIM_TTL_MS;
+use chorus_protocol::ids::{AgentId, EventId};
+use chorus_protocol::words::{Disposition, EventKind, Signal};
+use chorus_store::conversations::{self, Event, UNPLACED};
+use chorus_store::{StoreError, Tx, obligations};
+
+/// Such an event, if it was brought to this agent.
+pub(super) fn find(
+    tx: &mut dyn Tx,
+    agent: AgentId,
+    event: EventId,
+    now: i64,
+) -> Result<Option<Event>, StoreError> {
+    let Some(found) = conversations::event_by_id(tx, event)?.filter(|found| found.seq == UNPLACED) else {
+        return Ok(None);
+    };
+    let is_for = match found.kind {
+        EventKind::Envelope => envelopes::is_to(&found, agent),
+        // Who posts is unknown: it is kept as the agent's own.
+        EventKind::Foreign => found.author == agent.into(),
+        _ => obligations::of(tx, event, agent, now)?.is_some(),
+    };
+    Ok(Some(found).filter(|_| is_for))
+}
+
+/// Something became of such an event.
+pub(super) async fn dispose(
+    harness: &Harness,
+    event: EventId,
+    cause: Cause,
+) -> Result<Option<Disposition>, Error> {
+    let (agent, now) = (harness.agent(), harness.app.now());
+    let until = match cause {
+        Cause::Reacted(Signal::Working | Signal::Claimed) => Some(now + CLAIM_TTL_MS),
+        _ => None,
+    };
+    let record = move |tx: &mut dyn Tx| disposing::record(tx, event, agent, cause, until, now);
+    harness.app.store.write::<_, Error, _>(record).await
+}

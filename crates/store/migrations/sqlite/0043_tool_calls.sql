@@ -1,0 +1,13 @@
+-- Who called which tool of the hub, where and about what, and what came of it: `done`, or why not. `id` sorts by time.
+CREATE TABLE tool_calls (
+    id              BLOB NOT NULL PRIMARY KEY,
+    caller_kind     TEXT NOT NULL,
+    caller_id       BLOB NOT NULL,
+    tool            TEXT NOT NULL,
+    door            TEXT NOT NULL,
+    conversation_id BLOB,
+    event_id        BLOB,
+    outcome         TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX tool_calls_by_caller ON tool_calls (caller_id, id);
+CREATE INDEX tool_calls_in ON tool_calls (conversation_id, id) WHERE conversation_id IS NOT NULL;

@@ -1,0 +1,247 @@
+//! The mailbox of an agent: what it was brought, and what was said where it is, in one order.
+//!
+//! Nobody writes it: it is put together from the agent's inbox and from its conversations, each read from a place of its own. The
+//! order is that of the events' ids, which are made before they are committed and so may be a little out of step with
+//! places: of a source that is not read to its end, what was read last is left for the next look.
+
+use crate::error::word;
+use crate::{StoreError, Tx, TxExt, audit, deliveries, fleet};
+use chorus_protocol::ids::{AgentId, ConversationId, EventId};
+use chorus_protocol::words::{EntryKind, History};
+use std::collections::BTreeMap;
+
+/// So many conversations are looked into.
+const MAX_PLACES: i64 = 200;
+/// So far beyond what is wanted a source is read.
+const BEYOND: i64 = 50;
+
+/// Where an event is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// In the agent's inbox, at this place.
+    Brought(i64, EntryKind),
+    /// In a conversation of its.
+    Said,
+}
+
+/// What a look found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Look {
+    /// In order.
+    pub found: Vec<(EventId, Found)>,
+    /// Whether there is more behind it.
+    pub more: bool,
+    /// How many conversations were not looked into.
+    pub left_out: i64,
+}
+
+const BROUGHT: &str = "SELECT d.event_id, d.seq, d.kind FROM deliveries d WHERE d.agent_id = $1 AND d.seq > $2 AND d.event_id > $4
+     ORDER BY d.seq LIMIT $3";
+const PLACES: &str = "SELECT m.conversation_id, m.joined_seq, c.history FROM members m JOIN conversations c ON c.id = m.conversation_id
+     WHERE m.member_id = $1 AND m.left_seq IS NULL ORDER BY m.conversation_id LIMIT $2";
+const SAID: &str = "SELECT e.id FROM events e WHERE e.conversation_id = $1 AND e.kind = 'message' AND e.seq <> 0 AND e.seq > $2
+     AND e.id > $4 ORDER BY e.seq LIMIT $3";
+const SAID_LAST: &str = "SELECT e.id FROM events e WHERE e.conversation_id = $1 AND e.kind = 'message' AND e.seq <> 0 AND e.seq > $2
+     ORDER BY e.seq DESC LIMIT $3";
+
+/// The smallest id that an event of this time can have.
+pub fn first_of(time: i64) -> EventId {
+    EventId(audit::first_of(time))
+}
+
+/// The time of an event, as its id has it.
+fn time_of(event: EventId) -> i64 {
+    (event.0.as_u128() >> 80) as i64
+}
+
+/// What there is after an event, `limit` of it if there is so much.
+pub fn after(tx: &mut dyn Tx, agent: AgentId, after: EventId, limit: i64) -> Result<Look, StoreError> {
+    let mut all = Sources { limit, found: BTreeMap::new(), end: None };
+    let (place, most) = (deliveries::place_before(tx, agent, time_of(after))?, limit + BEYOND);
+    let mut brought = vec![];
+    for mut row in tx.query(BROUGHT, &[(&agent).into(), place.into(), most.into(), (&after).into()])? {
+        let found = Found::Brought(row.int(1)?, word(&row.text(2)?, EntryKind::parse)?);
+        brought.push((EventId(row.uuid(0)?), found));
+    }
+    let is_all = (brought.len() as i64) < most;
+    all.add(brought, is_all);
+
+    let places = tx.query(PLACES, &[(&agent).into(), (MAX_PLACES + 1).into()])?;
+    let left_out = if places.len() as i64 > MAX_PLACES { count_places(tx, agent)? - MAX_PLACES } else { 0 };
+    for mut row in places.into_iter().take(MAX_PLACES as usize) {
+        let conversation = ConversationId(row.uuid(0)?);
+        let joined = if row.text(2)? == History::Joined.as_str() { row.int(1)? } else { 0 };
+        let (said, is_all) = said(tx, conversation, joined, after, most)?;
+        all.add(said.into_iter().map(|event| (event, Found::Said)).collect(), is_all);
+    }
+    let (found, more) = all.in_order();
+    Ok(Look { found, more, left_out })
+}
+
+/// So far back an inbox is looked through for one exchange, and what was sent.
+const LOOKED_AT: i64 = 2000;
+const SENT_LOOKED_AT: i64 = 500;
+
+macro_rules! sent_to {
+    ($table:literal) => {
+        concat!(
+            "SELECT e.id FROM (SELECT trace_id, seq, agent_id FROM ",
+            $table,
+            " WHERE sender_id = $1 ORDER BY trace_id DESC, seq DESC LIMIT $3) s
+              JOIN deliveries d ON d.agent_id = s.agent_id AND d.seq = s.seq
+              JOIN events e ON e.id = d.event_id WHERE e.conversation_id = $2"
+        )
+    };
+}
+
+/// What was said between an agent and somebody outside of any conversation: what it was brought, with its place, and the envelopes
+/// that it sent; in order, and no further back than is looked.
+pub fn exchange(
+    tx: &mut dyn Tx,
+    agent: AgentId,
+    conversation: ConversationId,
+) -> Result<Vec<(EventId, Found)>, StoreError> {
+    let mut found = BTreeMap::new();
+    for sql in [sent_to!("sent"), sent_to!("sent_lately")] {
+        for mut row in tx.query(sql, &[(&agent).into(), (&conversation).into(), SENT_LOOKED_AT.into()])? {
+            found.insert(EventId(row.uuid(0)?), Found::Said);
+        }
+    }
+    let after = tx.head(agent.0)? - LOOKED_AT;
+    let rows = tx.query(
+        "SELECT d.event_id, d.seq, d.kind FROM deliveries d JOIN events e ON e.id = d.event_id
+         WHERE d.agent_id = $1 AND d.seq > $2 AND d.kind <> 'chat' AND e.conversation_id = $3 ORDER BY d.seq",
+        &[(&agent).into(), after.into(), (&conversation).into()],
+    )?;
+    for mut row in rows {
+        let place = Found::Brought(row.int(1)?, word(&row.text(2)?, EntryKind::parse)?);
+        found.insert(EventId(row.uuid(0)?), place);
+    }
+    Ok(found.into_iter().collect())
+}
+
+fn count_places(tx: &mut dyn Tx, agent: AgentId) -> Result<i64, StoreError> {
+    let sql = "SELECT COUNT(*) FROM members WHERE member_id = $1 AND left_seq IS NULL";
+    tx.first(sql, &[(&agent).into()])?.map_or(Ok(0), |mut row| row.int(0))
+}
+
+/// What was said in a conversation after an event, and whether that is all of it. Who looks often finds it at the end.
+fn said(
+    tx: &mut dyn Tx,
+    conversation: ConversationId,
+    joined: i64,
+    after: EventId,
+    most: i64,
+) -> Result<(Vec<EventId>, bool), StoreError> {
+    if time_of(after) > 0 {
+        let params = [(&conversation).into(), joined.into(), most.into()];
+        let last = tx.query(SAID_LAST, &params)?.into_iter().map(|mut row| row.uuid(0).map(EventId));
+        let mut last = last.collect::<Result<Vec<_>, _>>()?;
+        if (last.len() as i64) < most || last.last().is_some_and(|first| *first <= after) {
+            last.retain(|event| *event > after);
+            last.reverse();
+            return Ok((last, true));
+        }
+    }
+    let place = fleet::place_at(tx, conversation, time_of(after))?.max(joined);
+    let params = [(&conversation).into(), place.into(), most.into(), (&after).into()];
+    let said = tx.query(SAID, &params)?.into_iter().map(|mut row| row.uuid(0).map(EventId));
+    let said = said.collect::<Result<Vec<_>, _>>()?;
+    let is_all = (said.len() as i64) < most;
+    Ok((said, is_all))
+}
+
+/// What several sources hold.
+struct Sources {
+    limit: i64,
+    found: BTreeMap<EventId, Found>,
+    /// From this one on not all may be there.
+    end: Option<EventId>,
+}
+
+impl Sources {
+    /// One of them, in the order of its places; whether it is all of it.
+    fn add(&mut self, source: Vec<(EventId, Found)>, is_all: bool) {
+        if !is_all {
+            // Of its end nobody knows what is still to come before it.
+            let tail = &source[source.len().saturating_sub(BEYOND as usize)..];
+            let end = tail.iter().map(|(event, _)| *event).min();
+            self.end = [self.end, end].into_iter().flatten().min();
+        }
+        for (event, found) in source {
+            let known = self.found.entry(event).or_insert(found);
+            // What was brought is known by its place, which tells more.
+            if *known == Found::Said {
+                *known = found;
+            }
+        }
+    }
+
+    fn in_order(self) -> (Vec<(EventId, Found)>, bool) {
+        let Self { found, end, limit } = self;
+        let settled = found.iter().take_while(|(event, _)| end.is_none_or(|end| **event < end)).count();
+        // Whatever is out of step with its places: somebody who looks gets on.
+        let count = if settled == 0 { found.len() } else { settled }.min(limit.max(0) as usize);
+        let more = end.is_some() || found.len() > count;
+        (found.into_iter().take(count).collect(), more)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::push::plan_of;
+    use uuid::Uuid;
+
+    fn events(ids: impl IntoIterator<Item = u128>) -> Vec<(EventId, Found)> {
+        ids.into_iter().map(|id| (EventId(Uuid::from_u128(id)), Found::Said)).collect()
+    }
+
+    fn ids((found, more): (Vec<(EventId, Found)>, bool)) -> (Vec<u128>, bool) {
+        (found.into_iter().map(|(event, _)| event.0.as_u128()).collect(), more)
+    }
+
+    fn sources(limit: i64) -> Sources {
+        Sources { limit, found: BTreeMap::new(), end: None }
+    }
+
+    #[test]
+    fn sources_are_one_order_and_nothing_is_there_twice() {
+        let mut all = sources(10);
+        all.add(events([4, 3]), true);
+        all.add(vec![(EventId(Uuid::from_u128(4)), Found::Brought(7, EntryKind::Chat))], true);
+        all.add(events([2, 6]), true);
+        assert_eq!(all.found[&EventId(Uuid::from_u128(4))], Found::Brought(7, EntryKind::Chat));
+        assert_eq!(ids(all.in_order()), (vec![2, 3, 4, 6], false));
+        let mut few = sources(2);
+        few.add(events([3, 1, 2]), true);
+        assert_eq!(ids(few.in_order()), (vec![1, 2], true));
+    }
+
+    /// One that was read only in part hides what another has later.
+    #[test]
+    fn what_may_come_before_is_waited_for() {
+        let mut all = sources(10);
+        all.add(events(10..70), false);
+        all.add(events([5, 100]), true);
+        let (found, more) = ids(all.in_order());
+        assert_eq!((found, more), ([vec![5], (10..19).collect()].concat(), true));
+        // But for ever nobody waits.
+        let mut all = sources(10);
+        all.add(events((10..69).chain([3])), false);
+        assert_eq!(ids(all.in_order()), ([vec![3], (10..19).collect()].concat(), true));
+    }
+
+    /// However long an inbox and a conversation are.
+    #[tokio::test]
+    async fn each_source_has_its_index() {
+        for (sql, params, index) in [
+            (BROUGHT, 4, "d USING PRIMARY KEY (agent_id=? AND seq>?)"),
+            (SAID, 4, "events_by_kind (conversation_id=? AND kind=? AND seq>?)"),
+            (SAID_LAST, 3, "events_by_kind (conversation_id=? AND kind=? AND seq>?)"),
+        ] {
+            let plan = plan_of(sql, params).await;
+            assert!(plan.contains(index), "{plan}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Who called which of the hub's tools, and what came of it. What was said in a call is nowhere here.
+//!
+//! Of each caller the newest [`MOST_OF_ONE`] are kept, and none for ever: so nobody fills the table, nor hides what another did.
+
+use crate::audit::{KEPT_MS, first_of};
+use crate::trail::Scope;
+use crate::{Row, StoreError, Tx, TxExt};
+use chorus_protocol::ids::{ConversationId, EventId, Principal};
+use std::collections::BTreeSet;
+use uuid::Uuid;
+
+/// So many calls of one caller are kept.
+pub const MOST_OF_ONE: i64 = 1000;
+
+/// One call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolCall {
+    /// Its id, which sorts by time.
+    pub id: Uuid,
+    /// Who called.
+    pub caller: Principal,
+    /// The tool's name, as it is at the door.
+    pub tool: String,
+    /// By which door.
+    pub door: String,
+    /// Where, if it was a conversation that the caller is in.
+    pub conversation: Option<ConversationId>,
+    /// About what.
+    pub event: Option<EventId>,
+    /// `done`, or the code of the refusal.
+    pub outcome: String,
+}
+
+impl ToolCall {
+    /// When, as its id has it.
+    pub fn at(&self) -> i64 {
+        (self.id.as_u128() >> 80) as i64
+    }
+}
+
+const FORGET: &str = "DELETE FROM tool_calls WHERE caller_id = $1 AND id <=
+     (SELECT id FROM tool_calls WHERE caller_id = $1 ORDER BY id DESC LIMIT 1 OFFSET $2)";
+
+/// Writes calls down.
+pub fn record(tx: &mut dyn Tx, calls: &[ToolCall]) -> Result<(), StoreError> {
+    for call in calls {
+        tx.execute(
+            "INSERT INTO tool_calls (id, caller_kind, caller_id, tool, door, conversation_id, event_id, outcome)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING",
+            &[
+                (&call.id).into(),
+                call.caller.kind().as_str().into(),
+                (&call.caller.uuid()).into(),
+                call.tool.as_str().into(),
+                call.door.as_str().into(),
+                call.conversation.as_ref().into(),
+                call.event.as_ref().into(),
+                call.outcome.as_str().into(),
+            ],
+        )?;
+    }
+    for caller in calls.iter().map(|call| call.caller.uuid()).collect::<BTreeSet<_>>() {
+        tx.execute(FORGET, &[(&caller).into(), MOST_OF_ONE.into()])?;
+    }
+    Ok(())
+}
+
+macro_rules! select_calls {
+    ($which:literal) => {
+        concat!(
+            "SELECT id, caller_kind, caller_id, tool, door, conversation_id, event_id, outcome FROM tool_calls WHERE ",
+            $which,
+            " AND id > $2 ORDER BY id LIMIT $3"
+        )
+    };
+}
+const IN: &str = select_calls!("conversation_id = $1");
+const BY: &str = select_calls!("caller_id = $1");
+
+/// Calls in one conversation or of one caller, in order, after a call and since a time.
+pub fn list(
+    tx: &mut dyn Tx,
+    scope: Scope,
+    after: Option<Uuid>,
+    since: i64,
+    limit: i64,
+) -> Result<Vec<ToolCall>, StoreError> {
+    let (sql, of) = match scope {
+        Scope::Conversation(id) => (IN, id.0),
+        Scope::Author(who) => (BY, who.uuid()),
+    };
+    let begin = first_of(since);
+    let after = after.map_or(begin, |after| after.max(begin));
+    tx.query(sql, &[(&of).into(), (&after).into(), limit.into()])?.into_iter().map(call).collect()
+}
+
+fn call(mut row: Row) -> Result<ToolCall, StoreError> {
+    let (kind, caller) = (row.text(1)?, row.uuid(2)?);
+    Ok(ToolCall {
+        id: row.uuid(0)?,
+        caller: Principal::new(&kind, caller)
+            .ok_or_else(|| StoreError::unexpected(format!("a caller of kind {kind:?}")))?,
+        tool: row.text(3)?,
+        door: row.text(4)?,
+        conversation: row.opt_bytes(5)?.as_deref().and_then(ConversationId::from_slice),
+        event: row.opt_bytes(6)?.as_deref().and_then(EventId::from_slice),
+        outcome: row.text(7)?,
+    })
+}
+
+/// A reconciler: forgets some of what is too old, and says how much.
+pub fn remove_old(tx: &mut dyn Tx, now: i64, limit: i64) -> Result<u64, StoreError> {
+    tx.execute(
+        "DELETE FROM tool_calls WHERE id IN (SELECT id FROM tool_calls WHERE id < $1 ORDER BY id LIMIT $2)",
+        &[(&first_of(now - KEPT_MS)).into(), limit.into()],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::push::plan_of;
+
+    /// However much everybody else called.
+    #[tokio::test]
+    async fn each_question_has_its_index() {
+        for (sql, params, index) in [
+            (IN, 3, "tool_calls_in (conversation_id=? AND id>?"),
+            (BY, 3, "tool_calls_by_caller (caller_id=? AND id>?"),
+        ] {
+            let plan = plan_of(sql, params).await;
+            assert!(plan.contains(index), "{plan}");
+        }
+    }
+}
