@@ -226,9 +226,8 @@ impl LangGraph {
                 collector.incomplete("a graph ended with an error");
                 collector.warn("run_error", "a graph ended with an error");
             }
-            "lifecycle" => {}
             "events" => self.object(data, namespace, collector),
-            "metadata" | "messages/metadata" | "end" | "feedback" | "heartbeat" => {}
+            "metadata" | "messages/metadata" | "end" | "feedback" | "heartbeat" | "lifecycle" => {}
             "error" => {
                 collector.incomplete("the run ended with an error");
                 collector.warn("run_error", "the run ended with an error");
