@@ -117,7 +117,7 @@ impl Votes {
                 self.crewai += 9;
             }
             "agent_role" | "json_dict" | "crew_name" | "event_data" | "crew_agent" | "tool_args" => {
-                self.crewai += 4
+                self.crewai += 4;
             }
             "raw_item" | "incomplete_details" | "previous_response_id" => self.openai += 9,
             "annotations" | "call_id" | "choices" => self.openai += 1,

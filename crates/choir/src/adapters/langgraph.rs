@@ -211,9 +211,9 @@ impl LangGraph {
             }
             "messages" | "messages-tuple" => match data.items() {
                 [message, metadata] if !is_message(metadata) => {
-                    self.message(message, metadata, namespace, collector);
+                    said(message, metadata, namespace, collector);
                 }
-                [] if data.is_object() => self.message(data, &Node::Null, namespace, collector),
+                [] if data.is_object() => said(data, &Node::Null, namespace, collector),
                 _ => messages(data, namespace, collector),
             },
             "messages/partial" | "messages/complete" => messages(data, namespace, collector),
@@ -226,9 +226,8 @@ impl LangGraph {
                 collector.incomplete("a graph ended with an error");
                 collector.warn("run_error", "a graph ended with an error");
             }
-            "lifecycle" => {}
             "events" => self.object(data, namespace, collector),
-            "metadata" | "messages/metadata" | "end" | "feedback" | "heartbeat" => {}
+            "metadata" | "messages/metadata" | "end" | "feedback" | "heartbeat" | "lifecycle" => {}
             "error" => {
                 collector.incomplete("the run ended with an error");
                 collector.warn("run_error", "the run ended with an error");
@@ -342,30 +341,6 @@ impl LangGraph {
         calls::in_state(state, &origin, collector);
     }
 
-    fn message(
-        &mut self,
-        message: &Node,
-        metadata: &Node,
-        namespace: &[&str],
-        collector: &mut Collector<'_>,
-    ) {
-        collector.recognise();
-        let graphs: Vec<_> =
-            metadata.get("langgraph_checkpoint_ns").text().unwrap_or_default().split('|').collect();
-        // The last one is the node's own task.
-        let around = if namespace.is_empty() { &graphs[..graphs.len() - 1] } else { namespace };
-        let origin = Origin {
-            namespace: around,
-            node: metadata.get("langgraph_node").text(),
-            agent: metadata.get("lc_agent_name").text(),
-            ..Origin::default()
-        };
-        if message.get("event").text() == Some("content-block-finish") {
-            calls::alone(message.get("content"), 0, &origin, collector);
-        }
-        calls::in_message(message, &origin, None, collector);
-    }
-
     fn output(&mut self, output: &Node, origin: &Origin<'_>, collector: &mut Collector<'_>) {
         self.nodes |= origin.node.is_some();
         self.progress.paused = false;
@@ -438,6 +413,25 @@ impl LangGraph {
             _ => {}
         }
     }
+}
+
+/// A message, and who says it by its metadata.
+fn said(message: &Node, metadata: &Node, namespace: &[&str], collector: &mut Collector<'_>) {
+    collector.recognise();
+    let graphs: Vec<_> =
+        metadata.get("langgraph_checkpoint_ns").text().unwrap_or_default().split('|').collect();
+    // The last one is the node's own task.
+    let around = if namespace.is_empty() { &graphs[..graphs.len() - 1] } else { namespace };
+    let origin = Origin {
+        namespace: around,
+        node: metadata.get("langgraph_node").text(),
+        agent: metadata.get("lc_agent_name").text(),
+        ..Origin::default()
+    };
+    if message.get("event").text() == Some("content-block-finish") {
+        calls::alone(message.get("content"), 0, &origin, collector);
+    }
+    calls::in_message(message, &origin, None, collector);
 }
 
 /// Whether this is a state that keeps its messages under another name.

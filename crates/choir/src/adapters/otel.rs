@@ -390,7 +390,8 @@ impl Otel {
     fn note_asked(&mut self, span: &Span<'_>, messages: &Node, collector: &Collector<'_>) {
         let parts = messages.items().iter().flat_map(|message| message.get("parts").items());
         let calls = parts.filter(|part| part.get("type").text() == Some("tool_call"));
-        let flattened = span.flattened(|name| name.contains(".tool_calls.") && name.ends_with(".id"));
+        let flattened =
+            span.flattened(|name| name.contains(".tool_calls.") && name.rsplit('.').next() == Some("id"));
         for id in calls.filter_map(|call| call.get("id").text()).chain(flattened) {
             if self.asked.len() < MAX_EVENTS && !collector.told(&format!("made:{id}")) {
                 self.asked.insert(id.to_owned());

@@ -92,10 +92,11 @@ pub(super) fn kind_of(kind: &str) -> Kind {
         | "tool_validate_input_error"
         | "tool_failure_detected"
         | "llm_guardrail_failed" => return Kind::Failure,
-        // Where it runs, and that somebody stopped and continued it.
-        "default_env" | "cursor_env" | "codex_env" | "sigtstp" | "sigcont" => return Kind::Nothing,
+        // That something begins, where it runs, and that somebody stopped and continued it.
+        "llm_guardrail_started" | "default_env" | "cursor_env" | "codex_env" | "sigtstp" | "sigcont" => {
+            return Kind::Nothing;
+        }
         "task_completed" => return Kind::TaskCompleted,
-        "llm_guardrail_started" => return Kind::Nothing,
         "flow_input_requested" => return Kind::HumanAsked,
         "flow_input_received" => return Kind::HumanAnswered,
         "method_execution_paused" | "flow_paused" => return Kind::Paused,

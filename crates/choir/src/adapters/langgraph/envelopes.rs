@@ -36,7 +36,7 @@ impl LangGraph {
                 self.history(values, next, tasks, rest.first(), collector);
             }
             [message, metadata] if message.is_object() && metadata.is_object() => {
-                self.message(message, metadata, &[], collector);
+                super::said(message, metadata, &[], collector);
             }
             _ => collector.warn("unmapped_record", "a record is a list in no shape that LangGraph streams"),
         }
