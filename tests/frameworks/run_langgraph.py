@@ -21,6 +21,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, interrupt
+from langgraph_sdk.schema import StreamPart
 
 FOLDER = Path(sys.argv[1])
 ALL = {"tool_call": 1, "evidence_cited": 2, "warning": 1, "dissent": 1, "escalation": 1}
@@ -54,7 +55,7 @@ def lookup_order(order_id: str) -> str:
     return "delivered"
 
 
-def ensemble():
+def ensemble(**settings):
     graph = StateGraph(State)
     graph.add_node("triage", lambda state: {"messages": [Canned().invoke(state["messages"])]})
     graph.add_node("tools", ToolNode([lookup_order]))
@@ -69,7 +70,7 @@ def ensemble():
     names = ["triage", "tools", "retriever", "policy_guard", "critic", "escalate_to_human", "answer"]
     for one, other in zip([START, *names], [*names, END]):
         graph.add_edge(one, other)
-    return graph.compile()
+    return graph.compile(**settings)
 
 
 def plain(value):
@@ -109,6 +110,23 @@ def streams():
 async def events():
     found = [event async for event in ensemble().astream_events(start(), version="v2")]
     write("events", found, ALL)
+    try:
+        # Its protocol tells messages, states and tools, and no node's output.
+        stream = await ensemble().astream_events(start(), version="v3")
+        write("protocol", [event async for event in stream], {"tool_call": 1})
+    except (TypeError, ValueError, NotImplementedError) as error:
+        print(f"the protocol is not known to this version: {error}")
+
+
+def kept():
+    """As the platform's client hands them out, and as a thread keeps what happened."""
+    parts = [StreamPart("metadata", {"run_id": "1"}, None)]
+    parts += [StreamPart("updates", chunk, "1-0") for chunk in ensemble().stream(start(), stream_mode="updates")]
+    write("parts", parts, ALL)
+    graph = ensemble(checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "1"}}
+    graph.invoke(start(), config)
+    write("history", graph.get_state_history(config), ALL)
 
 
 def subgraph():
@@ -140,4 +158,5 @@ def subgraph():
 
 streams()
 asyncio.run(events())
+kept()
 subgraph()

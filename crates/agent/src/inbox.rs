@@ -208,7 +208,14 @@ impl Inbox {
                 Some(InboxItem::Takeover)
             }
             // Who goes on after a revocation is told by the hub what is wrong with its key.
-            Some(Notice::Gap | Notice::Typing | Notice::Growing | Notice::Ephemeral | Notice::Revoked)
+            Some(
+                Notice::Gap
+                | Notice::Typing
+                | Notice::Growing
+                | Notice::Ephemeral
+                | Notice::Approvals
+                | Notice::Revoked,
+            )
             | None => self.numbered(event),
         }
     }

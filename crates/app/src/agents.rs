@@ -21,7 +21,6 @@ pub use view::{host, view};
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
-use chorus_protocol::code::Code;
 use chorus_protocol::ids::AgentId;
 use chorus_store::Tx;
 use chorus_store::directory::Agent;
@@ -50,9 +49,10 @@ async fn find_managed(app: &App, caller: &Caller, named: &AgentRef) -> Result<Ag
 
 /// Whether the hub may call it, as far as that can be known now.
 async fn check_url(app: &App, name: &str, url: Option<&Url>) -> Result<(), Error> {
-    let Some(url) = url else { return Ok(()) };
-    let checked = app.outbound.policy().check_url(url).await;
-    checked.map_err(|blocked| Error::new(Code::EndpointBlocked, format_args!("{name}: {blocked}")))
+    match url {
+        Some(url) => app.outbound.check(name, url).await,
+        None => Ok(()),
+    }
 }
 
 fn seal(app: &App, agent: AgentId, url: &Url) -> Result<Vec<u8>, Error> {

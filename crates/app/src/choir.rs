@@ -42,12 +42,19 @@ fn own(tx: &mut dyn Tx, caller: &Caller, id: ScoreId) -> Result<ScoreRow, Error>
 
 /// The same, while nobody else changes it, and only if it is not put away.
 fn own_to_change(tx: &mut dyn Tx, caller: &Caller, id: ScoreId) -> Result<ScoreRow, Error> {
-    let score = check(caller, choir::find_to_change(tx, id)?)?;
+    open(check(caller, choir::find_to_change(tx, id)?)?)
+}
+
+/// The same, looked at without holding it, for what will be added later.
+fn own_to_change_later(tx: &mut dyn Tx, caller: &Caller, id: ScoreId) -> Result<ScoreRow, Error> {
+    open(own(tx, caller, id)?)
+}
+
+/// A Score that is not put away.
+fn open(score: ScoreRow) -> Result<ScoreRow, Error> {
     if score.archived_at.is_some() {
-        return Err(Error::new(
-            Code::Conflict,
-            "this Score is archived: it can be read, nothing can be added to it",
-        ));
+        let what = "this Score is archived: it can be read, nothing can be added to it";
+        return Err(Error::new(Code::Conflict, what));
     }
     Ok(score)
 }

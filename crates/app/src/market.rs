@@ -4,19 +4,26 @@
 //! one transaction. A job ends once, whoever comes first: its agent's result, its orchestrator's cancellation, its deadline.
 
 pub mod agents;
+pub mod asking;
 pub mod callbacks;
 pub mod discover;
+mod frame;
 pub mod handout;
 pub mod hire;
 pub mod jobs;
+mod memory;
 pub mod money;
+mod pages;
 mod presence;
 mod probe;
 pub mod quotes;
 pub mod reconcile;
 pub mod register;
 pub mod results;
+mod schemas;
 pub mod settle;
+#[cfg(test)]
+mod tests;
 mod who;
 
-pub use reconcile::Market;
+pub use memory::Market;

@@ -6,7 +6,7 @@ use chorus_protocol::api::channels::ConversationView;
 pub use chorus_protocol::api::events::EventView;
 use chorus_protocol::api::events::{AuthorView, ReactionView};
 use chorus_protocol::api::members::MemberView;
-use chorus_protocol::ids::EventId;
+use chorus_protocol::ids::{EventId, Principal};
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::EventKind;
 use chorus_store::conversations::{Conversation, Event};
@@ -40,6 +40,11 @@ pub fn member(member: Member) -> MemberView {
         lead: member.lead,
         joined_at: rfc3339(member.joined_at),
     }
+}
+
+/// Who said something, by the handle it has there.
+pub fn author(who: Principal, handle: Option<String>) -> AuthorView {
+    AuthorView { id: who.to_string(), kind: who.kind().as_str().to_owned(), handle }
 }
 
 /// What every event has, and no kind may have besides.
@@ -77,11 +82,7 @@ pub fn event(event: &Event) -> EventView {
         event_id: event.id.to_string(),
         sequence: event.seq,
         kind: event.kind.as_str().into(),
-        author: AuthorView {
-            id: event.author.to_string(),
-            kind: event.author.kind().as_str().into(),
-            handle: event.handle.clone(),
-        },
+        author: author(event.author, event.handle.clone()),
         content,
         thread: event.thread.map(|id| id.to_string()),
         reply_to,

@@ -70,7 +70,8 @@ pub struct Evidence {
 }
 
 /// Makes one bundle of several: events in the order of the arguments, each told once. What only one bundle knows of
-/// itself stays if the others do not contradict it. What happened in two runs happened twice, however much alike it is.
+/// itself stays if the others do not contradict it. What happened in two runs happened twice, however much alike it is:
+/// the later of two that are alike gets its run's id before its reference. No other event is changed.
 pub fn merge(bundles: &[Bundle]) -> Bundle {
     let agreed = |one: &dyn Fn(&Bundle) -> Option<Value>| {
         let mut said = bundles.iter().filter_map(one);
@@ -83,18 +84,29 @@ pub fn merge(bundles: &[Bundle]) -> Bundle {
     let adapter = agreed(&|bundle| bundle.adapter.as_ref().map(|adapter| serde_json::json!(adapter)));
     merged.adapter = adapter.and_then(|adapter| serde_json::from_value(adapter).ok());
     merged.complete = !bundles.is_empty() && bundles.iter().all(|bundle| bundle.complete);
-    let mut places: HashMap<(String, String), usize> = HashMap::new();
+    let mut places: HashMap<(String, String), (usize, Option<&str>)> = HashMap::new();
     for bundle in bundles {
+        let run = bundle.run_id.as_deref();
         let events: Vec<_> = bundle.events.iter().map(|event| situated(bundle, event, &merged)).collect();
         let spelled: Vec<_> = events.iter().map(spelling).collect();
         // An event is the same as another if both refer to the same, wherever that stands by now.
         let target = |event: &Event| event.refers_to.and_then(|at| spelled.get(at as usize)).cloned();
         let mut moved = vec![];
         for (event, spelling) in events.iter().zip(&spelled) {
-            let next = merged.events.len();
-            let place = *places.entry((spelling.clone(), target(event).unwrap_or_default())).or_insert(next);
+            let (next, target) = (merged.events.len(), target(event).unwrap_or_default());
+            let (place, of) = *places.entry((spelling.clone(), target.clone())).or_insert((next, run));
             if place == next {
                 merged.events.push(event.clone());
+            }
+            let Some((run, _)) = run.zip(of).filter(|(run, of)| run != of) else {
+                moved.push((place, place == next));
+                continue;
+            };
+            let apart = of_run(event, run);
+            let key = (self::spelling(&apart), target);
+            let (place, _) = *places.entry(key).or_insert((next, Some(run)));
+            if place == next {
+                merged.events.push(apart);
             }
             moved.push((place, place == next));
         }
@@ -120,14 +132,16 @@ pub fn merge(bundles: &[Bundle]) -> Bundle {
     merged
 }
 
-/// An event that needs no bundle to know its scenario and its run, unless the merged one has the same.
+/// An event that is told apart from one that is spelled alike and happened in another run.
+fn of_run(event: &Event, run: &str) -> Event {
+    let reference =
+        event.reference.as_ref().map_or_else(|| run.to_owned(), |reference| format!("{run}/{reference}"));
+    Event { reference: Some(shortened(&reference)), ..event.clone() }
+}
+
+/// An event that needs no bundle to know its scenario, unless the merged one has the same.
 fn situated(bundle: &Bundle, event: &Event, merged: &Bundle) -> Event {
     let mut event = event.clone();
-    if let Some(run) = bundle.run_id.as_ref().filter(|run| merged.run_id.as_ref() != Some(run)) {
-        let reference =
-            event.reference.as_ref().map_or_else(|| run.clone(), |reference| format!("{run}/{reference}"));
-        event.reference = Some(shortened(&reference));
-    }
     if event.scenario_id.is_none() && bundle.scenario_id != merged.scenario_id {
         event.scenario_id.clone_from(&bundle.scenario_id);
     }
@@ -145,6 +159,34 @@ fn shortened(reference: &str) -> String {
 
 fn spelling(event: &Event) -> String {
     canonical::text(&serde_json::json!(Event { refers_to: None, ..event.clone() }))
+}
+
+/// What a bundle names that the Score does not have, each name once, where it stands first: told to whoever brings it,
+/// for a misspelt scenario counts for none.
+pub fn unknown_names(score: &Score, bundle: &Bundle) -> Vec<AdapterWarning> {
+    let voices = Voices::of(&score.voices);
+    let mut found: Vec<AdapterWarning> = vec![];
+    let mut add = |warning: AdapterWarning| {
+        let told = |known: &AdapterWarning| known.code == warning.code && known.message == warning.message;
+        if found.len() < MAX_WARNINGS && !found.iter().any(told) {
+            found.push(warning);
+        }
+    };
+    let is_scenario = |id: &str| scenario(score, Some(id)).is_some();
+    if let Some(id) = bundle.scenario_id.as_deref().filter(|id| !is_scenario(id)) {
+        add(unknown_scenario(id, "scenario_id".into()));
+    }
+    for (index, event) in bundle.events.iter().enumerate() {
+        if let Some(id) = event.scenario_id.as_deref().filter(|id| !is_scenario(id)) {
+            add(unknown_scenario(id, format!("events[{index}].scenario_id")));
+        }
+        if let Some(name) = event.voice_name.as_deref().filter(|name| voices.find(name).is_none()) {
+            let message = format!("the Score has no voice {name}");
+            let path = Some(format!("events[{index}].voice_name"));
+            add(AdapterWarning { code: "unknown_voice".into(), message, path });
+        }
+    }
+    found
 }
 
 /// Evidence, spelled as the Score does.

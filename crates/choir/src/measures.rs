@@ -236,7 +236,7 @@ pub(crate) fn coverage_gaps(score: &Score, events: &[CountedEvent], bundles: &[T
 }
 
 /// What only the owner can answer.
-pub(crate) fn open_items(facts: &Facts<'_>, bundles: &[Taken]) -> Vec<Note> {
+pub(crate) fn open_items(score: &Score, facts: &Facts<'_>, bundles: &[Taken]) -> Vec<Note> {
     let mut items = vec![];
     for group in facts.groups.iter().filter(|group| !facts.costs(group)) {
         let open = group.iter().map(|index| &facts.seen[*index]);
@@ -273,6 +273,38 @@ pub(crate) fn open_items(facts: &Facts<'_>, bundles: &[Taken]) -> Vec<Note> {
         items.push(note("inconclusive", None, id, text, vec![]));
     }
     items.extend(declared_citations(facts));
+    if !bundles.is_empty() {
+        items.extend(undeclared(score, facts));
+    }
+    items
+}
+
+/// What the evidence cannot be held against, because the Score does not declare it: who a required voice is, and
+/// whether a voice that had the last word must cite.
+fn undeclared(score: &Score, facts: &Facts<'_>) -> Vec<Note> {
+    let known = Voices::of(&score.voices);
+    let mut items = vec![];
+    for scenario in &score.scenarios {
+        for name in scenario.required_voices.iter().filter(|name| known.find(name).is_none()) {
+            let (id, name) = (&*scenario.id, &*name.0);
+            let text = format!("{id} requires {name}, which the Score does not declare: who is that?");
+            items.push(note("undeclared_voice", Some(name), Some(id), text, vec![]));
+        }
+    }
+    for voice in score.voices.iter().filter(|voice| voice.evidence_requirement.is_none()) {
+        let of = |kind: EventType| {
+            let own = facts.seen.iter().filter(move |seen| {
+                seen.event.event_type == kind && seen.voice.is_some_and(|own| own.name == voice.name)
+            });
+            own.map(|seen| seen.index).collect::<Vec<_>>()
+        };
+        let outputs = of(EventType::FinalOutput);
+        if !outputs.is_empty() && of(EventType::EvidenceCited).is_empty() {
+            let name = &*voice.name.0;
+            let text = format!("{name} had the last word and cited nothing: must it cite?");
+            items.push(note("evidence_requirement_undeclared", Some(name), None, text, outputs));
+        }
+    }
     items
 }
 

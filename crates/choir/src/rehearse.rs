@@ -93,7 +93,7 @@ pub fn rehearse(score: &Score, evidence: Option<&Evidence>) -> Result<Payload, R
     let dissonance = measures::dissonance(score, &facts, &all.bundle_of);
     let mismatches = judge::mismatches(&facts);
     let false_harmony = judge::false_harmony(&dimensions, &facts);
-    let open_items = measures::open_items(&facts, &bundles);
+    let open_items = measures::open_items(score, &facts, &bundles);
     let grounds = Grounds {
         dimensions: &dimensions,
         risk: false_harmony.risk,

@@ -23,6 +23,12 @@ pub fn prefix(secret: &str) -> &str {
     secret.char_indices().nth(PREFIX_LENGTH).map_or(secret, |(end, _)| &secret[..end])
 }
 
+/// Whether this has the form of a secret: what has not would sign as well, and be refused much later.
+pub fn is_secret(text: &str) -> bool {
+    let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    text.len() > PREFIX_LENGTH && text.starts_with("acs_") && text.bytes().all(is_sign)
+}
+
 fn mac(secret: &str, timestamp: &str, body: &[u8]) -> Option<Hmac<Sha256>> {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).ok()?;
     mac.update(timestamp.as_bytes());
@@ -62,5 +68,9 @@ mod tests {
             assert!(!is_signed(&secret, &timestamp, body.as_bytes(), &signature.to_uppercase()));
         }
         assert_eq!(prefix("acs_0123456789abcdef"), "acs_01234567");
+        assert!(is_secret(&secret));
+        for none in ["", "bogus", "acs_", "acs_01234567", "acs_0123 4567 89ab", "ck_0123456789abcdef"] {
+            assert!(!is_secret(none), "{none}");
+        }
     }
 }

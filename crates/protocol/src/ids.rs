@@ -9,6 +9,9 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 use uuid::Uuid;
 
+/// What a UUID looks like: read in either case, and written in lower case (RFC 9562).
+pub(crate) const UUID_PATTERN: &str = "[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}";
+
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident, $prefix:literal, $print:ident, $what:literal) => {
         $(#[$doc])*
@@ -67,8 +70,7 @@ macro_rules! id {
             fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
                 let (title, digits) = match stringify!($print) {
                     "simple" => (concat!($what, ": ", $prefix, " and 32 hex digits"), "[0-9a-f]{32}"),
-                    // UUIDs are read in either case, and written in lower case (RFC 9562).
-                    _ => ($what, "[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"),
+                    _ => ($what, UUID_PATTERN),
                 };
                 utoipa::openapi::ObjectBuilder::new()
                     .schema_type(utoipa::openapi::Type::String)

@@ -8,6 +8,7 @@
 //! sentence "must be …" where a pattern alone would say little.
 
 use crate::faults::{Faults, kind};
+use crate::ids::UUID_PATTERN;
 use crate::json;
 use crate::market::Credits;
 use crate::relay::{check_card, check_endpoint};
@@ -118,7 +119,7 @@ struct Schema {
     length: (Option<u64>, Option<u64>),
     range: (Option<i64>, Option<i64>),
     count: (Option<u64>, Option<u64>),
-    pattern: Option<Regex>,
+    pattern: Option<Pattern>,
     /// Whether it says something in a form of its own, such as a time: whoever reads it knows that.
     has_format: bool,
     items: Option<Box<Schema>>,
@@ -127,6 +128,32 @@ struct Schema {
     alternatives: Vec<Schema>,
     /// What is held against it instead of all this but its type.
     rule: Option<Rule>,
+}
+
+/// What a text must look like.
+#[derive(Debug)]
+struct Pattern {
+    regex: Regex,
+    /// Ids are in nearly everything that is read, and sooner looked at than matched.
+    is_uuid: bool,
+}
+
+impl Pattern {
+    fn new(text: &str) -> Option<Self> {
+        let is_uuid = text.strip_prefix('^').and_then(|text| text.strip_suffix('$')) == Some(UUID_PATTERN);
+        Some(Self { regex: Regex::new(&text.replace(r"\s", SPACES)).ok()?, is_uuid })
+    }
+
+    fn is_match(&self, text: &str) -> bool {
+        if !self.is_uuid {
+            return self.regex.is_match(text);
+        }
+        let fits = |(at, byte): (usize, u8)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        };
+        text.len() == 36 && text.bytes().enumerate().all(fits)
+    }
 }
 
 /// Notes what is wrong with the value at a path.
@@ -184,9 +211,7 @@ impl Schema {
             range: (int("minimum"), int("maximum")),
             count: (size("minItems"), size("maxItems")),
             has_format: schema["format"].is_string(),
-            pattern: schema["pattern"]
-                .as_str()
-                .and_then(|text| Regex::new(&text.replace(r"\s", SPACES)).ok()),
+            pattern: schema["pattern"].as_str().and_then(Pattern::new),
             items: schema.get("items").map(|items| Box::new(Self::new(items, named, depth))),
             properties: properties
                 .map(|(name, schema)| (name.clone(), required(name), Self::new(schema, named, depth)))
@@ -319,8 +344,10 @@ impl Schema {
         } else if !within(length, self.length)
             || self.pattern.as_ref().is_some_and(|pattern| !pattern.is_match(text))
         {
-            let form =
-                self.title.clone().or_else(|| self.pattern.as_ref().map(|it| format!("of the form {it}")));
+            let form = self
+                .title
+                .clone()
+                .or_else(|| self.pattern.as_ref().map(|it| format!("of the form {}", it.regex)));
             wrong(faults, &format!("must be {}", form.unwrap_or_default()));
         }
     }

@@ -94,6 +94,7 @@ pub fn delete_agent(
     directory::remove(tx, id, now)?;
     conversation::leave_all(tx, id.into(), now, fresh)?;
     work_streams::forget(tx, id.into())?;
+    market::agents::leave(tx, id, now)?;
     shut_out(tx, id)
 }
 

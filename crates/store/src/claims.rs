@@ -175,14 +175,3 @@ pub fn free_stream(tx: &mut dyn Tx, stream: StreamId, now: i64) -> Result<(), St
     )?;
     Ok(())
 }
-
-/// The events whose claims an agent holds, some of them.
-pub fn held_by(tx: &mut dyn Tx, agent: AgentId, limit: i64) -> Result<Vec<EventId>, StoreError> {
-    tx.query(
-        "SELECT event_id FROM claims WHERE holder = $1 AND state = 'held' ORDER BY event_id LIMIT $2",
-        &[(&agent).into(), limit.into()],
-    )?
-    .into_iter()
-    .map(|mut row| Ok(EventId(row.uuid(0)?)))
-    .collect()
-}

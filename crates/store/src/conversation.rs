@@ -1,10 +1,11 @@
 //! The transactions of conversations: making them, coming and going, and everything that is said in them.
 //!
-//! Nobody says or changes anything in a conversation he is not a member of, and nothing in an archived one: every
-//! transaction here begins with [`lock_as_speaker`], which keeps others out of the conversation until it ends. Saying something
-//! is one transaction in two steps: a [`Draft`] has been checked and tells what is known of whom it may concern; [`post`] appends
-//! it, with the words it is found by, and a delivery to each agent for which one was decided in between. Who that is, is no
-//! business of the store.
+//! Nobody says or changes anything in a conversation he is not a member of, and nothing in an archived one: what a member does
+//! here begins with [`lock_as_speaker`], which keeps others out of the conversation until the transaction ends. Where there is no
+//! such member to ask for ([`create`], [`pair`], [`admit`], [`leave_all`]), or an archived conversation is meant ([`restore`]), it is
+//! locked all the same; who calls [`tell`] has locked it. Saying something is one transaction in two steps: a [`Draft`] has been
+//! checked and tells what is known of whom it may concern; [`post`] appends it, with the words it is found by, and a delivery to
+//! each agent for which one was decided in between. Who that is, is no business of the store.
 
 mod draft;
 mod post;

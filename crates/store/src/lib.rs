@@ -221,6 +221,15 @@ impl Store {
         }
     }
 
+    /// How many commits have changed something: what was read after one answer is as it was as long as the next is the same. None where
+    /// others than this process may write.
+    pub fn changes(&self) -> Option<u64> {
+        match &*self.backend {
+            Backend::Sqlite(sqlite) => Some(sqlite.changes()),
+            Backend::InPlace(_) | Backend::Postgres(_) => None,
+        }
+    }
+
     /// How many transactions that may write were asked for so far; several may share a commit.
     pub fn writes(&self) -> u64 {
         self.writes.load(Ordering::Relaxed)

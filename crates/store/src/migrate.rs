@@ -19,7 +19,8 @@ macro_rules! migration {
     };
 }
 
-/// In order; the first is number 1.
+/// In this order, whatever the names say: a migration's number is its place here, the first is number 1, and new ones are added
+/// at the end. The number in a file's name is who took which name first, and has gaps.
 const MIGRATIONS: &[Migration] = &[
     migration!("0001_relay.sql"),
     migration!("0002_unplaced.sql"),
@@ -56,6 +57,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0039_bytes.sql"),
     migration!("0044_open_jobs.sql"),
     migration!("0042_approvals.sql"),
+    migration!("0046_leaving.sql"),
 ];
 
 /// The number of the newest.

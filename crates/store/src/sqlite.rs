@@ -29,7 +29,7 @@ use flushing::{Committed, Flushing};
 use session::Session;
 use std::fs::File;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use writer::Writer;
@@ -42,6 +42,8 @@ pub(crate) struct Sqlite {
     reads: Queue<Box<dyn Work>>,
     authentications: Queue<Box<dyn Work>>,
     threads: Vec<JoinHandle<()>>,
+    /// How many commits have changed something.
+    changes: Arc<AtomicU64>,
     /// Dropped to end the checkpointer.
     checkpointer: Option<(Sender<()>, JoinHandle<()>)>,
 }
@@ -52,6 +54,7 @@ impl Sqlite {
         let lock = Arc::new(options.path.as_deref().map(files::lock).transpose()?);
         options.path.as_deref().map(files::make_private).transpose()?;
         let mut writer = Writer::open(&options)?;
+        let changes = Arc::clone(&writer.changes);
         // Set by the checkpointer when the log has grown large.
         let crowded = Arc::new(AtomicBool::new(false));
         let flushing = Arc::new(Flushing::default());
@@ -94,7 +97,7 @@ impl Sqlite {
                 drop(lock);
             }
         })?);
-        Ok(Self { writes, reads, authentications, threads, checkpointer })
+        Ok(Self { writes, reads, authentications, threads, changes, checkpointer })
     }
 
     /// Where such closures wait.
@@ -104,6 +107,11 @@ impl Sqlite {
             Purpose::Read | Purpose::ReadTogether => &self.reads,
             Purpose::Authenticate => &self.authentications,
         }
+    }
+
+    /// How many commits have changed something.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     /// How many writes wait for their turn.

@@ -123,6 +123,8 @@ function follow() {
   events.addEventListener("open", () => {
     live.classList.remove("lost");
     live.textContent = "Live";
+    // What was told while nobody listened is asked for.
+    if (!lost.hidden) soon("waiting", renewWaiting);
     lost.hidden = true;
   });
   events.addEventListener("error", () => {
@@ -176,6 +178,7 @@ function follow() {
   events.addEventListener("typing", (event) => typing(JSON.parse(event.data).handle));
   events.addEventListener("growing", (event) => grows(JSON.parse(event.data)));
   events.addEventListener("ephemeral", (event) => passes(JSON.parse(event.data)));
+  events.addEventListener("approvals", () => soon("waiting", renewWaiting));
 }
 
 // Members and documents, when they change and nobody reads why.
@@ -185,6 +188,19 @@ async function renewSide() {
     const page = await fetchPage(tab.href).catch(() => null);
     if (page) $("#side").replaceChildren(...$("#side", page).childNodes);
   }
+}
+
+// What waits until somebody agrees. Whoever writes why not is left alone; what is decided meanwhile says so itself.
+async function renewWaiting() {
+  const cards = $("#waiting");
+  if (cards.contains(document.activeElement) && document.activeElement.matches("input")) return;
+  const page = await fetchPage(`/c/${id}/waiting`).catch(() => null);
+  if (!page) return;
+  const follows = atEnd();
+  cards.replaceChildren(...page.body.childNodes);
+  cards.hidden = cards.children.length === 0;
+  localTimes(cards);
+  if (follows) toEnd();
 }
 
 // An answer that is being made, at the end until the message itself takes its place.

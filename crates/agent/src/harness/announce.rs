@@ -4,8 +4,8 @@
 //! A hub that is away is asked again until it is there. A connection string that it knows is not set again, since that
 //! ends all callbacks it gave out: the hub is only told that the agent is back.
 
-use super::HarnessError;
 use super::activity::{Activity, Observer};
+use super::error::{HarnessError, sentence};
 use super::home::Home;
 use crate::client::web_address;
 use crate::{Backoff, Client, ClientError, ConnectionSecret, Method};
@@ -68,7 +68,7 @@ impl Announcement {
         while let Err(error) = self.tell(hub, told_before).await {
             let passes = error.transient().is_some();
             if failures == 0 || !passes {
-                observer.tell(Activity::Unannounced { why: super::sentence(&error) });
+                observer.tell(Activity::Unannounced { why: sentence(&error) });
             }
             if !passes {
                 return;
@@ -78,7 +78,7 @@ impl Announcement {
             failures = failures.saturating_add(1);
         }
         if let Err(error) = self.home.keep_connection(&self.secret, &self.connection_string) {
-            observer.tell(Activity::Skipped { what: super::sentence(&error) });
+            observer.tell(Activity::Skipped { what: sentence(&error) });
         }
         observer.tell(Activity::Announced);
     }

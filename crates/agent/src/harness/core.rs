@@ -19,11 +19,12 @@ mod line;
 mod notice;
 mod post;
 mod route;
+mod sending;
 mod task;
 
 pub use event::{Command, Event, Outcome, Run};
 pub use post::{Post, Posted, To};
-pub use route::Profile;
+pub use route::{AT_ONCE, Profile};
 
 use super::activity::Activity;
 use super::ledger::{End, Known, Ledger, Record};
@@ -31,11 +32,9 @@ use super::prompt::{Own, prompt};
 use super::turn::Back;
 use chorus_environment::Environment;
 use chorus_protocol::channel::{CallbackEvent, Lifecycle};
-use chorus_protocol::words::Disposition;
 use line::{Batch, Line};
-use notice::{Attend, attend, claim, disposed, shown};
-use post::{Conclusion, Outgoing};
-use route::{REPORT_PATIENCE_MS, Route, stream_error};
+use notice::{Attend, attend, claim, disposed};
+use route::stream_error;
 use task::{Answer, Purpose, Step, Task, Verdict};
 
 /// How many arrivals wait for the agent.
@@ -385,86 +384,6 @@ impl Core {
         };
         if let Some(outgoing) = outgoing {
             self.send(task, Purpose::Report, outgoing, out);
-        }
-    }
-
-    fn report(
-        &self,
-        task: &mut Task,
-        event: CallbackEvent,
-        now_ms: i64,
-        last_ms: Option<i64>,
-    ) -> Option<Outgoing> {
-        if matches!(task.turn.back, Back::Session(_)) {
-            return shown(task, &event, now_ms, REPORT_PATIENCE_MS);
-        }
-        self.profile.report(&task.turn, event, self.environment.random_hex(), now_ms, last_ms)
-    }
-
-    fn send(&mut self, task: &mut Task, purpose: Purpose, mut outgoing: Outgoing, out: &mut Vec<Command>) {
-        self.posts += 1;
-        out.push(Command::Post(outgoing.fly(self.posts)));
-        task.outgoing = Some((purpose, outgoing));
-    }
-
-    fn answer(&mut self, task: &mut Task, answer: Answer, stream: bool, now_ms: i64, out: &mut Vec<Command>) {
-        match self.profile.answer(&task.turn, &answer.text, answer.again, stream, now_ms) {
-            Route::Send(mut outgoing) => {
-                if self.stop != Stop::No {
-                    outgoing.deadline_ms = outgoing.deadline_ms.min(now_ms + GRACE_MS);
-                }
-                self.send(task, Purpose::Answer(answer), *outgoing, out);
-            }
-            Route::PerhapsSent => task.answered(&answer),
-            Route::Nowhere(why) => task.unsent(&why, false),
-        }
-    }
-
-    /// What all tries of a request came to.
-    fn sent(
-        &mut self,
-        task: &mut Task,
-        purpose: Purpose,
-        outgoing: &Outgoing,
-        sent: Conclusion,
-        now_ms: i64,
-        out: &mut Vec<Command>,
-    ) {
-        match (purpose, sent) {
-            (Purpose::Answer(answer), Conclusion::Arrived) => task.answered(&answer),
-            (Purpose::Answer(answer), Conclusion::Gone { refused: true }) if answer.again => {
-                task.answered(&answer);
-            }
-            // The sender no longer listens: it gets an envelope.
-            (Purpose::Answer(answer), Conclusion::Gone { .. }) => {
-                self.intend(task, &answer.text, true, out);
-                task.steps.push_front(Step::Answer(answer, false));
-            }
-            // It is sent at the next start. An answer that is still to be sent is no rest.
-            (Purpose::Answer(_), Conclusion::Unsent { .. })
-                if self.stop != Stop::No && outgoing.deadline_ms <= now_ms => {}
-            (Purpose::Answer(answer), Conclusion::Unsent { why, perhaps_sent }) => {
-                // A process that died may have sent it, whatever became of it now.
-                let before = answer.again && !outgoing.knows_keys();
-                task.unsent(&why, perhaps_sent || before);
-            }
-            // Somebody else has it, or nobody could be asked.
-            (Purpose::Claim, sent) => {
-                let why = match sent {
-                    Conclusion::Unsent { why, .. } => format!("it is not ours: {why}"),
-                    _ => "it is not ours".to_owned(),
-                };
-                task.leave(Disposition::Ignored, Some(why));
-            }
-            (purpose, sent) => {
-                if let (Conclusion::Unsent { why, .. }, To::Callback { event, .. }) = (sent, &outgoing.to)
-                    && !std::mem::replace(&mut task.complained, true)
-                {
-                    let why = format!("{} was not taken: {why}", event.word());
-                    out.push(Command::Tell(Activity::Unseen { why }));
-                }
-                out.extend((purpose == Purpose::Shown).then_some(Command::Resume { task: task.number }));
-            }
         }
     }
 

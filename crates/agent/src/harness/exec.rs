@@ -5,9 +5,9 @@
 //! leads a process group of its own, which is killed with it whenever the turn ends before the program does. It is
 //! given no key.
 
-use super::HarnessError;
 use super::activity::Activity;
 use super::core::Outcome;
+use super::error::HarnessError;
 use super::report::Reporter;
 use super::texts::clean;
 use super::turn::Turn;

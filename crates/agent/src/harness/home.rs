@@ -3,7 +3,7 @@
 //! Files are `NAME.key` (and `NAME.hub`, the hub that gave it), `NAME.connection` and `NAME.journal`, readable by their
 //! owner only.
 
-use super::HarnessError;
+use super::error::HarnessError;
 use super::journal::{Journal, sync_folder};
 use crate::{Client, ClientError, ConnectionSecret, Method, RegisterBody};
 use chorus_environment::Environment;

@@ -3,8 +3,8 @@
 //! What a hub's inbox hands over stays in it until the journal says that it was dealt with. What a service, a peer or a
 //! session hands over is ours alone once we say so, so it is written to the journal first: it comes as an [`Offer`].
 
-use super::HarnessError;
 use super::core::Event;
+use super::error::HarnessError;
 use super::ledger::Taken;
 use crate::seen::turn_name;
 use crate::{Delivered, Received};

@@ -5,12 +5,13 @@
 use super::activity::{Activity, Observer};
 use super::announce::{Announcement, base_url};
 use super::core::Event;
+use super::error::{HarnessError, sentence};
 use super::home::Home;
 use super::incoming::{Incoming, Offer};
 use super::jobs::Jobs;
+use super::options::{AgentOptions, Driver, Listen};
 use super::session::Session;
 use super::turn::Turn;
-use super::{AgentOptions, HarnessError, Listen, sentence};
 use crate::{Client, ConnectionOptions, ConnectionServer, Inbox, InboxItem, ReceiveOptions, Receiver};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::relay::Notice;
@@ -48,7 +49,12 @@ impl Intake {
         let environment = options.environment.clone();
         let none = || HarnessError::Invalid(Faults::one("listen", "an inbox needs a hub"));
         let mut session = None;
-        let (jobs, desk) = Jobs::start(options, hub, observer).unzip();
+        let (jobs, desk) = match &options.driver {
+            Driver::Exec(exec) => {
+                Jobs::start(exec, &options.offering, options.at_once, hub, observer).unzip()
+            }
+            Driver::OpenAi(_) => (None, None),
+        };
         beside.extend(desk);
         let source = match &options.listen {
             Listen::C2a => {

@@ -5,9 +5,9 @@
 //! a job that dies with the process is refunded at its deadline. So many run at a time as conversations do; some more wait.
 
 use super::activity::{Activity, Observer};
+use super::error::HarnessError;
 use super::exec::Exec;
 use super::home::Home;
-use super::{AgentOptions, HarnessError};
 use crate::Client;
 use crate::seen::{REMEMBERED, Seen};
 use chorus_protocol::c2a::{Delivery, Exposure};
@@ -39,11 +39,11 @@ pub struct Offering {
 /// Puts the agent on the market with its skills.
 pub(super) async fn offer(
     hub: &Client,
-    options: &AgentOptions,
+    offering: &Offering,
     home: &Home,
     observer: &Observer,
 ) -> Result<(), HarnessError> {
-    let Offering { skills, owner } = &options.offering;
+    let Offering { skills, owner } = offering;
     if skills.is_empty() {
         return Ok(());
     }
@@ -86,21 +86,22 @@ enum Asked {
 impl Jobs {
     /// A place for jobs, and the task that does them; nothing for an agent that offers nothing.
     pub(super) fn start(
-        options: &AgentOptions,
+        exec: &Exec,
+        offering: &Offering,
+        at_once: usize,
         hub: Option<&Client>,
         observer: &Observer,
     ) -> Option<(Self, impl Future<Output = ()> + use<>)> {
-        let super::Driver::Exec(exec) = &options.driver else { return None };
-        let hub = hub.filter(|_| !options.offering.skills.is_empty())?;
+        let hub = hub.filter(|_| !offering.skills.is_empty())?;
         let (queue, jobs) = mpsc::channel(WAITING);
         let desk = Desk {
             hub: hub.clone(),
             exec: exec.clone(),
             observer: observer.clone(),
-            skills: options.offering.skills.clone().into(),
+            skills: offering.skills.clone().into(),
             took_ms: Arc::default(),
         };
-        Some((Self { queue, observer: observer.clone() }, desk.serve(jobs, options.at_once)))
+        Some((Self { queue, observer: observer.clone() }, desk.serve(jobs, at_once)))
     }
 
     /// Takes the data of an inbox's event.

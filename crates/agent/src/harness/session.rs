@@ -7,6 +7,7 @@
 
 use super::activity::{Activity, Observer};
 use super::core::Event;
+use super::error::sentence;
 use super::incoming::{Incoming, Offer, SessionDelivery, accepted, busy};
 use super::jobs::Jobs;
 use crate::{Backoff, Client, ClientError, Socket};
@@ -177,7 +178,7 @@ impl Keeper {
             let own = BACKOFF.delay_ms(failures, self.environment.random_u64());
             let in_ms = own.max(u64::try_from(least.as_millis()).unwrap_or(u64::MAX));
             failures += 1;
-            self.observer.tell(Activity::Reconnecting { in_ms, why: super::sentence(&lost) });
+            self.observer.tell(Activity::Reconnecting { in_ms, why: sentence(&lost) });
             tokio::select! {
                 () = sleep(Duration::from_millis(in_ms)) => {}
                 () = self.incoming.closed() => return,

@@ -7,15 +7,16 @@
 use super::activity::Observer;
 use super::core::{Command, Core, Event, Outcome, Posted, Run};
 use super::deliver::Sender;
+use super::error::HarnessError;
 use super::incoming::{Incoming, Offer};
 use super::intake::Intake;
 use super::journal::Journal;
 use super::openai::Asked;
+use super::options::{AgentOptions, Driver, Stop, stopped};
 use super::prompt::{Own, RULES};
 use super::report::{Ask, Reporter};
 use super::session::Session;
 use super::turn::Back;
-use super::{AgentOptions, Driver, HarnessError, Stop, stopped};
 use crate::{Client, Reach};
 use chorus_environment::Environment;
 use std::collections::HashMap;

@@ -243,7 +243,7 @@ impl Answer {
             EventKind::Job => {
                 // What the agent does meanwhile is nobody's business.
                 if let Some(told) = &self.told {
-                    results::said(tx, &self.app, told)?;
+                    results::said(tx, &self.app, agent.id, told)?;
                 }
                 Recorded::of(self.id)
             }

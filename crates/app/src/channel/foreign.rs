@@ -95,9 +95,7 @@ async fn check_addresses(app: &App, post: &Post) -> Result<(), Error> {
         let Ok(url) = Url::parse(text) else { continue };
         let own = Url::parse(&app.config.public_url).is_ok_and(|own| own.origin() == url.origin());
         if !own {
-            let checked = app.outbound.policy().check_url(&url).await;
-            checked
-                .map_err(|blocked| Error::new(Code::EndpointBlocked, format_args!("{place}: {blocked}")))?;
+            app.outbound.check(place, &url).await?;
         }
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! Evidence that a Score's owner asserts, and keeping evidence of any class.
 
-use super::{MOST_EVIDENCE, count, own, own_to_change, score_id};
+use super::{MOST_EVIDENCE, count, declared, own, own_to_change, score_id};
 use crate::app::{App, AppState};
 use crate::caller::Caller;
 use crate::error::Error;
@@ -8,10 +8,13 @@ use crate::long_work;
 use crate::once::{Done, Once};
 use crate::page::page;
 use chorus_choir::Taken;
+use chorus_choir::evidence::unknown_names;
 use chorus_protocol::api::scores::EvidenceView;
 use chorus_protocol::api::{Items, Page};
 use chorus_protocol::canonical;
+use chorus_protocol::choir::evidence::{AdapterWarning, Bundle};
 use chorus_protocol::choir::receipt::VerificationStatus;
+use chorus_protocol::choir::score::Score;
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{EvidenceId, TraceId};
@@ -26,9 +29,11 @@ use std::sync::Arc;
 pub(super) struct Arriving {
     status: VerificationStatus,
     sha256: String,
-    events: i64,
     /// Canonical, without credentials: receipts publish it. What was signed is what was hashed.
     body: String,
+    bundle: Bundle,
+    /// What it names that the Score does not have.
+    warnings: Vec<AdapterWarning>,
     masked: Vec<&'static str>,
     id: EvidenceId,
     trace: TraceId,
@@ -50,15 +55,14 @@ impl Arriving {
         }
         let (kept, masked) = long_work(size, || redact::masked(value));
         let body = canonical::text(&kept);
-        if !masked.is_empty() {
-            // A mask may be longer than what it hides, and what is kept must be read again.
-            Taken::read(kept)?;
-        }
+        // A mask may be longer than what it hides, and what is kept must be read again.
+        let bundle = if masked.is_empty() { taken.bundle } else { Taken::read(kept)?.bundle };
         Ok(Self {
             status,
             sha256: taken.sha256,
-            events: taken.bundle.events.len() as i64,
             body,
+            bundle,
+            warnings: vec![],
             masked,
             id: EvidenceId(app.environment.uuid_v7()),
             trace: TraceId(app.environment.uuid_v7()),
@@ -66,10 +70,15 @@ impl Arriving {
         })
     }
 
+    /// Looks for what it names that the Score does not have.
+    pub(super) fn compare(&mut self, score: &Score) {
+        self.warnings = long_work(self.body.len(), || unknown_names(score, &self.bundle));
+    }
+
     /// Keeps it, once for the same bundle. The caller holds the Score.
     pub(super) fn keep(&self, app: &App, tx: &mut dyn Tx, score: &ScoreRow) -> Result<EvidenceView, Error> {
         if let Some(found) = choir::evidence_by_bundle(tx, score.id, self.status, &self.sha256)? {
-            return Ok(shown(found, true, &self.masked));
+            return Ok(self.told(found, true));
         }
         let held = choir::count_evidence(tx, score.id)?;
         if held >= MOST_EVIDENCE {
@@ -83,15 +92,20 @@ impl Arriving {
             status: self.status,
             bundle_sha256: self.sha256.clone(),
             score_version: score.version,
-            events: self.events,
+            events: self.bundle.events.len() as i64,
             received_at: self.now,
         };
         choir::insert_evidence(tx, score.id, &new, &self.body, self.trace)?;
-        Ok(shown(new, false, &self.masked))
+        Ok(self.told(new, false))
+    }
+
+    fn told(&self, row: EvidenceRow, duplicate: bool) -> EvidenceView {
+        let masked = self.masked.iter().copied().map(str::to_owned).collect();
+        EvidenceView { duplicate, masked, warnings: self.warnings.clone(), ..shown(row) }
     }
 }
 
-fn shown(row: EvidenceRow, duplicate: bool, masked: &[&str]) -> EvidenceView {
+fn shown(row: EvidenceRow) -> EvidenceView {
     EvidenceView {
         evidence_id: row.id,
         verification_status: row.status,
@@ -99,8 +113,9 @@ fn shown(row: EvidenceRow, duplicate: bool, masked: &[&str]) -> EvidenceView {
         score_version: row.score_version,
         events: row.events,
         received_at: rfc3339(row.received_at),
-        duplicate,
-        masked: masked.iter().copied().map(str::to_owned).collect(),
+        duplicate: false,
+        masked: vec![],
+        warnings: vec![],
     }
 }
 
@@ -115,7 +130,7 @@ pub async fn list(app: &App, caller: Caller, id: &str, asked: Page) -> Result<It
         own(tx, &caller, id)?;
         Ok(choir::evidence_page(tx, id, before, limit + 1)?)
     };
-    let rows = app.store.read::<_, Error, _>(find).await?.into_iter().map(|row| shown(row, false, &[]));
+    let rows = app.store.read::<_, Error, _>(find).await?.into_iter().map(shown);
     Ok(page(app, rows.collect(), limit, |last: &EvidenceView| last.evidence_id.to_string()))
 }
 
@@ -129,8 +144,13 @@ pub async fn assert(
 ) -> Result<Done<EvidenceView>, Error> {
     super::may_have(&caller)?;
     let id = score_id(id)?;
-    let arriving = Arriving::read(app, VerificationStatus::UserAsserted, bundle)?;
-    let (hub, by) = (Arc::clone(app), caller.clone());
+    let mut arriving = Arriving::read(app, VerificationStatus::UserAsserted, bundle)?;
+    let (hub, by, reader) = (Arc::clone(app), caller.clone(), caller.clone());
+    let find = move |tx: &mut dyn Tx| {
+        let row = own(tx, &reader, id)?;
+        declared(tx, &row)
+    };
+    arriving.compare(&app.store.read::<_, Error, _>(find).await?);
     let work = move |tx: &mut dyn Tx| {
         let score = own_to_change(tx, &caller, id)?;
         arriving.keep(&hub, tx, &score)

@@ -4,6 +4,7 @@
 //! what the bundle says. Whether the secret is not known or the signature is wrong cannot be told apart, by words or by time.
 //! What is not signed counts for where it comes from: no stranger uses up what the holders of a Score's secrets may send.
 
+use super::declared;
 use super::evidence::Arriving;
 use crate::app::{App, AppState};
 use crate::caller::key_hash;
@@ -51,7 +52,12 @@ pub async fn submit(
     let value = crate::long_work(bytes.len(), || canonical::parse(bytes)).map_err(Error::validation)?;
     let secret = check(app, score, secrets, &signed, &canonical::text(&value), bytes)?;
     count(app, app.signed_rate.as_ref(), score)?;
-    let arriving = Arriving::read(app, VerificationStatus::SignatureValid, value)?;
+    let mut arriving = Arriving::read(app, VerificationStatus::SignatureValid, value)?;
+    let find = move |tx: &mut dyn Tx| {
+        let row = choir::find(tx, score)?.ok_or_else(|| Error::not_found("ingest address"))?;
+        declared(tx, &row)
+    };
+    arriving.compare(&app.store.read::<_, Error, _>(find).await?);
     let hub = Arc::clone(app);
     let work = move |tx: &mut dyn Tx| {
         let score = choir::find_to_change(tx, score)?.ok_or_else(|| Error::not_found("ingest address"))?;

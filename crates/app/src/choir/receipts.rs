@@ -1,6 +1,6 @@
 //! Receipts: issuing them, and what anybody may read, verify and compare.
 
-use super::{count, declared, log, own, own_to_change, record, score_id};
+use super::{count, declared, log, own, own_to_change, own_to_change_later, record, score_id};
 use crate::app::{App, AppState};
 use crate::audit::RequestContext;
 use crate::caller::Caller;
@@ -21,7 +21,7 @@ use chorus_protocol::choir::receipt::{Payload, Receipt, VerificationStatus};
 use chorus_protocol::choir::score::Score;
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
-use chorus_protocol::ids::{AccountId, EvidenceId, ScoreId, TraceId};
+use chorus_protocol::ids::{AccountId, EvidenceId, TraceId};
 use chorus_protocol::time::rfc3339;
 use chorus_store::Tx;
 use chorus_store::audit::Action;
@@ -187,18 +187,6 @@ pub async fn list(app: &App, caller: Caller, id: &str, asked: Page) -> Result<It
     let rows = app.store.read::<_, Error, _>(find).await?;
     let lines = rows.into_iter().map(line).collect::<Result<_, Error>>()?;
     Ok(page(app, lines, limit, |last: &ReceiptLine| last.log_index.to_string()))
-}
-
-/// A Score that something will be added to: looked at without holding it.
-fn own_to_change_later(tx: &mut dyn Tx, caller: &Caller, id: ScoreId) -> Result<ScoreRow, Error> {
-    let row = own(tx, caller, id)?;
-    if row.archived_at.is_some() {
-        return Err(Error::new(
-            Code::Conflict,
-            "this Score is archived: it can be read, nothing can be added to it",
-        ));
-    }
-    Ok(row)
 }
 
 async fn find(app: &App, id: &str) -> Result<ReceiptRow, Error> {

@@ -4,6 +4,7 @@
 //! the conversation: of several one is first, and the others are told how it stands. Who agrees lets the message be said, by its
 //! author and at that moment, with attention as it is then. The author is told by a signal that ends its wait.
 
+use super::follow::DIALECT;
 use super::post::post_decided;
 use super::{act, only};
 use crate::app::{App, AppState};
@@ -13,12 +14,13 @@ use crate::caller::Person;
 use crate::error::Error;
 use crate::page::fitting;
 use crate::usage::event_bytes;
+use crate::views;
 use chorus_protocol::api::Items;
 use chorus_protocol::api::approvals::{ApprovalPage, ApprovalView, Decline};
-use chorus_protocol::api::events::AuthorView;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{ApprovalId, ConversationId, DeliveryId, EventId, Principal};
 use chorus_protocol::redact::{Masked, MaskedText};
+use chorus_protocol::relay::Notice;
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::{ApprovalState, EntryKind, EventKind, Signal};
 use chorus_store::approvals::{self, Approval, Decided};
@@ -196,11 +198,7 @@ fn publish(
     (event, now): (EventId, i64),
 ) -> Result<(), Error> {
     let Recipients { to } = serde_json::from_str(&found.body).map_err(Error::internal)?;
-    let who = AuthorView {
-        id: by.principal.to_string(),
-        kind: by.principal.kind().as_str().to_owned(),
-        handle: Some(by.handle.clone()),
-    };
+    let who = views::author(by.principal, Some(by.handle.clone()));
     let approved_by = Map::from_iter([("approved_by".to_owned(), json!(who))]);
     let body = Masked::kept(&found.body, approved_by).map_err(Error::internal)?;
     let Approval { conversation, author, thread, reply_to, stream, trace, .. } = *found;
@@ -216,6 +214,19 @@ fn publish(
     replying::remember(tx, answer, now)
 }
 
+/// Tells the people who follow a conversation just now, on whichever node, that what waits there is not what it was. What
+/// it is they ask themselves, for it may be nothing that they may know.
+pub(super) fn tell_people(app: &AppState, tx: &mut dyn Tx, id: ConversationId) -> Result<(), StoreError> {
+    let sign = DIALECT.notice(Notice::Approvals, &json!({}));
+    let sign = sign.map_err(|error| StoreError::Unexpected(error.to_string().into()))?;
+    let hub = Arc::clone(app);
+    tx.after_commit(Box::new(move || {
+        hub.store.pass(id.0, &sign);
+        hub.live.show(id.0, sign);
+    }));
+    Ok(())
+}
+
 /// It waits no longer: its room is free, it is written down, and its author is told.
 fn end(
     app: &AppState,
@@ -229,6 +240,7 @@ fn end(
     if !approvals::decide(tx, found.id, state, decided)? {
         return Err(StoreError::Unexpected("what was held was decided meanwhile".into()));
     }
+    tell_people(app, tx, found.conversation)?;
     app.usage.give_back(tx, [(found.author, event_bytes(found.body.len()))]);
     let action = match state {
         ApprovalState::Held => Action::ApprovalHeld,
@@ -296,11 +308,7 @@ fn view(tx: &mut dyn Tx, who: Principal, found: &Approval, now: i64) -> Result<A
     let mut handle = |who: Principal| -> Result<Option<String>, StoreError> {
         Ok(members::of(tx, found.conversation, who)?.map(|member| member.handle))
     };
-    let author = AuthorView {
-        id: found.author.to_string(),
-        kind: found.author.kind().as_str().to_owned(),
-        handle: handle(found.author)?,
-    };
+    let author = views::author(found.author, handle(found.author)?);
     let decided = found.decided.clone().unwrap_or_default();
     let decided_by = match decided.by {
         Some(by) => Some(handle(by.into())?.unwrap_or_else(|| by.to_string())),

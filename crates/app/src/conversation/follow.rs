@@ -179,7 +179,8 @@ impl Follower {
                     self.growth.mark_changed();
                 }
                 sign = self.signs.recv() => match sign {
-                    Ok(sign) => return Some(sign),
+                    Ok(sign) if self.may_see(&sign) => return Some(sign),
+                    Ok(_) => {}
                     // Some passed by unseen.
                     Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => return None,
@@ -190,6 +191,12 @@ impl Follower {
                 }
             }
         }
+    }
+
+    /// Whether a sign is for the caller: that something waits for people is not for agents.
+    fn may_see(&self, sign: &[u8]) -> bool {
+        let for_people = format!("event: {}\n", Notice::Approvals);
+        matches!(self.who, Principal::Account(_)) || !sign.starts_with(for_people.as_bytes())
     }
 
     /// Whether the caller's key is still good and it is still a member; nothing if not.

@@ -3,6 +3,7 @@
 //! It is checked, masked, counted and limited like one that is said, so that nothing is found out only when somebody agrees. Nobody
 //! is told of it but its author and the people of the conversation.
 
+use super::approvals::tell_people;
 use super::{act, is_member, kinds, prepare};
 use crate::app::AppState;
 use crate::attention::{disposing, replying};
@@ -60,6 +61,7 @@ pub(super) async fn hold(
         if !approvals::hold(tx, &held)? {
             return Err(too_many());
         }
+        tell_people(&hub, tx, conversation)?;
         hub.count_bytes(tx, who, event_bytes(post.body.json().len()))?;
         let (actor, subject) = (Actor::Principal(who), Subject::Channel(conversation));
         note(tx, &hub, actor, Action::ApprovalHeld, subject, &json!({"approval": id.to_string()}))?;

@@ -11,7 +11,7 @@ use crate::audit::note;
 use crate::charge::may_say;
 use crate::error::Error;
 use crate::once::{Done, Once};
-use chorus_protocol::api::events::AuthorView;
+use crate::views;
 use chorus_protocol::api::messages::{NewMessage, Shown};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{ConversationId, Principal};
@@ -45,11 +45,7 @@ pub(super) async fn show(
         let draft = conversation::draft_message(tx, &act, &post)?;
         let content = post.body.text("content");
         let (id, thread) = (act.event.to_string(), draft.thread.map(|thread| thread.to_string()));
-        let author = AuthorView {
-            id: who.to_string(),
-            kind: who.kind().as_str().to_owned(),
-            handle: Some(draft.handle.clone()),
-        };
+        let author = views::author(who, Some(draft.handle.clone()));
         let told = json!({"event_id": id, "author": author, "content": content, "thread": thread,
             "created_at": rfc3339(act.now)});
         let sign = DIALECT.notice(Notice::Ephemeral, &told).map_err(Error::internal)?;

@@ -8,7 +8,8 @@ use crate::error::Error;
 use chorus_protocol::api::deliveries::AttemptView;
 use chorus_protocol::ids::DeliveryId;
 use chorus_protocol::time::rfc3339;
-use chorus_store::{Tx, directory, push};
+use chorus_store::push::{self, Attempt};
+use chorus_store::{Tx, directory};
 
 /// The most tries that are shown of one delivery.
 const MOST: i64 = 300;
@@ -22,15 +23,13 @@ pub async fn attempts(app: &App, caller: Caller, id: &str) -> Result<Vec<Attempt
         let agent = directory::by_id(tx, id.agent)?.filter(|agent| may_manage(&caller, agent));
         agent.ok_or_else(missing)?;
         let found = push::attempts(tx, id, MOST)?;
-        Ok(found
-            .into_iter()
-            .map(|attempt| AttemptView {
-                at: rfc3339(attempt.at),
-                status: attempt.status,
-                latency_ms: attempt.latency_ms,
-                error: attempt.error,
-            })
-            .collect())
+        Ok(found.into_iter().map(view).collect())
     };
     app.store.read::<_, Error, _>(find).await
+}
+
+/// One try, as it is shown.
+pub(super) fn view(attempt: Attempt) -> AttemptView {
+    let Attempt { at, status, latency_ms, error } = attempt;
+    AttemptView { at: rfc3339(at), status, latency_ms, error }
 }

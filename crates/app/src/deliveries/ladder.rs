@@ -2,10 +2,11 @@
 //!
 //! A rung is shown only when it was reached, and with its time only where that was noted.
 
+use super::attempts;
 use crate::app::App;
 use crate::error::Error;
 use crate::views::{self, EventView};
-use chorus_protocol::api::deliveries::{AttemptView, LadderDelivery, Recipient, Rung, StepView};
+use chorus_protocol::api::deliveries::{LadderDelivery, Recipient, Rung, StepView};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::ids::{EventId, Principal};
 use chorus_protocol::time::rfc3339;
@@ -94,12 +95,7 @@ fn claims(
 fn delivery(tx: &mut dyn Tx, record: Record) -> Result<LadderDelivery, StoreError> {
     let member = members::of(tx, record.conversation, record.id.agent.into())?;
     let attempts = push::attempts(tx, record.id, MAX_ATTEMPTS)?;
-    let attempts = attempts.into_iter().map(|attempt| AttemptView {
-        at: rfc3339(attempt.at),
-        status: attempt.status,
-        latency_ms: attempt.latency_ms,
-        error: attempt.error,
-    });
+    let attempts = attempts.into_iter().map(attempts::view);
     let Attention { directedness, policy, mode, reason, .. } = record.attention;
     Ok(LadderDelivery {
         directedness,

@@ -8,23 +8,19 @@
 use super::bridge::Content;
 use super::dialect::Dialect;
 use super::limits::Cause;
-use super::outbound::{PostError, Signed, To};
+use super::outbound::{NotTaken, PostError, Signed, To};
 use crate::app::{App, AppState};
 use crate::attention;
 use crate::caller::Identity;
 use crate::webhooks;
 use bytes::Bytes;
-use chorus_protocol::c2a::{
-    Capabilities, Initialize, InitializeResult, Method, NOT_INITIALIZED, PROTOCOL_VERSION, Program,
-};
+use chorus_protocol::c2a::{Capabilities, Initialize, InitializeResult, Method, PROTOCOL_VERSION, Program};
 use chorus_protocol::ids::{AgentId, DeliveryId};
-use chorus_protocol::rpc::{Id, Message, Response, RpcError};
+use chorus_protocol::rpc::{Id, Message, Response};
 use chorus_protocol::schema;
 use chorus_store::directory::{self, Agent};
 use chorus_store::{StoreError, Tx, deliveries};
 use serde_json::{Value, json};
-use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// As much of an answer is read.
@@ -33,39 +29,6 @@ pub const MAX_ANSWER: usize = 64 * 1024;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// As much of what a harness says went wrong is kept.
 const MAX_REASON: usize = 300;
-/// So many notices wait to be told; the oldest is lost.
-const MAX_NOTICES: usize = 1024;
-
-/// Why an answer of a harness is no acknowledgement.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NotTaken {
-    #[error("the harness did not answer with a JSON-RPC response to this request")]
-    NoResponse,
-    #[error("the harness answered with the JSON-RPC error {code}: {message}")]
-    Refused { code: i64, message: String },
-    #[error("the harness answered initialize without protocolVersion and capabilities: {0}")]
-    Unclear(String),
-    #[error("the harness speaks another version of C2A: {0}")]
-    Version(String),
-}
-
-impl NotTaken {
-    /// Whether the same request would be answered the same again: it is the request that is wrong.
-    pub fn is_final(&self) -> bool {
-        const WRONG: [i64; 4] = [
-            RpcError::PARSE,
-            RpcError::INVALID_REQUEST,
-            RpcError::METHOD_NOT_FOUND,
-            RpcError::INVALID_PARAMS,
-        ];
-        matches!(self, Self::Refused { code, .. } if WRONG.contains(code))
-    }
-
-    /// Whether the harness does not know (any more) that it has begun.
-    pub fn wants_to_begin(&self) -> bool {
-        matches!(self, Self::Refused { code: NOT_INITIALIZED, .. })
-    }
-}
 
 /// The result of the request of this id, if an answer is that.
 pub fn result_of(answer: &[u8], id: &str) -> Result<Value, NotTaken> {
@@ -158,26 +121,6 @@ pub fn request(
     Ok(Some(Dialect::C2a.entry(kind, id.seq, &data)))
 }
 
-/// What harnesses are told in passing, until somebody does it.
-#[derive(Default)]
-pub struct Notices(Mutex<VecDeque<(AgentId, Bytes)>>);
-
-impl Notices {
-    /// Whoever pushes tells it, if the agent has a harness by then.
-    pub fn put(&self, agent: AgentId, notice: Bytes) {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.len() >= MAX_NOTICES {
-            waiting.pop_front();
-        }
-        waiting.push_back((agent, notice));
-    }
-
-    /// All that wait.
-    pub fn take(&self) -> VecDeque<(AgentId, Bytes)> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
 /// Tells a harness something, once.
 pub async fn tell(app: AppState, agent: AgentId, notice: Bytes) {
     let find = move |tx: &mut dyn Tx| directory::by_id(tx, agent);
@@ -226,34 +169,5 @@ mod tests {
         ] {
             assert_eq!(result_of(answer.as_bytes(), "deliver-7"), expected, "{answer}");
         }
-    }
-
-    #[test]
-    fn what_is_wrong_with_the_request_is_wrong_for_ever() {
-        for (code, is_final, begins) in [
-            (-32700, true, false),
-            (-32600, true, false),
-            (-32601, true, false),
-            (-32602, true, false),
-            (-32603, false, false),
-            (-32000, false, false),
-            (NOT_INITIALIZED, false, true),
-            (17, false, false),
-        ] {
-            let why = NotTaken::Refused { code, message: String::new() };
-            assert_eq!((why.is_final(), why.wants_to_begin()), (is_final, begins), "{code}");
-        }
-        assert!(!NotTaken::NoResponse.is_final());
-    }
-
-    #[test]
-    fn notices_that_nobody_tells_are_lost_from_the_oldest_on() {
-        let (notices, agent) = (Notices::default(), AgentId(uuid::Uuid::nil()));
-        for n in 0..MAX_NOTICES + 2 {
-            notices.put(agent, Bytes::from(n.to_string()));
-        }
-        let told = notices.take();
-        assert_eq!((told.len(), &*told[0].1), (MAX_NOTICES, b"2".as_slice()));
-        assert!(notices.take().is_empty());
     }
 }

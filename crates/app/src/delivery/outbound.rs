@@ -3,9 +3,13 @@
 //! Which addresses may be called is `chorus-outbound`'s to say, how much at a time that of [`limits`](super::limits): every
 //! request has its place there before a socket is opened.
 
-use super::harness::NotTaken;
-use super::limits::{Cause, Endpoint, Limited, Limits, Slot, Verdict, host_of};
+mod error;
+
+pub use error::{NotTaken, PostError};
+
+use super::limits::{Cause, Endpoint, Limits, Slot, Verdict, host_of};
 use crate::config::Config;
+use crate::error::Error;
 use crate::secrets::WebhookSecret;
 use bytes::Bytes;
 use chorus_environment::Environment;
@@ -15,14 +19,11 @@ use chorus_protocol::code::Code;
 use chorus_protocol::ids::AgentId;
 use reqwest::Method;
 use serde_json::Value;
-use std::error::Error;
+use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::Duration;
 use url::Url;
 
-/// What the owner of an endpoint has to do, for people.
-const WHAT_TO_DO: &str = "the receiver's endpoint has not answered this hub's challenge: it must answer the \
-     POST {\"type\": \"challenge\", \"challenge\": …} with 200 and {\"challenge\": …}; try again";
 /// As much of an answer is read.
 const MAX_ANSWER: usize = 64 * 1024;
 /// As much of an answer that is not JSON is passed on.
@@ -30,54 +31,6 @@ const MAX_ANSWER_TEXT: usize = 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// So many connections to a host are kept for the next request.
 const KEPT_PER_HOST: usize = 8;
-
-/// Why a POST did not succeed.
-#[derive(Debug, thiserror::Error)]
-pub enum PostError {
-    #[error("the endpoint is not allowed: {0}")]
-    Blocked(#[from] Blocked),
-    #[error(transparent)]
-    Limited(#[from] Limited),
-    #[error("{WHAT_TO_DO}")]
-    Unproven,
-    #[error("receiver did not respond within {}", seconds(*.0))]
-    Timeout(Duration),
-    #[error("receiver took no connection within {}", seconds(*.0))]
-    NoConnection(Duration),
-    #[error("receiver answered HTTP {0}")]
-    Status(u16),
-    #[error(transparent)]
-    NotTaken(#[from] NotTaken),
-    #[error("receiver could not be reached: {0}")]
-    Unreachable(String),
-}
-
-fn seconds(time: Duration) -> String {
-    format!("{} s", time.as_secs_f64())
-}
-
-impl PostError {
-    pub fn code(&self) -> Code {
-        match self {
-            Self::Blocked(_) => Code::EndpointBlocked,
-            Self::Timeout(_) | Self::NoConnection(_) => Code::Timeout,
-            Self::Status(_)
-            | Self::NotTaken(_)
-            | Self::Unreachable(_)
-            | Self::Limited(_)
-            | Self::Unproven => Code::AgentUnreachable,
-        }
-    }
-
-    /// What it says of the endpoint, if anything.
-    fn verdict(&self) -> Option<Verdict> {
-        match self {
-            Self::Status(_) | Self::NotTaken(_) => Some(Verdict::Refused),
-            Self::Timeout(_) | Self::NoConnection(_) | Self::Unreachable(_) => Some(Verdict::Silent),
-            Self::Blocked(_) | Self::Limited(_) | Self::Unproven => None,
-        }
-    }
-}
 
 /// A message with the headers of Standard Webhooks, so that a receiver can check where it came from.
 pub struct Signed {
@@ -183,8 +136,10 @@ impl Outbound {
         Duration::from_millis(self.environment.elapsed().max(0) as u64)
     }
 
-    pub fn policy(&self) -> &Policy {
-        self.client.policy()
+    /// Whether the address in this field of a body may be called, as far as that can be known now.
+    pub async fn check(&self, field: &str, url: &Url) -> Result<(), Error> {
+        let checked = self.client.policy().check_url(url).await;
+        checked.map_err(|blocked| Error::new(Code::EndpointBlocked, format_args!("{field}: {blocked}")))
     }
 
     /// POSTs signed JSON and returns what the receiver answered: JSON, or its text.
@@ -241,21 +196,7 @@ impl Outbound {
     ) -> Result<(u16, Option<String>, Bytes), PostError> {
         let begun = self.begin(to, message)?;
         let endpoint = begun.endpoint.clone();
-        let sent = self.in_time(async {
-            let (mut response, slot) = self.dial(begun).await?;
-            let mut read = Vec::new();
-            while most > 0
-                && let Some(piece) = response.chunk().await.map_err(|error| self.failure(&error))?
-            {
-                read.extend_from_slice(&piece);
-                if read.len() > most {
-                    read.clear();
-                    break;
-                }
-            }
-            Ok((response, slot, Bytes::from(read)))
-        });
-        let sent = sent.await;
+        let sent = self.in_time(self.dial_reading(begun, most)).await;
         let status = |response: reqwest::Response| {
             let status = response.status();
             if status.is_success() { Ok(()) } else { Err(PostError::Status(status.as_u16())) }
@@ -272,6 +213,35 @@ impl Outbound {
             }
             Err(error) => self.noted(&endpoint, Err(error)),
         }
+    }
+
+    /// Sends a request, and reads as much of the answer as `most` bytes; nothing, if it is longer.
+    async fn dial_reading(
+        &self,
+        begun: Begun,
+        most: usize,
+    ) -> Result<(reqwest::Response, Slot, Bytes), PostError> {
+        let (mut response, slot) = self.dial(begun).await?;
+        let mut read = Vec::new();
+        while most > 0
+            && let Some(piece) = response.chunk().await.map_err(|error| self.failure(&error))?
+        {
+            read.extend_from_slice(&piece);
+            if read.len() > most {
+                read.clear();
+                break;
+            }
+        }
+        Ok((response, slot, Bytes::from(read)))
+    }
+
+    /// POSTs signed JSON that need not be answered, and returns the status of the answer and as much of it as `most` bytes, if it comes
+    /// in this time. Nothing is remembered against an endpoint that does not know what it is asked.
+    pub async fn ask(&self, to: &To, message: Signed, time: Duration, most: usize) -> Option<(u16, Bytes)> {
+        let begun = self.begin(to, message).ok()?;
+        let answered = tokio::time::timeout(time, self.dial_reading(begun, most)).await;
+        let (response, _slot, read) = answered.ok()?.ok()?;
+        Some((response.status().as_u16(), read))
     }
 
     async fn send(&self, begun: Begun) -> Result<Answer, PostError> {
@@ -359,12 +329,12 @@ impl Outbound {
     }
 }
 
-fn cause_of(error: &(dyn Error + 'static)) -> PostError {
+fn cause_of(error: &(dyn StdError + 'static)) -> PostError {
     if let Some(blocked) = Blocked::cause_of(error) {
         return PostError::Blocked(blocked.clone());
     }
     // The innermost cause says it best: "Connection refused (os error 111)".
-    let mut cause: &dyn Error = error;
+    let mut cause: &dyn StdError = error;
     while let Some(deeper) = cause.source() {
         cause = deeper;
     }

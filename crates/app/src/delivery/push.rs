@@ -349,8 +349,7 @@ fn http_date(text: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::delivery::harness::NotTaken;
-    use crate::delivery::outbound::Policy;
+    use crate::delivery::outbound::{NotTaken, Policy};
     use chorus_protocol::ids::{ConversationId, DeliveryId, EventId};
     use chorus_protocol::words::EntryKind;
     use chorus_store::deliveries::Lease;

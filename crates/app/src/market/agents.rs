@@ -1,7 +1,7 @@
 //! Agents on the market: what is known of them, that they live, what is thought of them, and their leaving.
 
 use super::discover::declared;
-use super::presence::presence;
+use super::presence::{Signs, is_alive, presence};
 use super::settle::{self, Ended};
 use super::who;
 use crate::agents::may_manage;
@@ -25,7 +25,7 @@ use chorus_store::{StoreError, Tx, access, inboxes};
 use serde_json::json;
 use std::sync::Arc;
 
-/// So many open jobs of an agent that leaves are refunded at once; the others when the next step finds them.
+/// So many open jobs of an agent that leaves are refunded at once; the others in the next steps.
 const REFUNDED_AT_ONCE: i64 = 500;
 
 fn not_here() -> Error {
@@ -51,7 +51,7 @@ pub async fn agent(app: &AppState, id: AgentId) -> Result<MarketAgent, Error> {
         let (agent, listing) = find(tx, id)?;
         let owner = wallets::by_id(tx, listing.wallet)?.map(|wallet| wallet.owner).unwrap_or_default();
         let skills = agents::skills(tx, id)?;
-        let (status, last_seen) = presence(&hub, agent.open_until, agent.seen_at);
+        let (status, last_seen) = presence(&hub, (&agent).into());
         Ok(MarketAgent {
             agent_id: id,
             agent_name: listing.display_name,
@@ -108,7 +108,7 @@ pub async fn heartbeat(app: &AppState, caller: Caller, id: AgentId) -> Result<()
     }
     let is_news = match &caller {
         // Nothing has to be looked up of one that shows its own key and lives anyway.
-        Caller::Agent(identity) if identity.id == id && app.market.is_alive(app, id) => false,
+        Caller::Agent(identity) if identity.id == id && is_alive(app, id) => false,
         _ => {
             let hub = Arc::clone(app);
             let read = move |tx: &mut dyn Tx| {
@@ -120,7 +120,9 @@ pub async fn heartbeat(app: &AppState, caller: Caller, id: AgentId) -> Result<()
                         "only the agent itself or its owner says that it lives",
                     ));
                 }
-                Ok(presence(&hub, 0, agent.seen_at).0 == chorus_protocol::market::Presence::Offline)
+                // News even if its inbox is open, and whoever lets things wait for it.
+                let seen = Signs { is_paused: false, open_until: 0, seen_at: agent.seen_at };
+                Ok(presence(&hub, seen).0 == chorus_protocol::market::Presence::Offline)
             };
             app.store.read::<_, Error, _>(read).await?
         }
@@ -154,7 +156,7 @@ pub async fn unregister(
                 "only the agent itself, its owner or the operator takes it off",
             ));
         }
-        gone(tx, &hub, id)?;
+        refund(tx, &hub, id)?;
         access::delete_agent(tx, id, hub.now(), &|| hub.environment.uuid_v7())?;
         let (subject, detail) = (Subject::Agent(id), json!({"name": agent.name}));
         context.record(tx, &hub, &caller, Action::AgentUnregistered, subject, detail)?;
@@ -165,10 +167,9 @@ pub async fn unregister(
     Ok(Unregistered { agent_id, removed: deleted.is_some() })
 }
 
-/// An agent leaves by whatever door: what it offers is off the market, and what is held for its open jobs goes back.
-pub fn gone(tx: &mut dyn Tx, app: &App, id: AgentId) -> Result<(), Error> {
-    agents::remove_skills(tx, id)?;
-    let open = jobs::open_of_agent(tx, id, REFUNDED_AT_ONCE)?;
+/// An agent leaves, by whatever door: what is held for its open jobs goes back, of the first ones at once.
+pub fn refund(tx: &mut dyn Tx, app: &App, id: AgentId) -> Result<(), Error> {
+    let open = jobs::open_of_agent(tx, id, app.now(), REFUNDED_AT_ONCE)?;
     let found = open.into_iter().map(|job| jobs::by_id(tx, job)).collect::<Result<Vec<_>, _>>()?;
     let found: Vec<_> = found.into_iter().flatten().collect();
     // All of them first, so that two that leave at once take wallets in one order.

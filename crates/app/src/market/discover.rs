@@ -1,6 +1,7 @@
 //! Finding agents by what they can do, the best first.
 
-use super::presence::{presence, seen_since};
+use super::pages::{Asked, Moment};
+use super::presence::{Signs, presence, seen_since};
 use super::probe;
 use crate::app::{App, AppState};
 use crate::error::Error;
@@ -15,69 +16,18 @@ use chorus_protocol::time::rfc3339;
 use chorus_store::market::discovery::{self, Place, Search};
 use chorus_store::{StoreError, Tx};
 use serde_json::Value;
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Fewer than this are counted each time; a larger number is remembered for a while, because counting costs what is counted.
-const MANY: i64 = 100;
-const REMEMBERED_MS: i64 = 5000;
-/// So many searches are remembered; when there are more, all are forgotten.
-const MOST_REMEMBERED: usize = 1000;
-/// How long it is remembered whether few are online.
-const ONLINE_MS: i64 = 1000;
-
-/// What was searched: the skill, the least reputation, the highest cost, the words, and whether whoever is away counts.
-type Asked = (Option<String>, Reputation, Credits, Vec<String>, bool);
-
-/// How many agents the latest searches found, of those that found many, and when.
-#[derive(Default)]
-pub struct Totals(Mutex<HashMap<Asked, (i64, i64)>>);
-
-impl Totals {
-    fn known(&self) -> MutexGuard<'_, HashMap<Asked, (i64, i64)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn find(&self, asked: &Asked, now: i64) -> Option<i64> {
-        self.known().get(asked).filter(|(_, at)| now - at < REMEMBERED_MS).map(|(total, _)| *total)
-    }
-
-    fn remember(&self, asked: Asked, total: i64, now: i64) {
-        if total >= MANY {
-            let mut known = self.known();
-            if known.len() >= MOST_REMEMBERED {
-                known.clear();
-            }
-            known.insert(asked, (total, now));
-        }
-    }
-}
-
-/// Whether few were online when that was last looked at, and when.
-#[derive(Default)]
-pub struct Online(Mutex<Option<(bool, i64)>>);
-
-impl Online {
-    fn looked(&self) -> MutexGuard<'_, Option<(bool, i64)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// As it was found the last time; what was never looked at is not few.
-    pub(super) fn are_few(&self) -> bool {
-        self.looked().is_some_and(|(few, _)| few)
-    }
-}
+use std::sync::Arc;
 
 /// Finds out whether few are online, so that searches know what to go through; once a second at most.
 pub(super) async fn look_who_is_online(app: &App) -> Result<(), StoreError> {
     let elapsed = app.elapsed();
-    if app.market.online.looked().is_some_and(|(_, at)| elapsed - at < ONLINE_MS) {
+    if app.market.online.is_known(elapsed) {
         return Ok(());
     }
     let (now, since) = (app.now(), seen_since(app));
     let look = move |tx: &mut dyn Tx| discovery::are_few_online(tx, now, since);
     let few = app.store.read::<_, StoreError, _>(look).await?;
-    *app.market.online.looked() = Some((few, elapsed));
+    app.market.online.remember(few, elapsed);
     Ok(())
 }
 
@@ -88,7 +38,7 @@ pub(super) fn declared(schema: Option<&str>) -> Option<Value> {
 
 /// A page of agents that have a skill. Of those that are away the best are asked first whether they live, unless they are shown
 /// anyway.
-pub async fn discover(app: &AppState, asked: Discover) -> Result<Discovered, Error> {
+pub async fn discover(app: &AppState, asked: Discover) -> Result<Arc<Discovered>, Error> {
     let mut faults = Faults::new();
     let min_reputation =
         asked.min_reputation.as_deref().filter(|text| !text.is_empty()).map(Reputation::parse);
@@ -106,49 +56,78 @@ pub async fn discover(app: &AppState, asked: Discover) -> Result<Discovered, Err
     if !faults.is_empty() {
         return Err(faults.into());
     }
-    let words = discovery::words(asked.q.as_deref().unwrap_or_default());
+    let words = discovery::words(asked.q.as_deref().unwrap_or_default()).into_iter().collect();
+    let key: Asked = (
+        asked.skill,
+        min_reputation.flatten().unwrap_or(Reputation::MIN),
+        max_cost.and_then(Result::ok).unwrap_or(Credits::MAX),
+        words,
+        asked.include_offline,
+    );
+    let (page, limit) = ((key, asked.limit, asked.after), asked.limit);
+    let begun = app.store.changes().map(|changes| Moment { changes, at: app.elapsed() });
+    if let Some(known) = begun.and_then(|begun| app.market.pages.find(&page, begun)) {
+        return Ok(known);
+    }
+    let (found, bytes) = find(app, &page.0, limit, after.flatten()).await?;
+    let found = Arc::new(found);
+    if let Some(begun) = begun {
+        app.market.pages.remember(page, begun, &found, bytes);
+    }
+    Ok(found)
+}
+
+/// The page, and about how many bytes it holds.
+async fn find(
+    app: &AppState,
+    key: &Asked,
+    limit: i64,
+    after: Option<Place>,
+) -> Result<(Discovered, usize), Error> {
     look_who_is_online(app).await?;
+    let (skill, min_reputation, max_cost, words, include_offline) = key.clone();
     let search = Search {
-        skill: asked.skill,
-        min_reputation: min_reputation.flatten().unwrap_or(Reputation::MIN),
-        max_cost: max_cost.and_then(Result::ok).unwrap_or(Credits::MAX),
-        words: words.into_iter().collect(),
-        seen_since: (!asked.include_offline).then(|| seen_since(app)),
+        skill,
+        min_reputation,
+        max_cost,
+        words,
+        seen_since: (!include_offline).then(|| seen_since(app)),
         now: app.now(),
         except: None,
         few_online: app.market.online.are_few(),
     };
-    let key: Asked = (
-        search.skill.clone(),
-        search.min_reputation,
-        search.max_cost,
-        search.words.clone(),
-        asked.include_offline,
-    );
-    let (limit, after) = (asked.limit, after.flatten());
-    if after.is_none() && !asked.include_offline {
-        probe::wake_shown(app, &search).await?;
+    if after.is_none() && !include_offline {
+        probe::wake_shown(app, &search, limit.max(1) as usize).await?;
     }
-    let known = app.market.totals.find(&key, app.elapsed());
+    let known = app.market.totals.find(key, app.elapsed());
     let find = move |tx: &mut dyn Tx| {
         let total = known.map_or_else(|| discovery::count(tx, &search), Ok)?;
         Ok((total, discovery::search(tx, &search, after.as_ref(), limit + 1)?))
     };
     let (total, mut found) = app.store.read::<_, StoreError, _>(find).await?;
     if known.is_none() {
-        app.market.totals.remember(key, total, app.elapsed());
+        app.market.totals.remember(key.clone(), total, app.elapsed());
     }
     let mut more = found.len() as i64 > limit;
     found.truncate(limit.max(0) as usize);
+    let bytes = found.iter().map(bytes_of).sum();
     let places: Vec<_> = found.iter().map(|found| cursor(&found.place)).collect();
     let mut agents: Vec<_> = found.into_iter().map(|found| view(app, found)).collect();
     more |= page::cut(&mut agents, app.config.quotas.page_bytes);
     let next = places.into_iter().nth(agents.len().wrapping_sub(1)).filter(|_| more);
-    Ok(Discovered { agents, total, next })
+    Ok((Discovered { agents, total, next }, bytes))
+}
+
+/// About how many bytes it takes to remember this.
+fn bytes_of(found: &discovery::Found) -> usize {
+    let texts = [&found.endpoint, &found.description, &found.input_schema, &found.output_schema];
+    let texts = texts.into_iter().flatten().map(String::len).sum::<usize>();
+    size_of::<Found>() + texts + found.display_name.len() + found.place.name.len()
 }
 
 fn view(app: &App, found: discovery::Found) -> Found {
-    let (status, last_seen) = presence(app, found.open_until, found.seen_at);
+    let discovery::Found { is_paused, open_until, seen_at, .. } = found;
+    let (status, last_seen) = presence(app, Signs { is_paused, open_until, seen_at });
     Found {
         agent_id: found.place.agent,
         agent_name: found.display_name,
@@ -194,22 +173,6 @@ pub async fn skills(app: &App, asked: SkillSearch) -> Result<Items<SkillSummary>
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_what_is_many_is_remembered_and_for_a_while() {
-        let asked =
-            |skill: &str| -> Asked { (Some(skill.to_owned()), Reputation::MIN, Credits::MAX, vec![], false) };
-        let totals = Totals::default();
-        totals.remember(asked("few"), MANY - 1, 0);
-        totals.remember(asked("many"), MANY, 0);
-        assert_eq!(totals.find(&asked("few"), 0), None);
-        assert_eq!(totals.find(&asked("many"), REMEMBERED_MS - 1), Some(MANY));
-        assert_eq!(totals.find(&asked("many"), REMEMBERED_MS), None);
-        for n in 0..2 * MOST_REMEMBERED {
-            totals.remember(asked(&n.to_string()), MANY, 0);
-            assert!(totals.known().len() <= MOST_REMEMBERED);
-        }
-    }
 
     #[test]
     fn a_cursor_is_read_back() {

@@ -1,30 +1,30 @@
 //! Hiring through the hub: skill, price and presence are checked, the budget is held, and the job is on its way.
 
 use super::discover::{declared, look_who_is_online};
+use super::frame;
 use super::jobs::view;
-use super::presence::{presence, seen_since};
+use super::presence::{is_alive, presence, seen_since};
 use super::probe;
 use super::who::{self, Fresh, Hirer};
 use crate::app::{App, AppState};
 use crate::attention;
-use crate::caller::{Caller, key_hash};
+use crate::caller::Caller;
 use crate::error::Error;
 use crate::usage::event_bytes;
 use chorus_market::escrow::check_budget;
 use chorus_market::{money, schema};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::code::Code;
-use chorus_protocol::credentials::SecretKind;
-use chorus_protocol::ids::{AgentId, EventId, JobId, TraceId, WalletId};
+use chorus_protocol::ids::{AgentId, EventId, JobId, WalletId};
 use chorus_protocol::market::{
     CURRENCY, Credits, JobHandout, JobRequest, JobView, Presence, Reputation, USUAL_DEADLINE_MS,
 };
 use chorus_protocol::time::rfc3339;
-use chorus_protocol::words::Reason;
+use chorus_protocol::words::{Reason, Transport};
 use chorus_store::directory::{self, Agent};
 use chorus_store::market::agents::{self, Listing, Skill};
 use chorus_store::market::discovery::{self, Search};
-use chorus_store::market::jobs::{self, Agreed};
+use chorus_store::market::jobs::{self, Agreed, Job};
 use chorus_store::market::ledger::{self, Cause};
 use chorus_store::market::wallets;
 use chorus_store::{StoreError, Tx, blocks};
@@ -49,8 +49,13 @@ pub(super) const LOOKS: usize = 3;
 /// Asks for a job. The same job again is the same job, however it stands by then.
 pub async fn hire(app: &AppState, caller: Caller, body: JobRequest) -> Result<JobView, Error> {
     let act = Arc::new(prepare(app, caller, body).await?);
+    let mut guess = act.fits_as_before();
     for _ in 0..LOOKS {
-        let (hire, checked) = (Arc::clone(&act), act.check_input().await?);
+        let checked = match guess.take() {
+            Some(schema) => schema,
+            None => act.check_input().await?,
+        };
+        let hire = Arc::clone(&act);
         let work = move |tx: &mut dyn Tx| hire.run(tx, None, checked.as_deref());
         if let Some(job) = app.store.write::<_, Error, _>(work).await? {
             return Ok(job);
@@ -84,29 +89,22 @@ pub(super) async fn prepare(app: &AppState, caller: Caller, body: JobRequest) ->
     let mut callback = None;
     if let Some(url) = &body.callback_url {
         if let Ok(url) = Url::parse(&url.0) {
-            let checked = app.outbound.policy().check_url(&url).await;
-            checked.map_err(|blocked| {
-                Error::new(Code::EndpointBlocked, format_args!("callback_url: {blocked}"))
-            })?;
+            app.outbound.check("callback_url", &url).await?;
         }
         let sealed = app.config.master_key.seal(app.environment.bytes(), id.as_bytes(), &url.0);
         callback = Some(sealed.ok_or_else(|| Error::internal("a callback could not be sealed"))?);
     }
     match body.agent_id {
-        Some(named) if app.market.is_alive(app, named) => {}
+        // Nothing has to be looked up of one that was seen lately, or whose inbox is open here.
+        Some(named) if is_alive(app, named) || app.live.dialect(named).is_some() => {}
         Some(named) => probe::wake(app, named).await?,
         None => {
             look_who_is_online(app).await?;
-            probe::wake_found(app, &search(app, &body.skill_name.0, body.budget, true, body.orchestrator_id))
-                .await?;
+            let search = search(app, &body.skill_name.0, body.budget, true, body.orchestrator_id);
+            probe::wake_found(app, &search, MOST_TRIED as usize).await?;
         }
     }
-    let fresh = Fresh {
-        wallet: WalletId(app.environment.uuid_v7()),
-        key: key_hash(&app.secret(SecretKind::OwnerKey)),
-        trace: TraceId(app.environment.uuid_v7()),
-        now: app.now(),
-    };
+    let fresh = Fresh::new(app);
     Ok(Hire {
         app: Arc::clone(app),
         caller,
@@ -118,7 +116,27 @@ pub(super) async fn prepare(app: &AppState, caller: Caller, body: JobRequest) ->
     })
 }
 
+/// Who is hired: the agent as jobs reach it, whose wallet is paid, for which skill.
+struct Worker {
+    agent: Agent,
+    wallet: WalletId,
+    skill: Skill,
+}
+
+impl Worker {
+    fn new(agent: Agent, listing: Listing, skill: Skill) -> Self {
+        Self { agent: agents::reached_at(agent, listing.endpoint), wallet: listing.wallet, skill }
+    }
+}
+
 impl Hire {
+    /// What the agent declared when somebody last looked, if the input fits that.
+    pub(super) fn fits_as_before(&self) -> Option<Option<String>> {
+        let schema = self.app.market.schemas.find(self.body.agent_id?, &self.body.skill_name.0)?;
+        let fits = schema::check(declared(schema.as_deref()).as_ref(), &self.body.input_data, "input_data");
+        fits.is_ok().then_some(schema)
+    }
+
     /// Holds the input against what the agent declares that would be hired now, and says what that is. A check takes its time, so
     /// nobody who writes waits for it. The input of a job that is known already is not looked at again.
     pub(super) async fn check_input(self: &Arc<Self>) -> Result<Option<String>, Error> {
@@ -131,7 +149,9 @@ impl Hire {
                 Caller::Agent(identity) => Some(identity.id),
                 _ => act.body.orchestrator_id,
             };
-            Ok(act.choose(tx, orchestrator)?.1.input_schema)
+            let Worker { agent, skill, .. } = act.choose(tx, orchestrator)?;
+            act.app.market.schemas.remember(agent.id, &skill.name, skill.input_schema.as_deref());
+            Ok(skill.input_schema)
         };
         let schema = self.app.store.read::<_, Error, _>(find).await?;
         schema::check(declared(schema.as_deref()).as_ref(), &self.body.input_data, "input_data")?;
@@ -145,8 +165,8 @@ impl Hire {
         offered: Option<&Offered>,
         checked: Option<&str>,
     ) -> Result<Option<JobView>, Error> {
-        let hirer = who::hirer(tx, &self.app, &self.caller, self.body.orchestrator_id, &self.fresh)?;
-        wallets::hold(tx, [hirer.wallet.id])?;
+        let mut hirer = who::hirer(tx, &self.app, &self.caller, self.body.orchestrator_id, &self.fresh)?;
+        hirer.wallet = wallets::keep(tx, hirer.wallet)?;
         let content = self.content(hirer.agent);
         if let Some(known) = jobs::by_id(tx, self.id)? {
             if known.agreed.payer != hirer.wallet.id || known.agreed.content != content {
@@ -154,7 +174,7 @@ impl Hire {
             }
             return view(&known, Some(&hirer.wallet.owner)).map(Some);
         }
-        let (worker, skill) = self.choose(tx, hirer.agent)?;
+        let Worker { agent, wallet, skill } = self.choose(tx, hirer.agent)?;
         let price = offered.map_or(skill.cost, |offered| offered.price);
         check_budget(self.body.budget, price).map_err(|short| Error::new(Code::BudgetInsufficient, short))?;
         if skill.input_schema.as_deref() != checked {
@@ -166,9 +186,9 @@ impl Hire {
             content,
             orchestrator: hirer.agent,
             payer: hirer.wallet.id,
-            agent: worker.agent,
-            payee: worker.wallet,
-            skill: skill.name.clone(),
+            agent: agent.id,
+            payee: wallet,
+            skill: skill.name,
             price,
             budget: self.body.budget,
             output_schema: skill.output_schema,
@@ -178,26 +198,28 @@ impl Hire {
             created_at: now,
             trace: self.fresh.trace,
         };
+        // Whatever may be refused is refused before anything is written: else others who write would have to do it again.
+        let payer = money::Wallet { id: hirer.wallet.id, balance: hirer.wallet.balance };
+        let held = money::hold(payer, self.id, self.body.budget)?;
+        let (author, body) = (who::author(&self.caller, &hirer), self.handout(&hirer, &agreed)?);
+        self.app.count_bytes(tx, author, event_bytes(body.len()))?;
         if !jobs::insert(tx, &agreed)? {
             return Err(taken());
         }
-        self.hold_budget(tx, &hirer)?;
-        self.hand_out(tx, &hirer, &agreed)?;
-        let job = jobs::by_id(tx, self.id)?
-            .ok_or_else(|| Error::internal("a job that was just asked for is gone"))?;
-        view(&job, Some(&hirer.wallet.owner)).map(Some)
-    }
-
-    fn hold_budget(&self, tx: &mut dyn Tx, hirer: &Hirer) -> Result<(), Error> {
-        // Read again: it is held now.
-        let balance = wallets::by_id(tx, hirer.wallet.id)?.map(|wallet| wallet.balance).unwrap_or_default();
-        let payer = money::Wallet { id: hirer.wallet.id, balance };
-        let held = money::hold(payer, self.id, self.body.budget)?;
         let cause = Cause { job: Some(self.id), transfer: None, trace: self.fresh.trace };
-        Ok(ledger::apply(tx, held.as_slice(), cause, self.fresh.now)?)
+        ledger::apply(tx, held.as_slice(), cause, now)?;
+        let attention = Attention { deadline_ms: Some(agreed.deadline_at - now), ..JOB };
+        let (seq, transport) = jobs::hand_out(tx, &agreed, &agent, author, &body, attention)?;
+        if transport == Transport::Inbox {
+            frame::put(tx, &self.app, &agent, &agreed, seq, body)?;
+        } else {
+            self.app.push_after(tx);
+        }
+        view(&Job::asked(agreed), Some(&hirer.wallet.owner)).map(Some)
     }
 
-    fn hand_out(&self, tx: &mut dyn Tx, hirer: &Hirer, agreed: &Agreed) -> Result<(), Error> {
+    /// The job as it is kept for its agent.
+    fn handout(&self, hirer: &Hirer, agreed: &Agreed) -> Result<String, Error> {
         let handout = JobHandout {
             job_id: self.id,
             orchestrator_id: hirer.agent.unwrap_or(AgentId(hirer.wallet.id.0)),
@@ -211,13 +233,7 @@ impl Hire {
             deadline_at: Some(rfc3339(agreed.deadline_at)),
             trace_id: None,
         };
-        let body = serde_json::to_string(&handout).map_err(Error::internal)?;
-        let author = who::author(&self.caller, hirer);
-        self.app.count_bytes(tx, author, event_bytes(body.len()))?;
-        let deadline_ms = Some(agreed.deadline_at - agreed.created_at);
-        jobs::hand_out(tx, agreed, author, &body, Attention { deadline_ms, ..JOB })?;
-        self.app.push_after(tx);
-        Ok(())
+        serde_json::to_string(&handout).map_err(Error::internal)
     }
 
     /// Everything that makes it this job and no other.
@@ -236,27 +252,29 @@ impl Hire {
     }
 
     /// The agent that is hired, with its skill: the one that was named, or the best that can be had.
-    fn choose(&self, tx: &mut dyn Tx, orchestrator: Option<AgentId>) -> Result<(Listing, Skill), Error> {
+    fn choose(&self, tx: &mut dyn Tx, orchestrator: Option<AgentId>) -> Result<Worker, Error> {
         let Some(named) = self.body.agent_id else { return self.best(tx, orchestrator) };
         let not_here = || Error::new(Code::NotFound, "agent_id: there is no such agent on the market");
         let agent = directory::by_id(tx, named)?.ok_or_else(not_here)?;
-        let listing = agents::by_id(tx, named)?.ok_or_else(not_here)?;
-        let skill = agents::skill(tx, named, &self.body.skill_name.0)?.ok_or_else(|| {
+        let (listing, skill) =
+            agents::with_skill(tx, named, &self.body.skill_name.0)?.ok_or_else(not_here)?;
+        let skill = skill.ok_or_else(|| {
             let what = format_args!("agent {named} does not offer {:?}", self.body.skill_name.0);
             Error::new(Code::SkillMismatch, what)
         })?;
-        if agent.disabled_at.is_some()
-            || presence(&self.app, agent.open_until, agent.seen_at).0 == Presence::Offline
-        {
+        if agent.paused_at.is_some() {
+            return Err(offline("the agent is paused: its owner lets everything for it wait"));
+        }
+        if agent.disabled_at.is_some() || presence(&self.app, (&agent).into()).0 == Presence::Offline {
             return Err(offline("the agent has shown no sign of life lately"));
         }
         if keeps_out(tx, &agent, &self.caller, orchestrator)? {
             return Err(Error::new(Code::Forbidden, "the agent does not want to hear from you"));
         }
-        Ok((listing, skill))
+        Ok(Worker::new(agent, listing, skill))
     }
 
-    fn best(&self, tx: &mut dyn Tx, orchestrator: Option<AgentId>) -> Result<(Listing, Skill), Error> {
+    fn best(&self, tx: &mut dyn Tx, orchestrator: Option<AgentId>) -> Result<Worker, Error> {
         let name = &self.body.skill_name.0;
         let search =
             |max_cost: Credits, online: bool| search(&self.app, name, max_cost, online, orchestrator);
@@ -268,11 +286,11 @@ impl Hire {
             if let Some(agent) = agent
                 && !keeps_out(tx, &agent, &self.caller, orchestrator)?
             {
-                willing = Some(found);
+                willing = Some(agent);
                 break;
             }
         }
-        let Some(found) = willing else {
+        let Some(agent) = willing else {
             if !is_empty {
                 let what = format_args!("nobody who does {name:?} for this budget wants to hear from you");
                 return Err(Error::new(Code::Forbidden, what));
@@ -287,9 +305,8 @@ impl Hire {
             return Err(Error::new(Code::SkillMismatch, format_args!("nobody offers {name:?}")));
         };
         let gone = || Error::internal("an agent that was just found is gone");
-        let listing = agents::by_id(tx, found.place.agent)?.ok_or_else(gone)?;
-        let skill = agents::skill(tx, found.place.agent, name)?.ok_or_else(gone)?;
-        Ok((listing, skill))
+        let (listing, skill) = agents::with_skill(tx, agent.id, name)?.ok_or_else(gone)?;
+        Ok(Worker::new(agent, listing, skill.ok_or_else(gone)?))
     }
 }
 

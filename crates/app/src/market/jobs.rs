@@ -162,7 +162,7 @@ pub async fn cancel(app: &AppState, caller: Caller, id: JobId) -> Result<JobView
         }
         let was_cancelled = job.error.as_ref().is_some_and(|(code, _)| code == CANCELLED);
         let why = Ended::because(CANCELLED, "whoever hired took the job back");
-        if !was_cancelled && !settle::settle(tx, &hub, &job, Verdict::Cancelled, &why)? {
+        if !was_cancelled && settle::settle(tx, &hub, &job, Verdict::Cancelled, &why)?.is_none() {
             return Err(Error::new(Code::Conflict, "the job has ended already"));
         }
         let job = jobs::by_id(tx, id)?.ok_or_else(unknown)?;

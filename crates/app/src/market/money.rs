@@ -3,15 +3,14 @@
 use super::who::{self, Fresh};
 use crate::app::{App, AppState};
 use crate::audit::RequestContext;
-use crate::caller::{Caller, key_hash};
+use crate::caller::Caller;
 use crate::error::Error;
 use crate::once::{Done, Once};
 use chorus_market::money::{self, Refused};
 use chorus_protocol::api::Items;
 use chorus_protocol::code::Code;
-use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::faults::Faults;
-use chorus_protocol::ids::{AccountId, TraceId, WalletId};
+use chorus_protocol::ids::{AccountId, TraceId};
 use chorus_protocol::market::{
     Economy, Issue, Issued, LedgerSearch, MovementView, Transfer, TransferView, WalletView,
 };
@@ -39,15 +38,6 @@ impl From<Refused> for Error {
 
 fn no_wallet() -> Error {
     Error::new(Code::NotFound, "there is no such owner, or you may not look into its wallet")
-}
-
-fn fresh(app: &App) -> Fresh {
-    Fresh {
-        wallet: WalletId(app.environment.uuid_v7()),
-        key: key_hash(&app.secret(SecretKind::OwnerKey)),
-        trace: TraceId(app.environment.uuid_v7()),
-        now: app.now(),
-    }
 }
 
 /// The wallet that a caller means by a name: reserved names stand for its own account's.
@@ -258,7 +248,7 @@ async fn issue(
     action: Action,
     once: Once,
 ) -> Result<Done<Issued>, Error> {
-    let (hub, fresh) = (Arc::clone(app), fresh(app));
+    let (hub, fresh) = (Arc::clone(app), Fresh::new(app));
     let work = move |tx: &mut dyn Tx| {
         let wallet = operators(tx, &hub, &body.owner.0, &fresh)?;
         wallets::hold(tx, [wallet.id])?;

@@ -1,8 +1,10 @@
 //! Asking endpoints whether they live: those for jobs, harnesses, and what is behind connection strings.
 //!
 //! A worker that knows the document alone sends no heartbeat: it registers once and waits for jobs. So whoever looks for a skill, or
-//! hires, has those asked that would be found if they were not away: the best few of them, at once, for a moment. Each is asked once
-//! in a while, however many look, and an answer is a sign of life like any other. Nobody is asked because time passes.
+//! hires, has those asked that would be found if they were not away: the best few of them, at once, for a moment. As long as these say
+//! nothing the next few are asked as well, so that many who are silent do not hide one who would answer. Each is asked once in a while,
+//! however many look, and the more seldom the more often it was silent; an answer is a sign of life like any other. Nobody is
+//! asked because time passes.
 
 use super::presence::{presence, seen_since};
 use crate::app::{App, AppState};
@@ -16,93 +18,47 @@ use chorus_store::market::agents;
 use chorus_store::market::discovery::{self, Search};
 use chorus_store::{StoreError, Tx, directory, inboxes};
 use futures_util::future::join_all;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tokio::sync::OnceCell;
 
+/// So many are asked at once, and so many answers are enough.
+const AT_ONCE: usize = 8;
 /// So many are asked for one search.
-const ASKED: usize = 8;
+const MOST_ASKED: usize = 4 * AT_ONCE;
+/// After this time the next ones are asked.
+const NEXT_AFTER: Duration = Duration::from_millis(250);
 /// How long an answer may take; whoever searches waits for it.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Whoever did not answer is not asked again for this long, or for half of what a sign of life counts.
+/// Whoever did not answer is not asked again for this long, or for half of what a sign of life counts; twice as long each time it
+/// was silent again, but not for ever.
 const PAUSE_MS: i64 = 15_000;
-/// The same search looks for those that are away no more often than this, when it is only a search.
-const LOOK_PAUSE_MS: i64 = 1000;
-/// So many searches are remembered; then all are forgotten.
-const MOST_LOOKS: usize = 1000;
-/// Of no more is anything remembered; beyond that nobody is asked until some are forgotten.
-const MOST_REMEMBERED: usize = 10_000;
-
-/// When somebody was asked, and whether it answered. Whoever comes meanwhile waits for the same answer.
-#[derive(Debug, Clone)]
-struct Probe {
-    at: i64,
-    answered: Arc<OnceCell<bool>>,
-}
-
-/// Whose endpoint was asked lately, and for which searches that was looked at.
-#[derive(Debug, Default)]
-pub(super) struct Probes {
-    asked: Mutex<HashMap<AgentId, Probe>>,
-    looks: Mutex<HashMap<String, i64>>,
-}
-
-impl Probes {
-    /// Whether this one has not answered lately.
-    fn is_silent(&self, agent: AgentId, since: i64) -> bool {
-        let probes = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        probes.get(&agent).is_some_and(|probe| probe.at > since && probe.answered.get() == Some(&false))
-    }
-
-    /// The question to this one: the one that was put lately, or a new one.
-    fn question(&self, agent: AgentId, now: i64, since: i64) -> Option<Probe> {
-        let mut probes = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        if probes.len() >= MOST_REMEMBERED {
-            probes.retain(|_, probe| probe.at > since);
-        }
-        match probes.get(&agent) {
-            Some(probe) if probe.at > since => Some(probe.clone()),
-            _ if probes.len() >= MOST_REMEMBERED => None,
-            _ => {
-                let probe = Probe { at: now, answered: Arc::default() };
-                probes.insert(agent, probe.clone());
-                Some(probe)
-            }
-        }
-    }
-}
 
 /// Before agents are shown: as [`wake_found`], but the same search again within a second looks for nobody, since what is popular is
 /// searched for all the time.
-pub(super) async fn wake_shown(app: &AppState, search: &Search) -> Result<(), Error> {
+pub(super) async fn wake_shown(app: &AppState, search: &Search, shown: usize) -> Result<(), Error> {
     let Search { skill, min_reputation, max_cost, words, .. } = search;
-    let (key, now) = (format!("{skill:?} {min_reputation} {max_cost} {words:?}"), app.now());
-    let looks = || app.market.probes.looks.lock().unwrap_or_else(PoisonError::into_inner);
-    if looks().get(&key).is_some_and(|at| (now - LOOK_PAUSE_MS..=now).contains(at)) {
+    let (key, now) = (format!("{skill:?} {min_reputation} {max_cost} {words:?} {shown}"), app.now());
+    if app.market.probes.has_looked(&key, now) {
         return Ok(());
     }
-    wake_found(app, search).await?;
+    wake_found(app, search, shown).await?;
     // Only now: whoever comes meanwhile waits for the same answers.
-    let mut looks = looks();
-    if looks.len() >= MOST_LOOKS {
-        looks.clear();
-    }
-    looks.insert(key, now);
+    app.market.probes.looked(key, now);
     Ok(())
 }
 
-fn pause_since(app: &App) -> i64 {
-    app.now() - PAUSE_MS.min(app.config.presence.as_millis() as i64 / 2)
+fn pause_ms(app: &App) -> i64 {
+    PAUSE_MS.min(app.config.presence.as_millis() as i64 / 2)
 }
 
-/// Asks the best that this search would find if they were not away.
-pub(super) async fn wake_found(app: &AppState, search: &Search) -> Result<(), Error> {
+/// Asks the best that this search would find if they were not away, unless `enough` are found before them.
+pub(super) async fn wake_found(app: &AppState, search: &Search, enough: usize) -> Result<(), Error> {
     let (hub, search) = (Arc::clone(app), search.clone());
     let find = move |tx: &mut dyn Tx| {
-        let silent_since = pause_since(&hub);
-        let wanted = |agent| !hub.market.probes.is_silent(agent, silent_since);
-        let found = discovery::away(tx, &search, seen_since(&hub), ASKED, &wanted)?;
+        let (now, pause_ms) = (hub.now(), pause_ms(&hub));
+        let wanted = |agent| !hub.market.probes.is_silent(agent, now, pause_ms);
+        let found = discovery::away(tx, &search, seen_since(&hub), (MOST_ASKED, enough), &wanted)?;
         workers(tx, &hub, &found)
     };
     ask(app, app.store.read::<_, StoreError, _>(find).await?).await
@@ -120,8 +76,7 @@ fn workers(tx: &mut dyn Tx, app: &App, found: &[AgentId]) -> Result<Vec<To>, Sto
     let mut workers = vec![];
     for id in found {
         let Some(agent) = directory::by_id(tx, *id)? else { continue };
-        if agent.disabled_at.is_some() || presence(app, agent.open_until, agent.seen_at).0 == Presence::Online
-        {
+        if agent.disabled_at.is_some() || presence(app, (&agent).into()).0 == Presence::Online {
             continue;
         }
         let worker = agents::as_worker(tx, agent)?;
@@ -141,11 +96,17 @@ fn workers(tx: &mut dyn Tx, app: &App, found: &[AgentId]) -> Result<Vec<To>, Sto
 }
 
 async fn ask(app: &AppState, workers: Vec<To>) -> Result<(), Error> {
-    let (now, since) = (app.now(), pause_since(app));
-    let asked =
-        workers.iter().filter_map(|to| Some((to, app.market.probes.question(to.receiver, now, since)?)));
-    let answers = join_all(asked.map(|(to, probe)| async move {
+    let (now, pause_ms, answered) = (app.now(), pause_ms(app), &AtomicUsize::new(0));
+    let answers = join_all(workers.iter().zip(0..).map(|(to, place)| async move {
+        if place >= AT_ONCE {
+            tokio::time::sleep(NEXT_AFTER * (place / AT_ONCE) as u32).await;
+            if answered.load(Ordering::Relaxed) >= AT_ONCE {
+                return None;
+            }
+        }
+        let probe = app.market.probes.question(to.receiver, now, pause_ms)?;
         let lives = *probe.answered.get_or_init(|| app.outbound.probe(to, PATIENCE)).await;
+        answered.fetch_add(usize::from(lives), Ordering::Relaxed);
         lives.then_some((to.receiver, probe.at))
     }));
     let alive: Vec<_> = answers.await.into_iter().flatten().collect();

@@ -1,29 +1,25 @@
 //! Offers: what several agents ask for a skill, and taking one of them before they end.
 //!
-//! Those whose inbox is open are asked, and may answer for a while; whoever says nothing counts with the price it lists. An endpoint is
-//! not asked: a server that knows the document alone would answer errors, and be rested for them.
+//! They are asked, and may answer for a while; whoever says nothing counts with the price it lists.
 
+use super::asking::{self, Question, take_offer, unknown};
 use super::discover::{declared, look_who_is_online};
 use super::hire::{self, Offered};
 use super::probe;
-use super::who::{self, Fresh, Hirer};
-use crate::app::{App, AppState};
-use crate::attention;
-use crate::caller::{Caller, key_hash};
+use super::who::{self, Fresh};
+use crate::app::AppState;
+use crate::caller::Caller;
 use crate::error::Error;
 use crate::usage::event_bytes;
 use chorus_market::schema;
-use chorus_protocol::attention::Attention;
 use chorus_protocol::code::Code;
-use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::faults::Faults;
-use chorus_protocol::ids::{EventId, JobId, QuoteId, TraceId, WalletId};
+use chorus_protocol::ids::{EventId, JobId, QuoteId};
 use chorus_protocol::market::{
-    Accept, Credits, JobRequest, JobView, MakeOffer, Offer, OfferMade, QuoteAsked, QuoteRequest, QuoteStatus,
-    QuoteView, SkillName,
+    Accept, Credits, JobRequest, JobView, MakeOffer, Offer, OfferMade, QuoteRequest, QuoteStatus, QuoteView,
+    SkillName,
 };
 use chorus_protocol::time::rfc3339;
-use chorus_protocol::words::{Policy, Reason};
 use chorus_store::market::discovery::{self, Search};
 use chorus_store::market::quotes::{self, Quote};
 use chorus_store::market::{agents, jobs, wallets};
@@ -38,14 +34,6 @@ const USUAL_ANSWER_MS: i64 = 5000;
 /// So many requests of one wallet stand at a time.
 const MOST_OPEN: i64 = 50;
 
-/// What a question is for an agent.
-const QUESTION: Attention =
-    Attention { reason: Reason::Assignment, policy: Policy::MayRespond, ..attention::FOREIGN };
-
-fn unknown() -> Error {
-    Error::new(Code::NotFound, "there are no such offers, or they are not yours")
-}
-
 /// Reads the id of offers.
 pub fn id(text: &str) -> Result<QuoteId, Error> {
     QuoteId::parse(text).ok_or_else(unknown)
@@ -58,16 +46,12 @@ pub async fn ask(app: &AppState, caller: Caller, body: QuoteRequest) -> Result<Q
     }
     look_who_is_online(app).await?;
     let search = hire::search(app, &body.skill_name.0, body.budget.unwrap_or(Credits::MAX), true, None);
-    probe::wake_found(app, &search).await?;
+    let limit = body.limit.unwrap_or(USUAL_OFFERS);
+    probe::wake_found(app, &search, limit.max(1) as usize).await?;
     let act = Arc::new(Ask {
         id: QuoteId(app.environment.uuid_v4()),
         event: EventId(app.environment.uuid_v7()),
-        fresh: Fresh {
-            wallet: WalletId(app.environment.uuid_v7()),
-            key: key_hash(&app.secret(SecretKind::OwnerKey)),
-            trace: TraceId(app.environment.uuid_v7()),
-            now: app.now(),
-        },
+        fresh: Fresh::new(app),
         app: Arc::clone(app),
         caller,
         body,
@@ -76,7 +60,10 @@ pub async fn ask(app: &AppState, caller: Caller, body: QuoteRequest) -> Result<Q
     for _ in 0..hire::LOOKS {
         let (asked, fits) = (Arc::clone(&act), act.check_input().await?);
         let work = move |tx: &mut dyn Tx| asked.run(tx, &fits);
-        if let Some(quote) = app.store.write::<_, Error, _>(work).await? {
+        if let Some((quote, question)) = app.store.write::<_, Error, _>(work).await? {
+            if let Some(question) = question {
+                app.tasks.spawn(asking::call(Arc::clone(app), question));
+            }
             return Ok(quote);
         }
     }
@@ -118,10 +105,10 @@ impl Ask {
         Ok(fits)
     }
 
-    /// The offers, unless somebody is among them who declares something that was not looked at.
-    fn run(&self, tx: &mut dyn Tx, fits: &Fits) -> Result<Option<QuoteView>, Error> {
+    /// The offers, and what their agents are asked; unless somebody is among them who declares something that was not looked at.
+    fn run(&self, tx: &mut dyn Tx, fits: &Fits) -> Result<Option<(QuoteView, Option<Question>)>, Error> {
         let (body, now) = (&self.body, self.fresh.now);
-        let hirer = who::hirer(tx, &self.app, &self.caller, None, &self.fresh)?;
+        let hirer = who::hirer(tx, &self.app, &self.caller, body.orchestrator_id, &self.fresh)?;
         if quotes::count_open(tx, hirer.wallet.id, now)? >= MOST_OPEN {
             let what = format_args!(
                 "{MOST_OPEN} of your requests for offers stand; take one, or wait until one has ended"
@@ -161,6 +148,7 @@ impl Ask {
         let quote = Quote {
             id: self.id,
             payer: hirer.wallet.id,
+            orchestrator: hirer.agent,
             skill: body.skill_name.0.clone(),
             input: body.input_data.as_ref().map(ToString::to_string),
             job: None,
@@ -174,36 +162,13 @@ impl Ask {
         let bytes = event_bytes(quote.input.as_ref().map_or(0, String::len));
         self.app.count_bytes(tx, who::by_wallet(hirer.wallet.id), bytes)?;
         quotes::insert(tx, &quote)?;
+        let mut question = None;
         if answer_ms > 0 {
-            put_to_agents(tx, &self.app, &self.caller, &hirer, (&quote, self.event), body.budget)?;
+            let asked = (&quote, self.event);
+            question = Some(asking::put(tx, &self.app, &self.caller, &hirer, asked, body.budget)?);
         }
-        Ok(Some(view(tx, quote, now)?))
+        Ok(Some((view(tx, quote, now)?, question)))
     }
-}
-
-/// The question as agents get it.
-fn put_to_agents(
-    tx: &mut dyn Tx,
-    app: &App,
-    caller: &Caller,
-    hirer: &Hirer,
-    (quote, event): (&Quote, EventId),
-    budget: Option<Credits>,
-) -> Result<(), Error> {
-    let input = quote.input.as_deref().map(serde_json::from_str).transpose().map_err(Error::internal)?;
-    let asked = QuoteAsked {
-        quote_id: quote.id,
-        skill_name: quote.skill.clone(),
-        input_data: input,
-        budget,
-        answers_until: rfc3339(quote.answers_until),
-    };
-    let body = serde_json::to_string(&asked).map_err(Error::internal)?;
-    let author = who::author(caller, hirer);
-    if quotes::ask(tx, quote, event, author, &body, QUESTION)? {
-        app.count_bytes(tx, author, event_bytes(body.len()))?;
-    }
-    Ok(())
 }
 
 /// What offers there are, for whoever asked.
@@ -242,27 +207,7 @@ pub async fn answer(
         _ => return Err(unknown()),
     };
     let now = app.now();
-    let work = move |tx: &mut dyn Tx| {
-        let quote = quotes::by_id(tx, id)?.ok_or_else(unknown)?;
-        let offer = quote.offers.iter().find(|offer| offer.agent == agent).ok_or_else(unknown)?;
-        let made = OfferMade { quote_id: id, valid_until: rfc3339(quote.valid_until) };
-        if offer.answered_at.is_some() {
-            let same = body.price.map_or(offer.declined, |price| price == offer.price && !offer.declined);
-            return if same {
-                Ok(made)
-            } else {
-                Err(Error::new(Code::Conflict, "you have answered already"))
-            };
-        }
-        if now >= quote.answers_until || quote.job.is_some() {
-            return Err(Error::new(Code::Conflict, "it is too late to answer; your listed price counts"));
-        }
-        if !quotes::answer(tx, id, agent, body.price, body.expected_ms, now)? {
-            return Err(Error::new(Code::Conflict, "you have answered already"));
-        }
-        Ok(made)
-    };
-    app.store.write::<_, Error, _>(work).await
+    app.store.write::<_, Error, _>(move |tx: &mut dyn Tx| take_offer(tx, agent, id, &body, now)).await
 }
 
 fn view(tx: &mut dyn Tx, quote: Quote, now: i64) -> Result<QuoteView, StoreError> {
@@ -305,7 +250,8 @@ pub async fn accept(app: &AppState, caller: Caller, id: QuoteId, body: Accept) -
     let kept = || quote.input.as_deref().and_then(|kept| serde_json::from_str(kept).ok());
     let request = JobRequest {
         job_id: body.job_id.or(quote.job),
-        orchestrator_id: None,
+        // An agent hires for itself, also where another of its owner's has asked.
+        orchestrator_id: quote.orchestrator.filter(|_| !matches!(caller, Caller::Agent(_))),
         agent_id: Some(body.agent_id),
         skill_name: SkillName(quote.skill.clone()),
         input_data: body.input_data.or_else(kept).unwrap_or_else(|| Value::Object(serde_json::Map::new())),

@@ -2,20 +2,18 @@
 //!
 //! Reconcilers: functions of the database's state and the time. A hint may be lost and a node may die.
 
-use super::discover::{Online, Totals};
-use super::probe::Probes;
+use super::agents::refund;
 use super::settle::{self, Ended};
 use super::who;
 use crate::app::{App, AppState};
 use crate::error::Error;
 use chorus_market::escrow::Verdict;
 use chorus_protocol::code::Code;
-use chorus_protocol::ids::{AgentId, JobId};
-use chorus_store::market::{jobs, ledger, quotes};
+use chorus_protocol::ids::JobId;
+use chorus_store::market::{agents, jobs, ledger, quotes};
 use chorus_store::usage::ROW_BYTES;
 use chorus_store::{StoreError, Tx, inboxes};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How often deadlines are looked at.
@@ -24,58 +22,10 @@ const TICK: Duration = Duration::from_millis(500);
 const SLOW_TICKS: u64 = 60;
 /// So many jobs are ended in one step.
 const STEP: i64 = 100;
+/// Somebody who hired an agent at the moment it left is done with after this time.
+const LEAVING_MS: i64 = 60_000;
 /// How long offers are remembered beyond their end.
 const QUOTES_KEPT_MS: i64 = 24 * 60 * 60 * 1000;
-/// More signs of life do not wait to be written; those beyond are lost, and the next ones are not.
-const MOST_SEEN: usize = 100_000;
-
-/// What a node knows of the market in memory.
-#[derive(Default)]
-pub struct Market {
-    /// Signs of life: when, and whether that is still to be written.
-    seen: Mutex<HashMap<AgentId, (i64, bool)>>,
-    /// How many agents the latest searches found.
-    pub(super) totals: Totals,
-    /// Whether few are online.
-    pub(super) online: Online,
-    /// The last time it was all added up: whether it was right, and when.
-    reconciled: Mutex<Option<(bool, i64)>>,
-    /// Whose endpoint was asked lately whether it lives.
-    pub(super) probes: Probes,
-}
-
-impl Market {
-    /// Whether a sign of life of an agent is so young that nothing needs to be looked up.
-    pub(super) fn is_alive(&self, app: &App, agent: AgentId) -> bool {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let since = app.now() - app.config.presence.as_millis() as i64 / 2;
-        seen.get(&agent).is_some_and(|(at, _)| *at >= since)
-    }
-
-    /// An agent lives; it is written with the others.
-    pub(crate) fn saw(&self, agent: AgentId, now: i64) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.len() < MOST_SEEN || seen.contains_key(&agent) {
-            seen.insert(agent, (now, true));
-        }
-    }
-
-    /// The last time it was all added up: whether it was right, and when.
-    pub fn reconciled(&self) -> Option<(bool, i64)> {
-        *self.reconciled.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn take_seen(&self, oldest: i64) -> Vec<(AgentId, i64)> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let unwritten = seen.iter().filter(|(_, (_, unwritten))| *unwritten);
-        let found: Vec<_> = unwritten.map(|(agent, (at, _))| (*agent, *at)).collect();
-        seen.retain(|_, (at, _)| *at >= oldest);
-        for (_, unwritten) in seen.values_mut() {
-            *unwritten = false;
-        }
-        found
-    }
-}
 
 /// Ticks until the hub stops.
 pub async fn run(app: AppState) {
@@ -88,6 +38,7 @@ pub async fn run(app: AppState) {
             () = app.stopping.cancelled() => break,
         }
         report("end overdue jobs", end_overdue(&app).await);
+        report("refund the jobs of agents that left", refund_left(&app).await);
         report("write signs of life", write_seen(&app).await.map_err(Into::into));
         if tick % SLOW_TICKS == 0 {
             report("add up the ledger", add_up(&app).await.map_err(Into::into));
@@ -149,6 +100,26 @@ fn overdue_in(tx: &mut dyn Tx, app: &App, id: JobId) -> Result<(), Error> {
     Ok(())
 }
 
+/// Agents that left, by whatever door: what is held for their open jobs goes back, however many there are.
+pub async fn refund_left(app: &AppState) -> Result<(), Error> {
+    let now = app.now();
+    let find = move |tx: &mut dyn Tx| {
+        let leaving = agents::leaving(tx, STEP)?.into_iter();
+        let look =
+            |(agent, left_at)| Ok((agent, left_at, jobs::open_of_agent(tx, agent, now, 1)?.is_empty()));
+        leaving.map(look).collect::<Result<Vec<_>, StoreError>>()
+    };
+    for (agent, left_at, is_done) in app.store.read::<_, StoreError, _>(find).await? {
+        let hub = Arc::clone(app);
+        if !is_done {
+            app.store.write::<_, Error, _>(move |tx: &mut dyn Tx| refund(tx, &hub, agent)).await?;
+        } else if left_at < now - LEAVING_MS {
+            app.store.write::<_, Error, _>(move |tx: &mut dyn Tx| Ok(agents::has_left(tx, agent)?)).await?;
+        }
+    }
+    Ok(())
+}
+
 async fn write_seen(app: &App) -> Result<(), StoreError> {
     let seen = app.market.take_seen(app.now() - app.config.presence.as_millis() as i64);
     if seen.is_empty() {
@@ -163,8 +134,7 @@ async fn add_up(app: &App) -> Result<(), StoreError> {
     if !sums.balanced() {
         tracing::error!(?sums, "the ledger does not add up");
     }
-    let mut reconciled = app.market.reconciled.lock().unwrap_or_else(PoisonError::into_inner);
-    *reconciled = Some((sums.balanced(), app.now()));
+    app.market.added_up(sums.balanced(), app.now());
     Ok(())
 }
 

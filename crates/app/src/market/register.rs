@@ -16,7 +16,7 @@ use chorus_protocol::address::MAX_LEN;
 use chorus_protocol::code::Code;
 use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::faults::Faults;
-use chorus_protocol::ids::{AgentId, TraceId, WalletId, is_id};
+use chorus_protocol::ids::{AgentId, is_id};
 use chorus_protocol::market::{OwnerId, Registered, Registration, RegistrationStatus};
 use chorus_store::audit::{Action, Subject};
 use chorus_store::directory::{self, Agent, KeyHash, Record};
@@ -50,20 +50,12 @@ pub async fn register(
     if let Some(endpoint) = &body.api_endpoint {
         // What is no URL was refused before.
         if let Ok(url) = Url::parse(&endpoint.0) {
-            let checked = app.outbound.policy().check_url(&url).await;
-            checked.map_err(|blocked| {
-                Error::new(Code::EndpointBlocked, format_args!("api_endpoint: {blocked}"))
-            })?;
+            app.outbound.check("api_endpoint", &url).await?;
         }
     }
     count_new(app, &caller, &context, body.agent_id).await?;
     let (agent_secret, owner_secret) = (app.secret(SecretKind::AgentKey), app.secret(SecretKind::OwnerKey));
-    let fresh = Fresh {
-        wallet: WalletId(app.environment.uuid_v7()),
-        key: key_hash(&owner_secret),
-        trace: TraceId(app.environment.uuid_v7()),
-        now: app.now(),
-    };
+    let fresh = Fresh { key: key_hash(&owner_secret), ..Fresh::new(app) };
     let admission = match &caller {
         // Whoever is known here answers for its agents; an owner is claimed by anybody.
         Caller::Account(_) | Caller::Operator => Admission::Everybody,

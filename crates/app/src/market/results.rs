@@ -1,6 +1,8 @@
 //! Taking what came of a job: from its agent, by its key or by the address it was given; at once as the answer to the POST, or
 //! later. A job ends once: what comes too late moves nothing, what comes twice is the same.
 
+use super::asking::{offer_of_text, take_offer};
+use super::callbacks::of_body;
 use super::jobs::{self as views, Part};
 use super::settle::{self, Ended};
 use super::who;
@@ -8,14 +10,14 @@ use crate::app::{App, AppState};
 use crate::caller::Caller;
 use crate::error::Error;
 use crate::usage::event_bytes;
-use chorus_market::escrow::Verdict;
+use chorus_market::escrow::{Settlement, Verdict};
 use chorus_market::schema;
 use chorus_protocol::channel::CallbackEvent;
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
-use chorus_protocol::ids::{AgentId, DeliveryId, JobId};
+use chorus_protocol::ids::{AgentId, DeliveryId, JobId, QuoteId};
 use chorus_protocol::json;
-use chorus_protocol::market::{JobHandout, JobResult, JobStatus, JobView, ResultTaken, Timestamp};
+use chorus_protocol::market::{JobResult, JobStatus, JobView, MakeOffer, ResultTaken, Timestamp};
 use chorus_protocol::schema::read_exact;
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::EventKind;
@@ -104,18 +106,16 @@ pub async fn report(
     result: JobResult,
 ) -> Result<ResultTaken, Error> {
     worker.is_known()?;
-    let (hub, looks) = (Arc::clone(app), worker.clone());
-    let find = move |tx: &mut dyn Tx| looks.find(tx, id);
+    // A person who reports for it tells nothing of its program.
+    let by_person = matches!(worker, Worker::Known(Caller::Account(_)));
+    let (hub, find) = (Arc::clone(app), move |tx: &mut dyn Tx| worker.find(tx, id));
     let job = app.store.read::<_, Error, _>(find).await?;
     let judged = judge(&job, &result);
-    // A person who reports for it tells nothing of its program.
-    if !matches!(worker, Worker::Known(Caller::Account(_))) {
+    if !by_person {
         app.market.saw(job.agreed.agent, app.now());
     }
-    let work = move |tx: &mut dyn Tx| {
-        let job = worker.find(tx, id)?;
-        take(tx, &hub, &job, &result, &judged)
-    };
+    // What was agreed on never changes, and a job that ended meanwhile does not end again: it need not be read twice.
+    let work = move |tx: &mut dyn Tx| take(tx, &hub, &job, &result, &judged);
     app.store.write::<_, Error, _>(work).await
 }
 
@@ -158,10 +158,11 @@ fn take(
     let size = serde_json::to_string(&filled).map_err(Error::internal)?.len();
     app.count_bytes(tx, agreed.agent.into(), event_bytes(size))?;
     let ended = Ended { result: Some(filled), error: error.clone() };
-    let settled = settle::settle(tx, app, job, *verdict, &ended)?;
-    let job = jobs::by_id(tx, agreed.id)?.ok_or_else(views::unknown)?;
-    // Otherwise the same may have come by another node in the meantime.
-    if settled { Ok(taken(&job)) } else { again(&job) }
+    if let Some(Settlement { status, paid, .. }) = settle::settle(tx, app, job, *verdict, &ended)? {
+        return Ok(ResultTaken { job_id: agreed.id, status: status.into(), settled: paid });
+    }
+    // The same may have come in the meantime.
+    again(&jobs::by_id(tx, agreed.id)?.ok_or_else(views::unknown)?)
 }
 
 fn late() -> Error {
@@ -307,13 +308,26 @@ async fn take_answer(
 /// The job that is delivered by this.
 fn of_event(tx: &mut dyn Tx, due: &Due) -> Result<Option<Job>, Error> {
     let event = conversations::event_by_id(tx, due.event)?;
-    event.map_or(Ok(None), |event| of_body(tx, &event.body))
+    Ok(event.map_or(Ok(None), |event| of_body(tx, &event.body))?)
 }
 
-/// The job whose event has this body.
-fn of_body(tx: &mut dyn Tx, body: &str) -> Result<Option<Job>, Error> {
-    let handout: JobHandout = serde_json::from_str(body).map_err(Error::internal)?;
-    Ok(jobs::by_id(tx, handout.job_id)?)
+/// What an agent was given: a job, or the question what one would cost.
+enum Given {
+    Job(Box<Job>),
+    Question(QuoteId),
+}
+
+fn given(tx: &mut dyn Tx, body: &str) -> Result<Option<Given>, Error> {
+    /// As much of a question as tells that it is one.
+    #[derive(serde::Deserialize)]
+    struct Asked {
+        quote_id: Option<QuoteId>,
+    }
+    let asked: Asked = serde_json::from_str(body).map_err(Error::internal)?;
+    match asked.quote_id {
+        Some(quote) => Ok(Some(Given::Question(quote))),
+        None => Ok(of_body(tx, body)?.map(|job| Given::Job(Box::new(job)))),
+    }
 }
 
 /// The agent will never take this job: it fails at once, with the agent's own code and words if it gave any.
@@ -335,14 +349,17 @@ pub fn refused(
     Ok(())
 }
 
-/// What an agent said by its callback about a job, and what that means.
-pub struct Told {
-    result: JobResult,
-    judged: Judged,
+/// What an agent said by its callback about a job, and what that means; or what it would do one for.
+pub enum Told {
+    /// What came of the job.
+    Result(Box<JobResult>, Judged),
+    /// Its price.
+    Offer(QuoteId, MakeOffer),
 }
 
-/// What an agent says by its callback about what it was given, if that was a job: a text is the result, an error is a failure. What it
-/// means is found out here, before anything is written.
+/// What an agent says by its callback about what it was given, if that was a job: a text is the result, an error is a failure; or if it
+/// was a question: a text is the price, an error is that it would rather not. What it means is found out here, before anything is
+/// written.
 pub async fn told(
     app: &AppState,
     delivery: DeliveryId,
@@ -357,21 +374,38 @@ pub async fn told(
     let find = move |tx: &mut dyn Tx| {
         let Some(event) = deliveries::event_of(tx, delivery)? else { return Ok(None) };
         let event = conversations::event_by_id(tx, event)?.filter(|event| event.kind == EventKind::Job);
-        event.map_or(Ok(None), |event| of_body(tx, &event.body))
+        event.map_or(Ok(None), |event| given(tx, &event.body))
     };
-    let Some(job) = app.store.read::<_, Error, _>(find).await? else { return Ok(None) };
+    let job = match app.store.read::<_, Error, _>(find).await? {
+        Some(Given::Job(job)) => job,
+        Some(Given::Question(quote)) => {
+            let declined = MakeOffer { price: None, expected_ms: None };
+            let offer = if failed { Some(declined) } else { offer_of_text(text) };
+            let what =
+                "must be {\"price\": …}, or a price alone: an amount of credits with at most two decimals";
+            let offer = offer.ok_or_else(|| Faults::one("content", what))?;
+            return Ok(Some(Told::Offer(quote, offer)));
+        }
+        None => return Ok(None),
+    };
     let mut result = of_text(job.agreed.id, text);
     if failed {
         (result.status, result.output_data) = (JobStatus::Failure, None);
         result.error_message = Some(text.chars().take(2000).collect());
     }
-    Ok(Some(Told { judged: judge(&job, &result), result }))
+    let judged = judge(&job, &result);
+    Ok(Some(Told::Result(Box::new(result), judged)))
 }
 
-/// Takes that in this transaction.
-pub fn said(tx: &mut dyn Tx, app: &App, Told { result, judged }: &Told) -> Result<(), Error> {
-    let job = jobs::by_id(tx, result.job_id)?.ok_or_else(views::unknown)?;
-    take(tx, app, &job, result, judged)?;
-    app.market.saw(job.agreed.agent, app.now());
+/// Takes in this transaction what this agent said.
+pub fn said(tx: &mut dyn Tx, app: &App, agent: AgentId, told: &Told) -> Result<(), Error> {
+    match told {
+        Told::Result(result, judged) => {
+            let job = jobs::by_id(tx, result.job_id)?.ok_or_else(views::unknown)?;
+            take(tx, app, &job, result, judged)?;
+        }
+        Told::Offer(quote, offer) => drop(take_offer(tx, agent, *quote, offer, app.now())?),
+    }
+    app.market.saw(agent, app.now());
     Ok(())
 }

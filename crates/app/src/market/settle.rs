@@ -4,14 +4,13 @@ use crate::app::App;
 use crate::attention::{self, disposing};
 use crate::error::Error;
 use chorus_attention::disposition;
-use chorus_market::escrow::{self, Terms, Verdict};
+use chorus_market::escrow::{self, Settlement, Terms, Verdict};
 use chorus_market::reputation;
-use chorus_protocol::ids::AgentId;
 use chorus_protocol::market::JobResult;
+use chorus_store::Tx;
 use chorus_store::market::jobs::{self, End, Job};
 use chorus_store::market::ledger::{self, Cause};
-use chorus_store::market::{agents, wallets};
-use chorus_store::{StoreError, Tx, directory};
+use chorus_store::market::wallets;
 
 /// What is known of a job's end besides the verdict.
 #[derive(Debug, Default)]
@@ -29,17 +28,25 @@ impl Ended {
     }
 }
 
-/// Ends a job, and says whether it was still open: if not, nothing moves.
-pub fn settle(tx: &mut dyn Tx, app: &App, job: &Job, verdict: Verdict, ended: &Ended) -> Result<bool, Error> {
+/// Ends a job, and says what followed: nothing, if it had ended before.
+pub fn settle(
+    tx: &mut dyn Tx,
+    app: &App,
+    job: &Job,
+    verdict: Verdict,
+    ended: &Ended,
+) -> Result<Option<Settlement>, Error> {
     let (agreed, now) = (&job.agreed, app.now());
     wallets::hold(tx, [agreed.payer, agreed.payee])?;
+    let sides = jobs::sides(tx, agreed)?;
     let terms = Terms {
         job: agreed.id,
         payer: agreed.payer,
         payee: agreed.payee,
         budget: agreed.budget,
         price: agreed.price,
-        own: is_own(tx, job)?,
+        // One account stands behind both sides.
+        own: sides.hirers.iter().flatten().any(|hirer| sides.workers.contains(&Some(*hirer))),
     };
     let settlement = escrow::settle(&terms, verdict);
     let result = ended.result.as_ref().map(serde_json::to_string).transpose().map_err(Error::internal)?;
@@ -51,15 +58,12 @@ pub fn settle(tx: &mut dyn Tx, app: &App, job: &Job, verdict: Verdict, ended: &E
         now,
     };
     if !jobs::end(tx, agreed.id, &end)? {
-        return Ok(false);
+        return Ok(None);
     }
     let cause = Cause { job: Some(agreed.id), transfer: None, trace: agreed.trace };
     ledger::apply(tx, &settlement.movements, cause, now)?;
-    if let Some(outcome) = settlement.counts
-        && let Some(worker) = agents::by_id(tx, agreed.agent)?
-    {
-        let contractor = agreed.orchestrator.map_or(Ok(None), |hirer| known_reputation(tx, hirer))?;
-        let change = reputation::change(worker.reputation, outcome, contractor);
+    if let (Some(outcome), Some(worker)) = (settlement.counts, sides.worker) {
+        let change = reputation::change(worker, outcome, sides.hirer);
         let change = chorus_store::market::reputation::Change {
             number: 0,
             job: agreed.id,
@@ -77,7 +81,7 @@ pub fn settle(tx: &mut dyn Tx, app: &App, job: &Job, verdict: Verdict, ended: &E
         jobs::call_back(tx, agreed, attention::FOREIGN, now)?;
         app.push_after(tx);
     }
-    Ok(true)
+    Ok(Some(settlement))
 }
 
 /// What the end of a job is to whoever was given it.
@@ -89,24 +93,4 @@ fn became(verdict: Verdict) -> disposition::Cause {
             disposition::Cause::Failed
         }
     }
-}
-
-/// Whether one account stands behind both sides.
-fn is_own(tx: &mut dyn Tx, job: &Job) -> Result<bool, StoreError> {
-    let agreed = &job.agreed;
-    let account = |tx: &mut dyn Tx, wallet| Ok(wallets::by_id(tx, wallet)?.and_then(|wallet| wallet.account));
-    let owner = |tx: &mut dyn Tx, agent: Option<AgentId>| match agent {
-        Some(agent) => directory::owner_of(tx, agent),
-        None => Ok(None),
-    };
-    let hirers = [account(tx, agreed.payer)?, owner(tx, agreed.orchestrator)?];
-    let workers = [account(tx, agreed.payee)?, owner(tx, Some(agreed.agent))?];
-    Ok(hirers.iter().flatten().any(|hirer| workers.contains(&Some(*hirer))))
-}
-
-fn known_reputation(
-    tx: &mut dyn Tx,
-    agent: AgentId,
-) -> Result<Option<chorus_protocol::market::Reputation>, StoreError> {
-    Ok(agents::by_id(tx, agent)?.map(|listing| listing.reputation))
 }

@@ -1,10 +1,11 @@
 //! Whose wallet is whose: what a caller may spend from, look into, and answer for.
 
 use crate::app::App;
-use crate::caller::Caller;
+use crate::caller::{Caller, key_hash};
 use crate::error::Error;
 use chorus_market::money;
 use chorus_protocol::code::Code;
+use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::ids::{AccountId, AgentId, Principal, TraceId, WalletId};
 use chorus_store::directory::KeyHash;
 use chorus_store::market::wallets::{self, NewWallet, Wallet};
@@ -63,6 +64,18 @@ pub(super) struct Fresh {
     pub(super) now: i64,
 }
 
+impl Fresh {
+    /// With a key that nobody is told; whoever tells one puts it in.
+    pub(super) fn new(app: &App) -> Self {
+        Self {
+            wallet: WalletId(app.environment.uuid_v7()),
+            key: key_hash(&app.secret(SecretKind::OwnerKey)),
+            trace: TraceId(app.environment.uuid_v7()),
+            now: app.now(),
+        }
+    }
+}
+
 /// The wallet of an account, made when it is first asked for.
 pub(super) fn of_account(
     tx: &mut dyn Tx,
@@ -117,12 +130,15 @@ pub(super) fn hirer(
         if named.is_some_and(|named| named != identity.id) {
             return Err(not_yours());
         }
-        let wallet = match (agents::wallet_of(tx, identity.id)?, directory::owner_of(tx, identity.id)?) {
-            (Some(wallet), _) => wallet,
-            (None, Some(account)) => of_account(tx, app, account, fresh)?,
-            (None, None) => {
-                let what = "you have no wallet to pay from; come to the market first: POST /market/register";
-                return Err(Error::new(Code::TransferFailed, what));
+        let wallet = match agents::wallet_of(tx, identity.id)? {
+            Some(wallet) => wallet,
+            None => {
+                let account = directory::owner_of(tx, identity.id)?.ok_or_else(|| {
+                    let what =
+                        "you have no wallet to pay from; come to the market first: POST /market/register";
+                    Error::new(Code::TransferFailed, what)
+                })?;
+                of_account(tx, app, account, fresh)?
             }
         };
         return Ok(Hirer { agent: Some(identity.id), wallet });

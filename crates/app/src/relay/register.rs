@@ -121,8 +121,7 @@ async fn save(
         return Err(Faults::one("agent_id", "must not have the form of an id").into());
     }
     if let Some(endpoint) = &request.endpoint {
-        let checked = app.outbound.policy().check_url(endpoint).await;
-        checked.map_err(|blocked| Error::new(Code::EndpointBlocked, format_args!("endpoint: {blocked}")))?;
+        app.outbound.check("endpoint", endpoint).await?;
     }
     let too_large = request.card.as_ref().and_then(|card| card_fits(app, card).err());
     let record = Record {

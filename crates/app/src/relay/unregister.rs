@@ -32,7 +32,7 @@ pub async fn unregister(
                 "an agent can unregister only itself, and a person only its own agents",
             ));
         }
-        market::agents::gone(tx, &hub, found.id)?;
+        market::agents::refund(tx, &hub, found.id)?;
         access::delete_agent(tx, found.id, now, &|| hub.environment.uuid_v7())?;
         let (subject, detail) = (Subject::Agent(found.id), json!({"name": found.name}));
         context.record(tx, &hub, &caller, Action::AgentUnregistered, subject, detail)?;

@@ -5,6 +5,7 @@ mod cast;
 mod harness;
 mod host;
 mod money;
+mod people;
 mod requests;
 mod story;
 mod verdict;

@@ -109,14 +109,16 @@ impl Votes {
     fn name(&mut self, name: &str) {
         match name {
             "resourceSpans" | "scopeSpans" | "startTimeUnixNano" => self.otel += 9,
-            "span_id" | "spanId" | "parentSpanId" | "trace_state" => self.otel += 4,
+            "span_id" | "spanId" | "spanID" | "parentSpanId" | "trace_state" => self.otel += 4,
             "langgraph_node" | "__interrupt__" | "langgraph_step" => self.langgraph += 9,
             "invalid_tool_calls" | "triggers" | "interrupts" => self.langgraph += 4,
             "additional_kwargs" | "response_metadata" | "lc" | "page_content" => self.langgraph += 1,
             "tasks_output" | "result_as_answer" | "emission_sequence" | "source_fingerprint" => {
                 self.crewai += 9;
             }
-            "agent_role" | "crew_name" | "event_data" | "crew_agent" | "tool_args" => self.crewai += 4,
+            "agent_role" | "json_dict" | "crew_name" | "event_data" | "crew_agent" | "tool_args" => {
+                self.crewai += 4
+            }
             "raw_item" | "incomplete_details" | "previous_response_id" => self.openai += 9,
             "annotations" | "call_id" | "choices" => self.openai += 1,
             name if ["gen_ai.", "traceloop.", "openinference."]
@@ -181,6 +183,11 @@ impl Votes {
                 self.langgraph += 4;
             }
             "event" if matches!(text, "updates" | "values" | "messages" | "metadata") => self.langgraph += 2,
+            "method"
+                if matches!(text, "updates" | "values" | "messages" | "tools" | "lifecycle" | "tasks") =>
+            {
+                self.langgraph += 2;
+            }
             "cls" if matches!(text, "AgentAction" | "ToolResult" | "AgentFinish") => self.crewai += 9,
             "key" if text.starts_with("gen_ai.") || text.starts_with("traceloop.") => self.otel += 4,
             _ => {}

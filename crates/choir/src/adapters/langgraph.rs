@@ -1,11 +1,12 @@
 //! `langgraph.stream.v1`: what `graph.stream` and its relatives emit, in every envelope they put it into.
 //!
 //! Modes come alone, as `[mode, data]`, with namespaces of subgraphs, as typed parts (`{type, ns, data}`), as the
-//! platform's `{event, data}`, or as `astream_events`. This file opens envelopes; [`output`] says what a node's
-//! output means, [`calls`] finds tool calls in messages, [`progress`] knows whether the run came to its end. The same
-//! fact told again in another mode, by a parent graph or in the next snapshot counts once.
+//! platform's `{event, data}`, or as `astream_events`. This file reads modes and [`envelopes`] opens what they came in;
+//! [`output`] says what a node's output means, [`calls`] finds tool calls in messages, [`progress`] knows whether the
+//! run came to its end. The same fact told again in another mode, by a parent graph or in the next snapshot counts once.
 
 mod calls;
+mod envelopes;
 mod output;
 mod progress;
 
@@ -60,12 +61,14 @@ fn before_colon(text: &str) -> &str {
 #[derive(Default)]
 pub(super) struct LangGraph {
     told: Told,
-    /// States without a node's name, and whether anything had one.
+    /// States without a node's name, and whether any output had one.
     snapshots: usize,
     nodes: bool,
     progress: Progress,
     /// Whether an interrupt was the last that was told.
     interrupted: bool,
+    /// The newest state of a history, which begins with it.
+    newest: Option<Node>,
 }
 
 impl Adapter for LangGraph {
@@ -79,8 +82,8 @@ impl Adapter for LangGraph {
                 (is_namespace(namespace) && (data.is_object() || data.is_list()))
                     || (is_message(namespace) && data.has("langgraph_node"))
             }
-            [namespace, Node::Text(mode), _] => is_namespace(namespace) && is_mode(&mode.text),
-            _ => false,
+            [namespace, Node::Text(mode), _] if is_namespace(namespace) => is_mode(&mode.text),
+            items => envelopes::is_part(items),
         }
     }
 
@@ -100,6 +103,9 @@ impl Adapter for LangGraph {
     }
 
     fn finish(&mut self, collector: &mut Collector<'_>) {
+        if let Some(state) = self.newest.take() {
+            self.snapshot(&state, &[], collector);
+        }
         if let Some(why) = self.progress.unfinished() {
             collector.incomplete(why);
         }
@@ -121,8 +127,8 @@ fn rule(parent: Keep, name: &str, before: &[(Box<str>, Node)]) -> Keep {
         // Of what a message says only its blocks' types, names and ids.
         "content" | "additional_kwargs" => Keep::Blocks,
         _ if parent == Keep::Blocks => match name {
-            "type" | "id" | "name" => Keep::All,
-            "tool_calls" | "function_call" | "function" => Keep::Blocks,
+            "type" | "id" | "name" | "refusal" => Keep::All,
+            "tool_calls" | "function_call" | "function" | "tool_outputs" => Keep::Blocks,
             _ => Keep::Skip,
         },
         "response_metadata" | "usage_metadata" | "args" | "arguments" | "page_content" | "artifact"
@@ -157,49 +163,20 @@ fn texts(node: &Node) -> Vec<&str> {
 }
 
 impl LangGraph {
-    fn tuple(&mut self, items: &[Node], collector: &mut Collector<'_>) {
-        match items {
-            [Node::Text(mode), data] if is_mode(&mode.text) => self.mode(&mode.text, data, &[], collector),
-            [namespace, Node::Text(mode), data] if is_namespace(namespace) => {
-                self.mode(&mode.text, data, &texts(namespace), collector);
-            }
-            [namespace, data] if is_namespace(namespace) => {
-                if data.is_list() {
-                    self.mode("messages", data, &texts(namespace), collector);
-                } else {
-                    self.object(data, &texts(namespace), collector);
-                }
-            }
-            [message, metadata] if message.is_object() && metadata.is_object() => {
-                self.message(message, metadata, &[], collector);
-            }
-            _ => collector.warn("unmapped_record", "a record is a list in no shape that LangGraph streams"),
-        }
-    }
-
     /// A record, which a tuple may have put into a namespace.
     fn object(&mut self, record: &Node, namespace: &[&str], collector: &mut Collector<'_>) {
         let (kind, data) = (record.get("type").text(), record.get("data"));
         match record.get("event").text() {
             Some(name) if name.starts_with("on_") => return self.stream_event(name, record, collector),
-            Some(name) if record.has("data") => {
-                // A namespace may follow: `updates|graph:task`.
-                let mut parts = name.split('|');
-                let mode = parts.next().unwrap_or_default();
-                return self.mode(mode, data, &parts.collect::<Vec<_>>(), collector);
-            }
+            Some(name) if record.has("data") => return self.named(name, data, collector),
             _ => {}
         }
         match kind {
             Some(mode) if record.has("ns") && record.has("data") => {
                 let namespace = texts(record.get("ns"));
-                // A state's part carries them beside it.
-                if !record.get("interrupts").items().is_empty() {
-                    let origin = Origin { namespace: &namespace, ..Origin::default() };
-                    self.interrupts(record.get("interrupts"), &origin, collector);
-                }
-                self.mode(mode, data, &namespace, collector);
+                self.part(mode, record, &namespace, collector);
             }
+            Some("event") if record.get("params").is_object() => self.protocol_event(record, collector),
             Some(_) if record.has("payload") => self.debug(record, namespace, collector),
             _ if is_task(record) => {
                 let source = Source::Tasks;
@@ -236,16 +213,27 @@ impl LangGraph {
                 [message, metadata] if !is_message(metadata) => {
                     self.message(message, metadata, namespace, collector);
                 }
+                [] if data.is_object() => self.message(data, &Node::Null, namespace, collector),
                 _ => messages(data, namespace, collector),
             },
             "messages/partial" | "messages/complete" => messages(data, namespace, collector),
+            "tools" => tool_started(data, namespace, collector),
+            "input.requested" => {
+                let origin = Origin { namespace, ..Origin::default() };
+                self.interrupts(&Node::List(vec![data.clone()]), &origin, collector);
+            }
+            "lifecycle" if data.get("event").text() == Some("failed") => {
+                collector.incomplete("a graph ended with an error");
+                collector.warn("run_error", "a graph ended with an error");
+            }
+            "lifecycle" => {}
             "events" => self.object(data, namespace, collector),
             "metadata" | "messages/metadata" | "end" | "feedback" | "heartbeat" => {}
             "error" => {
                 collector.incomplete("the run ended with an error");
                 collector.warn("run_error", "the run ended with an error");
             }
-            "custom" => {
+            mode if mode == "custom" || mode.starts_with("custom:") => {
                 let what = if data.has("tool_calls") { ", not even with \"tool_calls\" in it" } else { "" };
                 collector
                     .warn("custom_data", format!("what nodes write to the custom stream is no event{what}"));
@@ -362,7 +350,6 @@ impl LangGraph {
         collector: &mut Collector<'_>,
     ) {
         collector.recognise();
-        self.nodes |= metadata.has("langgraph_node");
         let graphs: Vec<_> =
             metadata.get("langgraph_checkpoint_ns").text().unwrap_or_default().split('|').collect();
         // The last one is the node's own task.
@@ -373,6 +360,9 @@ impl LangGraph {
             agent: metadata.get("lc_agent_name").text(),
             ..Origin::default()
         };
+        if message.get("event").text() == Some("content-block-finish") {
+            calls::alone(message.get("content"), 0, &origin, collector);
+        }
         calls::in_message(message, &origin, None, collector);
     }
 
@@ -463,6 +453,15 @@ fn messages(data: &Node, namespace: &[&str], collector: &mut Collector<'_>) {
     }
 }
 
+/// A tool that was run. Its end says nothing more.
+fn tool_started(data: &Node, namespace: &[&str], collector: &mut Collector<'_>) {
+    if data.get("event").text() == Some("tool-started") {
+        let origin = Origin { namespace, ..Origin::default() };
+        let (name, id) = (data.get("tool_name").text(), data.get("tool_call_id").text());
+        calls::executed(name, id, &Node::Null, &origin, collector);
+    }
+}
+
 /// A task of the `tasks` mode: it has a name, and triggers or a result.
 fn is_task(record: &Node) -> bool {
     record.get("name").text().is_some()
@@ -473,7 +472,7 @@ fn is_task(record: &Node) -> bool {
 fn escalate(item: &Node, id: Option<&str>, origin: &Origin<'_>, collector: &mut Collector<'_>) {
     // A description of a tool call, as middleware writes it, quotes its arguments.
     const QUESTIONS: [&str; 3] = ["question", "message", "reason"];
-    let value = item.get("value");
+    let value = item.member("value").unwrap_or_else(|| item.get("payload"));
     let request = value.get("action_requests").items().first().unwrap_or(value);
     let mut escalation = event(EventType::Escalation);
     escalation.voice_name = collector.voice(origin.names(None));

@@ -16,7 +16,7 @@ use chorus_protocol::choir::evidence::EventType;
 const MAX_PENDING: usize = 1000;
 
 /// Calls of tools that OpenAI runs: they have no name but their type.
-const BUILT_IN: [&str; 8] = [
+pub(super) const BUILT_IN: [&str; 8] = [
     "file_search_call",
     "web_search_call",
     "computer_call",
@@ -32,9 +32,12 @@ const NAMED: [&str; 4] = ["function_call", "custom_tool_call", "tool_call", "mcp
 /// The adapter.
 #[derive(Default)]
 pub(super) struct OpenAi {
-    /// Items of the running response of a stream, and whether one runs.
+    /// Items of the running response of a stream, whether one runs, and its id.
     pending: Vec<Node>,
     running: bool,
+    id: Option<String>,
+    /// Responses that were asked for before they were completed.
+    unfinished: Vec<String>,
     /// Whether something was no run step, and whether something was.
     responses: bool,
     pub(super) steps: bool,
@@ -56,6 +59,13 @@ impl Adapter for OpenAi {
 
     fn finish(&mut self, collector: &mut Collector<'_>) {
         self.broken_off(collector);
+        if !self.unfinished.is_empty() {
+            collector.incomplete("a response was not completed");
+            let count = self.unfinished.len();
+            let message =
+                format!("{count} of the responses were asked for too early: never again when completed");
+            collector.warn("response_not_completed", message);
+        }
     }
 }
 
@@ -71,8 +81,17 @@ fn rule(parent: Keep, name: &str, _before: &[(Box<str>, Node)]) -> Keep {
 
 impl OpenAi {
     fn value(&mut self, value: Node, voice: Option<&str>, collector: &mut Collector<'_>) {
-        match &value {
+        match value {
             Node::Object(_) => self.object(value, voice, collector),
+            // The outputs of several responses, one after the other.
+            Node::List(items) if items.iter().all(Node::is_object) && !items.is_empty() => {
+                let place = collector.path().to_owned();
+                for (index, item) in items.into_iter().enumerate() {
+                    collector.at(format!("{place}[{index}]"));
+                    self.object(item, voice, collector);
+                }
+                collector.at(place);
+            }
             other => collector.warn("unmapped_item", format!("an output item is {}", other.kind())),
         }
     }
@@ -103,6 +122,10 @@ impl OpenAi {
             let agent = record.get("agent").get("name").text().or_else(|| record.get("agent").text());
             let agent = agent.map(str::to_owned);
             self.value(take(record, "raw_item"), agent.as_deref(), collector);
+        } else if record.has("custom_id") && !record.get("error").is_null() {
+            collector.recognise();
+            collector.incomplete("a request of a batch failed");
+            collector.warn("run_error", "a request of a batch failed");
         } else if record.get("response").get("body").is_object() {
             self.value(take(take(record, "response"), "body"), voice, collector);
         } else if record.get("response").is_object() {
@@ -112,16 +135,30 @@ impl OpenAi {
             self.value(take(record, "data"), voice, collector);
         } else {
             self.responses = true;
-            item(&record, voice, collector);
+            item(&record, Whose { voice, response: None }, collector);
         }
     }
 
     fn response(&mut self, response: Node, collector: &mut Collector<'_>) {
         collector.recognise();
         self.responses = true;
+        let id = response.get("id").text().or_else(|| response.get("response_id").text());
         match response.get("status").text() {
-            None | Some("completed") => {}
+            None | Some("completed") => {
+                self.unfinished.retain(|known| Some(known.as_str()) != id);
+            }
+            // Who polls is told so again and again, until it is completed.
+            Some("queued" | "in_progress") if id.is_some() && self.unfinished.len() < MAX_PENDING => {
+                let id = id.unwrap_or_default();
+                if !self.unfinished.iter().any(|known| known == id) {
+                    self.unfinished.push(id.to_owned());
+                }
+                if response.get("output").items().is_empty() {
+                    return;
+                }
+            }
             Some(status) => {
+                self.unfinished.retain(|known| Some(known.as_str()) != id);
                 collector.incomplete("a response was not completed");
                 let code = response.get("error").get("code").text();
                 let code = code.or_else(|| response.get("incomplete_details").get("reason").text());
@@ -135,7 +172,7 @@ impl OpenAi {
                 let place = collector.path().to_owned();
                 for (index, output) in items.iter().enumerate() {
                     collector.at(format!("{place}.output[{index}]"));
-                    item(output, None, collector);
+                    item(output, Whose { voice: None, response: id }, collector);
                 }
                 collector.at(place);
             }
@@ -157,6 +194,7 @@ impl OpenAi {
             "response.created" => {
                 self.broken_off(collector);
                 self.running = true;
+                self.id = record.get("response").get("id").text().map(str::to_owned);
             }
             "response.output_item.done" => self.finished(take(record, "item"), collector),
             // It is told before its message is finished, which may never be.
@@ -177,15 +215,16 @@ impl OpenAi {
                 let finished = std::mem::take(&mut self.pending);
                 self.running = false;
                 let response = take(record, "response");
-                let id = response.get("id").text();
-                if id.is_none_or(|id| collector.first(&format!("response:{id}"))) {
+                let id = response.get("id").text().map(str::to_owned).or_else(|| self.id.take());
+                let whose = Whose { voice: None, response: id.as_deref() };
+                if id.as_deref().is_none_or(|id| collector.first(&format!("response:{id}"))) {
                     let is_empty = response.get("output").items().is_empty();
                     self.response(response, collector);
                     if is_empty && !finished.is_empty() {
                         let message = "a response ended without output, although items of it were finished: those are mapped";
                         collector.warn("empty_output", message);
                         for output in &finished {
-                            item(output, None, collector);
+                            item(output, whose, collector);
                         }
                     }
                 }
@@ -220,8 +259,9 @@ impl OpenAi {
             "stream_broken_off",
             "a stream ends before response.completed: only the items that were finished are mapped",
         );
+        let id = self.id.take();
         for output in std::mem::take(&mut self.pending) {
-            item(&output, None, collector);
+            item(&output, Whose { voice: None, response: id.as_deref() }, collector);
         }
     }
 }
@@ -240,12 +280,20 @@ fn take_list(node: Node, name: &str) -> Vec<Node> {
     if let Node::List(items) = take(node, name) { items } else { Vec::new() }
 }
 
+/// Who made an item, as far as the trace says: an agent, and the response it is of.
+#[derive(Clone, Copy)]
+struct Whose<'a> {
+    voice: Option<&'a str>,
+    response: Option<&'a str>,
+}
+
 /// Maps one output item.
-fn item(item: &Node, voice: Option<&str>, collector: &mut Collector<'_>) {
+fn item(item: &Node, whose: Whose<'_>, collector: &mut Collector<'_>) {
     if !item.is_object() {
         collector.warn("unmapped_item", format!("an output item is {}", item.kind()));
         return;
     }
+    let voice = whose.voice;
     let Some(kind) = item.get("type").text() else {
         if item.has("role") && item.has("tool_calls") {
             collector.warn(
@@ -266,12 +314,12 @@ fn item(item: &Node, voice: Option<&str>, collector: &mut Collector<'_>) {
         kind if NAMED.contains(&kind) => {
             let name = item.get("name").text().or_else(|| item.get("function").get("name").text());
             match name {
-                Some(name) => tool_call(name, item, voice, collector),
+                Some(name) => tool_call(name, item, whose, collector),
                 None => collector.warn("nameless_call", format!("a {kind} names no tool")),
             }
         }
         kind if BUILT_IN.contains(&kind) => {
-            tool_call(kind.trim_end_matches("_call"), item, voice, collector);
+            tool_call(kind.trim_end_matches("_call"), item, whose, collector);
             if !item.get("pending_safety_checks").items().is_empty() {
                 collector
                     .warn("safety_checks", "a computer_call has safety checks that nobody acknowledged yet");
@@ -296,14 +344,21 @@ fn item(item: &Node, voice: Option<&str>, collector: &mut Collector<'_>) {
     }
 }
 
-fn tool_call(name: &str, item: &Node, voice: Option<&str>, collector: &mut Collector<'_>) {
+fn tool_call(name: &str, item: &Node, whose: Whose<'_>, collector: &mut Collector<'_>) {
     let own = item.get("id").text();
     let id = item.get("call_id").text().or(own);
-    if id.is_some_and(|id| !collector.first_call(id, name, own)) {
+    // A call may be told in items of several ids: by the response that made it, by a conversation that keeps it, by the
+    // request that sends it back. Another response makes other calls, even where a server counts its ids from 0 again.
+    let is_new = id.is_none_or(|id| collector.first_call(id, name, whose.response));
+    let is_new_item = own.is_some_and(|own| collector.first(&format!("item:{own}")));
+    if !is_new {
+        if is_new_item {
+            collector.warn("call_told_again", "a call's id stands in several items: it counts once");
+        }
         return;
     }
     let mut call = event(EventType::ToolCall);
-    call.voice_name = collector.voice([voice]);
+    call.voice_name = collector.voice([whose.voice]);
     call.reference = Some(id.map_or_else(|| collector.path().to_owned(), str::to_owned));
     call.action = Some(name.to_owned());
     collector.event(call);

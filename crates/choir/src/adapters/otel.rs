@@ -13,8 +13,8 @@ use super::records::Adapter;
 use super::signs::{almost_guarded, guarded};
 use super::sources::{Citing, cite};
 use chorus_protocol::choir::evidence::{Event, EventType, MAX_EVENTS};
-use span::{Span, untyped};
-use std::collections::HashMap;
+use span::{Span, attributes, found, untyped};
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 /// JSON in attributes is read up to this length.
@@ -35,6 +35,8 @@ pub(super) struct Otel {
     count: usize,
     /// Whether a span has no parent.
     rooted: bool,
+    /// Calls that a model asked for and no span tells of.
+    asked: HashSet<String>,
 }
 
 /// An event until its voice is known.
@@ -57,6 +59,9 @@ impl Adapter for Otel {
         "scope_spans",
         "instrumentationLibrarySpans",
         "spans",
+        // As Tempo and Jaeger hand out what they keep.
+        "batches",
+        "data",
     ];
 
     fn record(&mut self, record: Node, collector: &mut Collector<'_>) {
@@ -76,6 +81,14 @@ impl Adapter for Otel {
         if self.count > 0 && !self.rooted {
             // A root is exported last, when all is over.
             collector.incomplete("the span around all others is missing");
+        }
+        if !self.asked.is_empty() {
+            collector.incomplete("calls have no span of their own");
+            let message = format!(
+                "{} calls that a model asked for have no span of their own: nobody says that they were made",
+                self.asked.len()
+            );
+            collector.warn("calls_without_spans", message);
         }
         self.keep_earliest(MAX_EVENTS);
         for mut waiting in std::mem::take(&mut self.waiting) {
@@ -99,9 +112,9 @@ fn rule(parent: Keep, name: &str, _before: &[(Box<str>, Node)]) -> Keep {
         | "string_value"
         | "gen_ai.output.messages"
         | "output.value"
+        | "gen_ai.event.content"
         | "gen_ai.retrieval.documents" => Keep::Long(EMBEDDED),
-        "events"
-        | "links"
+        "links"
         | "resource"
         | "input.value"
         | "gen_ai.input.messages"
@@ -119,6 +132,9 @@ fn rule(parent: Keep, name: &str, _before: &[(Box<str>, Node)]) -> Keep {
         },
     }
 }
+
+/// How spans are called that hand over to another agent.
+const HANDOFF: &str = "handoff to ";
 
 /// What a span is, in the words of whoever instrumented it.
 enum Meaning {
@@ -139,13 +155,19 @@ fn meaning(span: &Span<'_>) -> Meaning {
         Some("handoff") => Meaning::Handoff,
         Some("chat" | "generate_content" | "text_completion") => Meaning::Model,
         Some("invoke_agent" | "create_agent" | "invoke_workflow" | "plan" | "embeddings") => Meaning::Nothing,
-        Some(operation) if operation.ends_with("_memory") => Meaning::Nothing,
+        Some(operation) if operation.ends_with("_memory") || operation.starts_with("ai.generate") => {
+            Meaning::Nothing
+        }
         _ => Meaning::Unknown,
     };
     if !matches!(by_operation, Meaning::Unknown) {
         return by_operation;
     }
     match (open_inference.as_deref(), span.text("traceloop.span.kind")) {
+        // A handoff is a tool to whoever instrumented the Agents SDK.
+        (Some("TOOL"), _) if span.text("tool.name").is_none() && span.name.starts_with(HANDOFF) => {
+            Meaning::Handoff
+        }
         (Some("TOOL"), _) | (_, Some("tool")) => Meaning::Tool,
         (Some("RETRIEVER"), _) => Meaning::Retrieval,
         (Some("GUARDRAIL"), _) => Meaning::Guardrail,
@@ -154,6 +176,22 @@ fn meaning(span: &Span<'_>) -> Meaning {
         (Some("AGENT" | "CHAIN" | "EMBEDDING" | "EVALUATOR" | "RERANKER" | "PROMPT"), _)
         | (_, Some("agent" | "workflow")) => Meaning::Nothing,
         _ if span.text("llm.request.type").is_some() => Meaning::Model,
+        _ => otherwise(span),
+    }
+}
+
+/// The words of those who instrument by conventions of their own, or did before there were any.
+fn otherwise(span: &Span<'_>) -> Meaning {
+    match (span.text("ai.operationId"), span.text("mcp.method.name")) {
+        (Some("ai.toolCall"), _) => Meaning::Tool,
+        (Some(operation), _) if operation.starts_with("ai.") => Meaning::Nothing,
+        // A call of MCP is told by both ends of it.
+        (_, Some("tools/call")) if span.is_served => Meaning::Nothing,
+        (_, Some("tools/call")) => Meaning::Tool,
+        (_, Some(_)) => Meaning::Nothing,
+        _ if span.text("gen_ai.tool.name").is_some() && span.text("gen_ai.tool.call.id").is_some() => {
+            Meaning::Tool
+        }
         _ => Meaning::Unknown,
     }
 }
@@ -224,14 +262,23 @@ impl Otel {
     }
 
     fn tool(&mut self, span: &Span<'_>, collector: &mut Collector<'_>) {
-        let name = ["gen_ai.tool.name", "tool.name", "traceloop.entity.name"]
+        let name = ["gen_ai.tool.name", "tool.name", "ai.toolCall.name", "traceloop.entity.name"]
             .iter()
             .find_map(|name| span.text(name));
-        let name = name.or_else(|| span.name.strip_prefix("execute_tool ")).map(str::trim);
+        let name = name
+            .or_else(|| span.name.strip_prefix("execute_tool "))
+            .or_else(|| span.name.strip_prefix("tools/call "))
+            .map(str::trim);
         let Some(name) = name.filter(|name| !name.is_empty()) else {
             return collector.warn("nameless_call", "a tool's span names no tool");
         };
-        let id = ["gen_ai.tool.call.id", "tool_call.id", "tool.id"].iter().find_map(|name| span.text(name));
+        let id = ["gen_ai.tool.call.id", "tool_call.id", "tool.id", "ai.toolCall.id"]
+            .iter()
+            .find_map(|name| span.text(name));
+        if let Some(id) = id {
+            self.asked.remove(id);
+            collector.first(&format!("made:{id}"));
+        }
         if id.is_some_and(|id| !collector.first_call(id, name, None)) {
             return;
         }
@@ -261,7 +308,8 @@ impl Otel {
 
     fn handoff(&mut self, span: &Span<'_>, _collector: &mut Collector<'_>) {
         let mut escalation = span.event(EventType::Escalation);
-        let target = span.text("gen_ai.handoff.to_agent").filter(|name| *name != "unknown");
+        let target = span.text("gen_ai.handoff.to_agent").or_else(|| span.name.strip_prefix(HANDOFF));
+        let target = target.filter(|name| *name != "unknown");
         escalation.target_voice = target.map(str::to_owned);
         self.wait(span, escalation);
     }
@@ -294,14 +342,24 @@ impl Otel {
     }
 
     fn model(&mut self, span: &Span<'_>, collector: &mut Collector<'_>) {
-        let messages = match span.attribute("gen_ai.output.messages") {
-            Node::Text(text) if !text.whole => {
-                collector.warn("long_output", "what a model said is too long to be searched for refusals");
-                Node::Null
+        let mut messages = Vec::new();
+        for told in span.outputs() {
+            match told {
+                Node::Text(text) if !text.whole => {
+                    collector
+                        .warn("long_output", "what a model said is too long to be searched for refusals");
+                }
+                Node::Text(text) => messages.extend(embedded(text, rule)),
+                told => messages.push(untyped(told)),
             }
-            Node::Text(text) => embedded(text, rule).unwrap_or(Node::Null),
-            messages => untyped(messages),
-        };
+        }
+        // A list of messages, or one.
+        let messages: Vec<Node> = messages
+            .into_iter()
+            .flat_map(|told| if let Node::List(items) = told { items } else { vec![told] })
+            .collect();
+        let messages = Node::List(messages);
+        self.note_asked(&messages, collector);
         let parts = messages.items().iter().flat_map(|message| message.get("parts").items());
         let refusals: Vec<_> = parts.filter(|part| part.get("type").text() == Some("refusal")).collect();
         for refusal in &refusals {
@@ -325,8 +383,37 @@ impl Otel {
     }
 }
 
+impl Otel {
+    /// Remembers the calls that a model asked for, until their spans come.
+    fn note_asked(&mut self, messages: &Node, collector: &Collector<'_>) {
+        let parts = messages.items().iter().flat_map(|message| message.get("parts").items());
+        let calls = parts.filter(|part| part.get("type").text() == Some("tool_call"));
+        for id in calls.filter_map(|call| call.get("id").text()) {
+            if self.asked.len() < MAX_EVENTS && !collector.told(&format!("made:{id}")) {
+                self.asked.insert(id.to_owned());
+            }
+        }
+    }
+}
+
 /// What a span says of its event.
 impl Span<'_> {
+    /// What a model said: by the span itself, or else by its events.
+    fn outputs(&self) -> Vec<&Node> {
+        let own = self.attribute("gen_ai.output.messages");
+        if !own.is_null() {
+            return vec![own];
+        }
+        let told = |name: &str| matches!(name, "gen_ai.choice" | "gen_ai.client.inference.operation.details");
+        let events = self.events.items().iter();
+        let events = events.filter(|event| event.get("name").text().is_some_and(told));
+        let said = events.flat_map(|event| {
+            let attributes = attributes(event.get("attributes"));
+            ["gen_ai.output.messages", "gen_ai.event.content"].map(|name| found(&attributes, name))
+        });
+        said.filter(|node| !node.is_null()).collect()
+    }
+
     fn event(&self, kind: EventType) -> Event {
         Event { reference: Some(format!("{:016x}", self.id)), occurred_at: self.occurred_at(), ..event(kind) }
     }

@@ -13,6 +13,8 @@ use std::io::{self, Read};
 /// The deepest nesting of arrays and objects; the deepest real trace has eleven levels.
 pub(super) const MAX_DEPTH: usize = 128;
 const BUFFER: usize = 256 * 1024;
+/// What a line of data begins with.
+const DATA: &[u8] = b"data:";
 const LONGEST_NUMBER: usize = 400;
 /// Longer names mean nothing to anybody here.
 const MAX_MEMBER: usize = 400;
@@ -53,6 +55,8 @@ pub(super) struct Reader<R> {
     scratch: Vec<u8>,
     /// Whether a member was passed whose name promises a credential.
     secret: bool,
+    /// Whether these are server-sent events.
+    streamed: bool,
 }
 
 /// What kind of value begins here.
@@ -92,6 +96,7 @@ impl<R: Read> Reader<R> {
             depth: 0,
             scratch: Vec::new(),
             secret: false,
+            streamed: false,
         }
     }
 
@@ -174,7 +179,16 @@ impl<R: Read> Reader<R> {
     }
 
     fn expected(&mut self) -> Result<u8, ReadError> {
-        self.peek()?.ok_or_else(|| self.error("it ends in the middle"))
+        loop {
+            let line = self.line;
+            let next = self.peek()?.ok_or_else(|| self.error("it ends in the middle"))?;
+            // An event's data may take several lines, each of which says again what it is.
+            let goes_on = next == b'd' && self.streamed && self.depth > 0 && self.line > line;
+            if !goes_on || !self.is_next(DATA)? {
+                return Ok(next);
+            }
+            self.at += DATA.len();
+        }
     }
 
     /// Whether the next bytes are these.
@@ -191,6 +205,7 @@ impl<R: Read> Reader<R> {
                 continue;
             }
             self.at += name.len();
+            self.streamed = true;
             if name == "event:" {
                 *event = Some(self.rest_of_line()?);
             } else if name != "data:" || (self.peek()?.is_some() && self.is_next(b"[DONE]")?) {

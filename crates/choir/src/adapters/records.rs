@@ -58,17 +58,23 @@ impl<'a, 'c, R: Read, A: Adapter> Records<'a, 'c, R, A> {
     /// Reads to the end; answers what was at the top, and whether a credential was seen.
     pub(super) fn run(mut self) -> Result<(Top, bool), ReadError> {
         let mut values = 0;
-        let mut event = None;
+        // The name of the event, and the last line of it: it ends with a blank one.
+        let (mut event, mut last) = (None, 0);
         while let Some(next) = self.reader.peek()? {
             if values == 0 && next == 0xef {
                 return Err(self.reader.error("it begins with a byte order mark"));
             }
+            let line = self.reader.line();
+            if line > last + 1 {
+                event = None;
+            }
+            last = line;
             if is_field(next) && self.reader.field(&mut event)? {
                 continue;
             }
-            let line = self.reader.line();
             let path = if values == 0 { String::new() } else { format!("line {line}: ") };
-            self.top_value(&path, event.take())?;
+            self.top_value(&path, event.clone())?;
+            last = self.reader.line();
             values += 1;
         }
         self.collector.at(String::new());

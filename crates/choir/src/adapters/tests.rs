@@ -1,6 +1,7 @@
 //! The adapters' rules one by one. Whole traces are in `tests/traces.rs`.
 
 mod crewai;
+mod envelopes;
 mod langgraph;
 mod openai;
 mod otel;

@@ -1,8 +1,10 @@
 //! Sections 10 and 11: what observation changes, by how much, and why.
 
 use crate::support::{bundle, disciplined, evidence, five, observed, outcome, records, score};
+use chorus_choir::evidence::unknown_names;
 use chorus_choir::{Taken, merge, rehearse};
 use chorus_protocol::choir::evidence::Bundle;
+use chorus_protocol::choir::receipt::Verdict;
 use serde_json::{Value, json};
 
 /// One event on the low scenario, then on the high one.
@@ -291,13 +293,21 @@ fn section_17_what_happened_in_two_runs_is_never_lost() {
         Taken::read(run).unwrap().bundle
     };
     let merged = merge(&[run("a"), run("b"), run("a")]);
-    let told: Vec<_> = merged.events.iter().map(|event| event.reference.as_deref().unwrap()).collect();
-    assert_eq!((told.len(), &told[..2], &told[3..5]), (6, &["a/step-1", "a"][..], &["b/step-1", "b"][..]));
+    let told: Vec<_> = merged.events.iter().map(|event| event.reference.as_deref().unwrap_or("-")).collect();
+    assert_eq!((told.len(), &told[..2], &told[3..5]), (6, &["step-1", "-"][..], &["b/step-1", "b"][..]));
+    assert_eq!((told[2].len(), told[5].len()), (200, 200));
     assert_ne!(told[2], told[5]);
     assert_eq!(merged.events[5].refers_to, Some(3));
     // It is a bundle like any other, and merging it again changes nothing.
     assert!(Taken::read(json!(merged)).is_ok());
     assert_eq!(merge(&[merged.clone(), merged.clone()]), merged);
+    // What nobody could take for something else keeps its reference, whatever run it is of.
+    let mut other = run("b");
+    other.events.retain(|event| event.reference.as_deref() == Some("step-1"));
+    other.events[0].action = Some("refund".into());
+    let merged = merge(&[run("a"), other.clone()]);
+    assert_eq!((merged.run_id, merged.events.len()), (None, 4));
+    assert_eq!(merged.events[3], other.events[0]);
     // Segments of one run keep their references.
     assert_eq!(merge(&[run("a"), run("a")]), run("a"));
 }
@@ -308,4 +318,48 @@ fn a_receipt_is_bounded() {
         (0..21).map(|n| bundle(json!([{"event_type": "voice_entry", "ref": n.to_string()}]))).collect();
     let error = rehearse(&score(&disciplined()), Some(&evidence(&many))).unwrap_err();
     assert_eq!(error.to_string(), "a receipt takes at most 20 bundles, not 21");
+}
+
+#[test]
+fn section_9_what_is_not_declared_is_never_ready() {
+    // As good as it can be, with evidence and without; then somebody is required whom nobody declares.
+    let said = json!([{"event_type": "final_output", "voice_name": "Drafter"}]);
+    let mut value = disciplined();
+    assert_eq!(observed(&value, said.clone()).verdict, Verdict::Ready);
+    value["scenarios"][1]["required_voices"].as_array_mut().unwrap().push(json!("Ghost"));
+    let payload = observed(&value, said.clone());
+    assert_eq!(payload.verdict, Verdict::Conditional);
+    assert_eq!(payload.open_items[0].kind, "undeclared_voice");
+    // Nobody says whether the one who had the last word must cite.
+    let mut value = disciplined();
+    let voices = value["voices"].as_array_mut().unwrap();
+    let drafter = voices.iter_mut().find(|voice| voice["name"] == "Drafter").unwrap();
+    drafter["evidence_requirement"] = Value::Null;
+    let payload = observed(&value, said);
+    assert_eq!((payload.verdict, payload.open_items.len()), (Verdict::Conditional, 1));
+    assert_eq!(payload.open_items[0].source_event_indices, [0]);
+    let cited = json!([{"event_type": "evidence_cited", "voice_name": "Drafter"}, {"event_type": "final_output", "voice_name": "Drafter"}]);
+    assert!(observed(&value, cited).open_items.is_empty());
+}
+
+#[test]
+fn names_that_the_score_does_not_have_are_told() {
+    let mut sent = bundle(json!([
+        {"event_type": "voice_entry", "voice_name": "Policy", "scenario_id": "nowhere"},
+        {"event_type": "voice_entry", "voice_name": "Ghost", "scenario_id": "nowhere"},
+    ]));
+    sent["scenario_id"] = json!("elsewhere");
+    let score = score(&disciplined());
+    let found = unknown_names(&score, &Taken::read(sent).unwrap().bundle);
+    let found: Vec<_> =
+        found.iter().map(|one| (one.message.as_str(), one.path.as_deref().unwrap())).collect();
+    assert_eq!(
+        found,
+        [
+            ("the Score has no scenario elsewhere", "scenario_id"),
+            ("the Score has no scenario nowhere", "events[0].scenario_id"),
+            ("the Score has no voice Ghost", "events[1].voice_name"),
+        ]
+    );
+    assert!(unknown_names(&score, &Taken::read(bundle(json!([]))).unwrap().bundle).is_empty());
 }

@@ -237,6 +237,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
             ask_for_offers(
                 global,
                 QuoteRequest {
+                    orchestrator_id: None,
                     skill_name,
                     input_data,
                     budget,

@@ -8,7 +8,10 @@ use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
 Examples:
-  chorus merge monday.json tuesday.json > both.json";
+  chorus merge monday.json tuesday.json > both.json
+
+Of two events that are exactly alike and happened in different runs (run_id) both are kept: the later one gets its
+run's id before its ref, as in run-2/call_1. Every other event stays as it is.";
 
 /// Print one evidence bundle made of several: events in order, exact duplicates once
 #[derive(clap::Args)]

@@ -6,7 +6,7 @@ use crate::global::Global;
 use crate::{files, output};
 use chorus_agent::Method;
 use chorus_choir::compare::compare;
-use chorus_protocol::api::scores::{ComparisonLink, IssuedReceipt, ReceiptLine};
+use chorus_protocol::api::scores::{ComparisonLink, IssuedReceipt, PUBLISHES, ReceiptLine};
 use chorus_protocol::choir::receipt::Payload;
 use clap::Subcommand;
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Issue a receipt. It publishes a snapshot of the Score, although the Score itself stays private
+    /// Issue a receipt. It is public: it publishes a snapshot of the Score, although the Score itself stays private
     Issue {
         /// The Score's id
         score: String,
@@ -80,6 +80,8 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
                 [one] if one == "latest" || one == "none" => json!(one),
                 ids => json!(ids),
             };
+            // Before it is done: nobody can take it back.
+            output::talk(PUBLISHES);
             let (path, body) = (["scores", &score, "receipts"], json!({"evidence": evidence}));
             let answer: Value = global.client()?.api_write(Method::POST, &path, &[], Some(&body)).await?;
             tell(global, &answer, |receipt: IssuedReceipt| receipt.verify_url)?;

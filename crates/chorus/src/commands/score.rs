@@ -173,7 +173,13 @@ async fn write(global: &Global, command: Command) -> anyhow::Result<()> {
             let keep = |value: Value| Bundle::read(value.clone()).map(|_| value);
             let body = files::read(&bundle, "evidence bundle", keep)?;
             let answer = ask(Method::POST, &["scores", &id, "evidence"], Some(body)).await?;
-            tell(global, &answer, |evidence: EvidenceView| evidence.evidence_id.to_string())
+            tell(global, &answer, |evidence: EvidenceView| {
+                for warning in &evidence.warnings {
+                    let path = warning.path.as_deref().unwrap_or_default();
+                    output::talk(output::one_line(&format!("warning: {path}: {}", warning.message)));
+                }
+                evidence.evidence_id.to_string()
+            })
         }
         Command::Secret { id } => {
             let answer = ask(Method::POST, &["scores", &id, "signing-secrets"], None).await?;

@@ -35,6 +35,13 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(global: &crate::global::Global, args: Args) -> anyhow::Result<ExitCode> {
+    if !signing::is_secret(&args.secret) {
+        return Err(Explained::usage(
+            "this is no signing secret",
+            "it begins with acs_ and was shown once: by `chorus score secret ID`, or on the Score's page",
+        )
+        .into());
+    }
     let body = canonical::text(&files::json(&args.bundle)?);
     let now = || Environment::system().now() / 1000;
     let timestamp = args.timestamp.unwrap_or_else(now).to_string();

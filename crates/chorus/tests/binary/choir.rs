@@ -123,14 +123,15 @@ fn what_is_wrong_is_told() {
     fails(&["verify", "-"], b"{}", 1, "this is no receipt");
     fails(&["verify", "http://127.0.0.1:1/elsewhere"], b"", 2, "is no receipt's address");
     fails(&["sign", "-"], b"{}", 2, "--secret");
+    fails(&["sign", "--secret", "bogus", "-"], b"{}", 2, "this is no signing secret");
     fails(
-        &["sign", "--secret", "acs_x", "--submit", "http://127.0.0.1:1/x", "-"],
+        &["sign", "--secret", "acs_0123456789abcdef", "--submit", "http://127.0.0.1:1/x", "-"],
         b"{}",
         2,
         "is no ingest address",
     );
     let nobody = "http://127.0.0.1:1/api/public/evidence/x";
-    fails(&["sign", "--secret", "acs_x", "--submit", nobody, "-"], b"{}", 4, "");
+    fails(&["sign", "--secret", "acs_0123456789abcdef", "--submit", nobody, "-"], b"{}", 4, "");
     fails(&["score", "list"], b"", 2, "this needs a key");
     let scenarios: Value = serde_json::from_str(&good(&["score", "scenarios"], b"")).unwrap();
     assert!(scenarios.as_array().unwrap().len() >= 20);

@@ -292,6 +292,12 @@ async fn the_market_under_fire_on_sqlite() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_market_under_fire_on_postgres() {
+    let (database, data) = (postgres::database(), tempfile::tempdir().unwrap());
+    trade_and_kill(&[data.path()], Some(&database.url)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_market_under_fire_on_postgres_with_two_nodes() {
     let (database, one, two) =
         (postgres::database(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

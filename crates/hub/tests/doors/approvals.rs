@@ -2,9 +2,10 @@
 
 use crate::channel_fixture::ChannelFixture;
 use crate::recovery::acts;
-use crate::support::{Answer, OPERATOR, Setup, eventually, mcp_tool};
+use crate::support::{Answer, OPERATOR, SOON, Setup, eventually, mcp_tool};
 use crate::web::send;
 use chorus_protocol::code::Code;
+use chorus_testkit::sse::SseClient;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
@@ -239,15 +240,52 @@ async fn the_page_shows_what_waits_and_takes_the_word_of_a_person() {
     let answered = send(hub, &format!("/approvals/{yes}/agree"), Some(anna), &[("back", channel)]).await;
     assert_eq!((answered.status, answered.header("location")), (303, &*format!("/c/{channel}")));
     // A form that makes up where to go back leads to the inbox.
-    let away = [("back", "//evil.example")];
+    let away = [("back", "//evil.example"), ("reason", " not on a Friday ")];
     let answered = send(hub, &format!("/approvals/{no}/decline"), Some(anna), &away).await;
     assert_eq!((answered.status, answered.header("location")), (303, "/inbox"));
     assert_eq!((room.state(&yes).await, room.state(&no).await), (json!("agreed"), json!("declined")));
     let page = hub.get(&format!("/c/{channel}"), Some(anna)).await;
     assert!(page.text.contains("anna agreed") && !page.text.contains("/approvals/"), "{}", page.text);
+    let declined = hub.get(&format!("/api/v1/approvals/{no}"), Some(&room.bot)).await;
+    assert_eq!(declined.body["reason"], "not on a Friday", "{}", declined.text);
     // Nobody takes back what another wants to say, and an agent has no page to decide on.
     let other = room.hold("and this?").await;
     assert_eq!(send(hub, &format!("/approvals/{other}/withdraw"), Some(anna), &[]).await.status, 403);
     assert!(send(hub, &format!("/approvals/{other}/agree"), Some(&room.bot), &[]).await.status >= 300);
     assert_eq!(room.state(&other).await, "held");
+}
+
+/// A page that is open asks again when it is told; nobody is told what waits, and an agent not even that something does.
+#[tokio::test]
+async fn people_who_follow_are_told_that_something_waits_and_agents_are_not() {
+    let room = Room::on(&Setup::new()).await;
+    let (hub, channel) = (&room.fixture.hub, &room.fixture.channel);
+    let url = format!("{}/api/v1/channels/{channel}/stream", hub.url);
+    let mut anna = SseClient::open(&url, &room.fixture.anna, None).await.unwrap();
+    let mut other = SseClient::open(&url, &room.other, None).await.unwrap();
+    let page = format!("{}/c/{channel}/live", hub.url);
+    let mut live = SseClient::open(&page, &room.fixture.anna, None).await.unwrap();
+    let next = async |stream: &mut SseClient| stream.next(SOON).await.unwrap();
+    for stream in [&mut anna, &mut other, &mut live] {
+        assert_eq!(next(stream).await.event, "connected");
+    }
+    let [yes, no] = [room.hold("may I?").await, room.hold("and this?").await];
+    for _ in 0..2 {
+        for stream in [&mut anna, &mut live] {
+            let told = next(stream).await;
+            assert_eq!((told.event.as_str(), told.data.as_str(), told.id), ("approvals", "{}", None));
+        }
+    }
+    let cards = hub.get(&format!("/c/{channel}/waiting"), Some(&room.fixture.anna)).await;
+    assert!(cards.text.contains("may I?") && cards.text.contains("and this?"), "{}", cards.text);
+    assert!(!cards.text.contains("<html"), "{}", cards.text);
+    room.decide(&room.ben, &no, "decline").await;
+    assert_eq!(next(&mut anna).await.event, "approvals");
+    room.decide(&room.ben, &yes, "agree").await;
+    let told = [next(&mut anna).await.event, next(&mut anna).await.event];
+    assert!(told.contains(&"approvals".to_owned()) && told.contains(&"message".to_owned()), "{told:?}");
+    // The first that an agent hears of is what was said.
+    let said = next(&mut other).await;
+    assert!(said.event == "message" && said.data.contains("may I?"), "{said:?}");
+    assert_eq!(hub.get(&format!("/c/{channel}/waiting"), Some(&room.fixture.anna)).await.text.trim(), "");
 }

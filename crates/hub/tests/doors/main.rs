@@ -104,6 +104,8 @@ mod market_money;
 #[cfg(test)]
 mod market_pages;
 #[cfg(test)]
+mod market_presence;
+#[cfg(test)]
 mod market_quotes;
 #[cfg(test)]
 mod market_refusals;

@@ -1,10 +1,11 @@
 //! Offers: agents are asked what they would do a job for, and one is taken.
 
-use crate::market::{BEGIN, assert_balanced, balance, registration, trader};
-use crate::market_jobs::text;
-use crate::support::Setup;
+use crate::market::{BEGIN, assert_balanced, balance, registration, trader, trader_at};
+use crate::market_jobs::{ended, hire, job, success, text};
+use crate::support::{SOON, Setup, eventually};
 use chorus_protocol::code::Code;
 use chorus_testkit::clock::ManualClock;
+use chorus_testkit::receiver::{FakeAgent, Reply};
 use serde_json::json;
 use std::collections::HashMap;
 
@@ -115,4 +116,54 @@ async fn agents_are_asked_and_answer() {
     }
     hub.post("/market/quotes", Some(&boss.key), &ask).await.own_failure(Code::RateLimited);
     assert_balanced(&hub).await;
+}
+
+/// Those without an open inbox are called, each by its way; a server that knows the document alone is not held to what it does not
+/// know.
+#[tokio::test]
+async fn endpoints_and_connection_strings_are_asked() {
+    let hub = Setup::new().start();
+    let [asks, plain, talks] = [FakeAgent::start().await, FakeAgent::start().await, FakeAgent::start().await];
+    let boss = trader(&hub, "boss", 1).await;
+    let at = |agent: &FakeAgent| format!("http://{}/jobs", agent.addr());
+    let dear = trader_at(&hub, "dear", 0, Some(&at(&asks))).await;
+    let document = trader_at(&hub, "document", 0, Some(&at(&plain))).await;
+    let channel = trader(&hub, "channel", 0).await;
+    let connection = json!({"connection_string": format!("http://{}/inbox/sk_a1b2c3d4e5f6", talks.addr())});
+    let set = format!("/api/v1/agents/{}/connection", channel.id);
+    assert_eq!(hub.ask("PUT", &set, Some(&channel.key), &connection).await.status, 200);
+    asks.set(Reply::Json(200, json!({"price": 0.42, "expected_ms": 7})));
+    plain.set(Reply::Text(404, "no such page".into()));
+    let ask = json!({"skill_name": "analyze_text", "input_data": {"text": "x"}});
+    let quote = hub.post("/market/quotes", Some(&boss.key), &ask).await;
+    assert_eq!(quote.status, 201, "{}", quote.text);
+    let posted = asks.wait_for(1, SOON).await.remove(0);
+    assert_eq!((posted.path.as_str(), &posted.body["quote_id"]), ("/quotes", &quote.body["quote_id"]));
+    let posted = talks.wait_for(1, SOON).await.remove(0).body;
+    assert!(text(&posted["message"]["content"]).contains("analyze_text"), "{posted}");
+    let callback = text(&posted["callback"]).strip_prefix(&hub.url).unwrap().to_owned();
+    let say = async |content: &str| {
+        hub.post(&callback, None, &json!({"type": "message", "content": content})).await
+    };
+    assert!(say("let me think").await.text.contains("price"));
+    let said = say("0.07").await;
+    assert_eq!(said.status, 200, "{}", said.text);
+    let look = async || {
+        let shown =
+            hub.get(&format!("/market/quotes/{}", text(&quote.body["quote_id"])), Some(&boss.key)).await;
+        let offers = shown.body["offers"].as_array().unwrap().clone();
+        let told = |id: &str| {
+            let offer = offers.iter().find(|offer| offer["agent_id"] == id).unwrap();
+            (offer["price"].clone(), offer["answered"].clone())
+        };
+        [told(&dear.id), told(&document.id), told(&channel.id)]
+    };
+    let expected = [(json!(0.42), json!(true)), (json!(0.1), json!(false)), (json!(0.07), json!(true))];
+    assert_eq!(eventually(look, |offers| offers[0].1 == true).await, expected);
+    // It was asked once, and jobs go there as before.
+    assert_eq!(plain.wait_for(1, SOON).await.len(), 1);
+    let one = job(1, &document.id);
+    plain.set(Reply::Json(200, success(&one)));
+    hire(&hub, &boss.key, &one).await;
+    assert_eq!(ended(&hub, &boss.key, &one).await["status"], "SUCCESS");
 }

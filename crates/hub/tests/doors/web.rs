@@ -171,7 +171,9 @@ async fn strangers_learn_nothing_from_a_page() {
     let eve = house.hub.account("eve@mail.example").await;
     let path = format!("/c/{}", house.channel);
     let unknown = format!("/c/ch_{}", "0".repeat(32));
-    for rest in ["", "/items", "/live", "/documents/x", &format!("/t/{event}"), &format!("/why/{event}")] {
+    for rest in
+        ["", "/items", "/live", "/waiting", "/documents/x", &format!("/t/{event}"), &format!("/why/{event}")]
+    {
         let answer = house.hub.get(&format!("{path}{rest}"), Some(&eve)).await;
         let nothing = house.hub.get(&format!("{unknown}{rest}"), Some(&eve)).await;
         assert_eq!((answer.status, &answer.text), (404, &nothing.text), "{rest}");
@@ -348,6 +350,7 @@ async fn nothing_that_anybody_says_is_markup() {
         format!("/directory/{id}"),
         format!("/c/{channel}"),
         format!("/c/{channel}/items"),
+        format!("/c/{channel}/waiting"),
         format!("/c/{channel}?side=documents"),
         format!("/c/{channel}/documents/d"),
         format!("/c/{channel}/why/{event}"),

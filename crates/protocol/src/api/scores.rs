@@ -1,5 +1,6 @@
 //! Scores, evidence and receipts, as `/api/v1` takes and gives them.
 
+use crate::choir::evidence::AdapterWarning;
 use crate::choir::receipt::{Dimensions, Finding, Verdict, VerificationStatus};
 use crate::choir::score::Score;
 use crate::ids::{EvidenceId, ScoreId};
@@ -11,7 +12,7 @@ use utoipa::{IntoParams, ToSchema};
 
 /// What is said when a receipt is about to be issued, or was.
 pub const PUBLISHES: &str =
-    "A receipt publishes a snapshot of the Score, although the Score itself stays private.";
+    "A receipt is public: it publishes a snapshot of the Score, although the Score itself stays private.";
 
 /// A Score that was made, changed or claimed.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -112,6 +113,9 @@ pub struct EvidenceView {
     /// The kinds of credentials that were masked in what is kept of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub masked: Vec<String>,
+    /// What it names that the Score does not have: it counts for less than was meant.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<AdapterWarning>,
 }
 
 /// What follows from the Score alone.

@@ -11,6 +11,9 @@ use utoipa::ToSchema;
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = QuoteBody)]
 pub struct QuoteRequest {
+    /// The agent on whose behalf an owner asks, as for a job; it is the one that hires when an offer is taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub orchestrator_id: Option<AgentId>,
     /// What is to be done.
     pub skill_name: SkillName,
     /// With what: it is checked against each agent's schema.

@@ -34,6 +34,8 @@ words! {
         Growing = "growing",
         /// Something is said to whoever looks now, and kept in no log.
         Ephemeral = "ephemeral",
+        /// Something waits until a person agrees, or waits no longer: told to people, without a word of it.
+        Approvals = "approvals",
     }
 }
 

@@ -45,15 +45,39 @@ pub fn by_id(tx: &mut dyn Tx, agent: AgentId) -> Result<Option<Listing>, StoreEr
         "SELECT wallet_id, display_name, endpoint, reputation, registered_at FROM market_agents WHERE agent_id = $1",
         &[(&agent).into()],
     )?;
+    row.map(|mut row| listing(agent, &mut row)).transpose()
+}
+
+/// The same with the skill of this name, if it offers that.
+pub fn with_skill(
+    tx: &mut dyn Tx,
+    agent: AgentId,
+    name: &str,
+) -> Result<Option<(Listing, Option<Skill>)>, StoreError> {
+    let row = tx.first(
+        "SELECT m.wallet_id, m.display_name, m.endpoint, m.reputation, m.registered_at, s.name, s.description, s.cost,
+                s.input_schema, s.output_schema
+         FROM market_agents m LEFT JOIN skills s ON s.agent_id = m.agent_id AND s.name = $2 WHERE m.agent_id = $1",
+        &[(&agent).into(), name.into()],
+    )?;
     let Some(mut row) = row else { return Ok(None) };
-    Ok(Some(Listing {
+    let listing = listing(agent, &mut row)?;
+    let skill = match row.opt_text(5)? {
+        Some(name) => Some(read_skill(name, row, 6)?),
+        None => None,
+    };
+    Ok(Some((listing, skill)))
+}
+
+fn listing(agent: AgentId, row: &mut Row) -> Result<Listing, StoreError> {
+    Ok(Listing {
         agent,
         wallet: WalletId(row.uuid(0)?),
         display_name: row.text(1)?,
         endpoint: row.opt_text(2)?,
         reputation: Reputation::clamped(row.int(3)?),
         registered_at: row.int(4)?,
-    }))
+    })
 }
 
 /// The agent as jobs reach it: by the endpoint it has for them, and by no other. That is proven where endpoints must be only if it
@@ -61,8 +85,13 @@ pub fn by_id(tx: &mut dyn Tx, agent: AgentId) -> Result<Option<Listing>, StoreEr
 pub fn as_worker(tx: &mut dyn Tx, agent: Agent) -> Result<Agent, StoreError> {
     let row = tx.first("SELECT endpoint FROM market_agents WHERE agent_id = $1", &[(&agent.id).into()])?;
     let endpoint = row.map_or(Ok(None), |mut row| row.opt_text(0))?;
+    Ok(reached_at(agent, endpoint))
+}
+
+/// The same, where the endpoint it has for jobs is known.
+pub fn reached_at(agent: Agent, endpoint: Option<String>) -> Agent {
     let proven = agent.proven && agent.endpoint == endpoint;
-    Ok(Agent { endpoint, proven, ..agent })
+    Agent { endpoint, proven, ..agent }
 }
 
 /// The agent as what came of its jobs reaches it: at the address it gave with each, whatever else it has open.
@@ -143,47 +172,60 @@ pub fn save(tx: &mut dyn Tx, new: &NewListing, now: i64) -> Result<(Reputation, 
     Ok((reputation, known.is_none()))
 }
 
-/// Takes an agent's offers off the market. What is known of it stays: its reputation, and whose it was.
-pub fn remove_skills(tx: &mut dyn Tx, agent: AgentId) -> Result<(), StoreError> {
+/// An agent leaves the market. What is known of it stays: its reputation, and whose it was. What is held for its open jobs goes back,
+/// which is for others: until [`has_left`] it is among [`leaving`].
+pub fn leave(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<(), StoreError> {
+    remove_skills(tx, agent)?;
+    let sql = "UPDATE market_agents SET left_at = $2 WHERE agent_id = $1";
+    tx.execute(sql, &[(&agent).into(), now.into()])?;
+    Ok(())
+}
+
+/// Agents that left and may have open jobs, and when they did; at most `limit`.
+pub fn leaving(tx: &mut dyn Tx, limit: i64) -> Result<Vec<(AgentId, i64)>, StoreError> {
+    let sql =
+        "SELECT agent_id, left_at FROM market_agents WHERE left_at IS NOT NULL ORDER BY agent_id LIMIT $1";
+    let rows = tx.query(sql, &[limit.into()])?;
+    rows.into_iter().map(|mut row| Ok((AgentId(row.uuid(0)?), row.int(1)?))).collect()
+}
+
+/// No job of this agent is open any more.
+pub fn has_left(tx: &mut dyn Tx, agent: AgentId) -> Result<(), StoreError> {
+    tx.execute("UPDATE market_agents SET left_at = NULL WHERE agent_id = $1", &[(&agent).into()])?;
+    Ok(())
+}
+
+/// Takes an agent's offers off the market.
+fn remove_skills(tx: &mut dyn Tx, agent: AgentId) -> Result<(), StoreError> {
     tx.execute("DELETE FROM skills WHERE agent_id = $1", &[(&agent).into()])?;
     tx.execute("DELETE FROM skill_words WHERE agent_id = $1", &[(&agent).into()])?;
     Ok(())
 }
 
-macro_rules! select_skill {
-    ($rest:literal) => {
-        concat!(
-            "SELECT name, description, cost, input_schema, output_schema FROM skills WHERE agent_id = $1",
-            $rest
-        )
-    };
-}
-
-fn read_skill(mut row: Row) -> Result<Skill, StoreError> {
+/// The skill of this name; what is said of it begins at the column `first`.
+fn read_skill(name: String, mut row: Row, first: usize) -> Result<Skill, StoreError> {
     Ok(Skill {
-        name: row.text(0)?,
-        description: row.opt_text(1)?,
-        cost: credits(row.int(2)?)?,
-        input_schema: row.opt_text(3)?,
-        output_schema: row.opt_text(4)?,
+        name,
+        description: row.opt_text(first)?,
+        cost: credits(row.int(first + 1)?)?,
+        input_schema: row.opt_text(first + 2)?,
+        output_schema: row.opt_text(first + 3)?,
     })
 }
 
 /// What an agent offers, in its order.
 pub fn skills(tx: &mut dyn Tx, agent: AgentId) -> Result<Vec<Skill>, StoreError> {
-    let rows = tx.query(select_skill!(" ORDER BY place"), &[(&agent).into()])?;
-    rows.into_iter().map(read_skill).collect()
-}
-
-/// One skill of an agent.
-pub fn skill(tx: &mut dyn Tx, agent: AgentId, name: &str) -> Result<Option<Skill>, StoreError> {
-    tx.first(select_skill!(" AND name = $2"), &[(&agent).into(), name.into()])?.map(read_skill).transpose()
+    let rows = tx.query(
+        "SELECT name, description, cost, input_schema, output_schema FROM skills WHERE agent_id = $1 ORDER BY place",
+        &[(&agent).into()],
+    )?;
+    rows.into_iter().map(|mut row| read_skill(row.text(0)?, row, 1)).collect()
 }
 
 /// The wallet that an agent earns and pays with: the one it is on the market for; else that of the account it belongs to.
 pub fn wallet_of(tx: &mut dyn Tx, agent: AgentId) -> Result<Option<wallets::Wallet>, StoreError> {
-    if let Some(listing) = by_id(tx, agent)? {
-        return wallets::by_id(tx, listing.wallet);
+    if let Some(wallet) = wallets::of_listed(tx, agent)? {
+        return Ok(Some(wallet));
     }
     let owner = directory::owner_of(tx, agent)?;
     owner.map_or(Ok(None), |owner| wallets::by_owner(tx, &owner.to_string()))

@@ -80,6 +80,8 @@ pub struct Found {
     pub open_until: i64,
     /// The last other sign of life.
     pub seen_at: i64,
+    /// Whether everything for its agent waits.
+    pub is_paused: bool,
 }
 
 /// The words of a text, as they are compared.
@@ -101,12 +103,12 @@ pub(super) fn index(tx: &mut dyn Tx, agent: AgentId, name: &str, texts: &[&str])
 }
 
 /// What every search asks: $1 to $4 are the place after which it begins, $5 the largest shortfall, $6 the highest cost, $7 and $8
-/// what counts as online, $9 whom not.
+/// what counts as online (whoever is paused is not, whatever it shows), $9 whom not.
 macro_rules! conditions {
     () => {
         "(s.shortfall, s.cost, s.agent_id, s.name) > ($1, $2, $3, $4) AND s.shortfall <= $5 AND s.cost <= $6
          AND a.deleted_at IS NULL AND a.disabled_at IS NULL AND a.owner_disabled_at IS NULL
-         AND (i.open_until > $7 OR i.seen_at >= $8) AND s.agent_id <> $9"
+         AND (i.open_until > $7 OR i.seen_at >= $8) AND (a.paused_at IS NULL OR $8 < 0) AND s.agent_id <> $9"
     };
 }
 
@@ -121,7 +123,7 @@ macro_rules! select_found {
     ($from:literal, $which:literal) => {
         concat!(
             "SELECT s.shortfall, s.cost, s.agent_id, s.name, m.display_name, m.endpoint, s.description, s.input_schema,
-                    s.output_schema, i.open_until, i.seen_at FROM ",
+                    s.output_schema, i.open_until, i.seen_at, a.paused_at FROM ",
             $from,
             " ",
             joins!(),
@@ -154,7 +156,8 @@ macro_rules! select_signs {
         concat!(
             "SELECT s.agent_id, i.open_until, i.seen_at,
                     CAST(CASE WHEN m.endpoint IS NOT NULL OR a.harness IS NOT NULL OR (a.connection IS NOT NULL AND a.broken IS NULL)
-                              THEN 1 ELSE 0 END AS BIGINT) FROM ",
+                              THEN 1 ELSE 0 END AS BIGINT),
+                    CAST(CASE WHEN a.paused_at IS NULL THEN 0 ELSE 1 END AS BIGINT) FROM ",
             $from,
             " ",
             joins!(),
@@ -212,7 +215,7 @@ macro_rules! among_online {
 const AMONG_ONLINE: [&str; 2] = [
     among_online!(
         "SELECT s.shortfall, s.cost, s.agent_id, s.name, m.display_name, m.endpoint, s.description, s.input_schema,
-                s.output_schema, i.open_until, i.seen_at",
+                s.output_schema, i.open_until, i.seen_at, a.paused_at",
         "ORDER BY s.shortfall, s.cost, s.agent_id, s.name LIMIT $10"
     ),
     among_online!("SELECT COUNT(*) FROM (SELECT 1 AS one", "LIMIT $10) AS found"),
@@ -266,23 +269,28 @@ pub fn count(tx: &mut dyn Tx, search: &Search) -> Result<i64, StoreError> {
 }
 
 /// The best that this search would find if they were not away, and whose endpoint could be asked: those that are `wanted`, at most
-/// `limit` of the first [`MOST_LOOKED_AT`].
+/// `limit` of the first [`MOST_LOOKED_AT`]. Whoever stands behind `enough` that are online would not be shown anyway.
 pub fn away(
     tx: &mut dyn Tx,
     search: &Search,
     seen_since: i64,
-    limit: usize,
+    (limit, enough): (usize, usize),
     wanted: &dyn Fn(AgentId) -> bool,
 ) -> Result<Vec<AgentId>, StoreError> {
     let everybody = Search { seen_since: None, ..search.clone() };
-    let mut found: Vec<AgentId> = vec![];
+    let (mut found, mut online): (Vec<AgentId>, usize) = (vec![], 0);
     run(tx, &everybody, None, MOST_LOOKED_AT, 2, &mut |mut row| {
         let (agent, open_until, seen_at) = (AgentId(row.uuid(0)?), row.int(1)?, row.int(2)?);
-        let is_away = row.int(3)? == 1 && open_until <= search.now && seen_at < seen_since;
-        if is_away && !found.contains(&agent) && wanted(agent) {
+        let (can_be_asked, is_paused) = (row.int(3)? == 1, row.int(4)? == 1);
+        if is_paused {
+            return Ok(true);
+        }
+        if open_until > search.now || seen_at >= seen_since {
+            online += 1;
+        } else if can_be_asked && !found.contains(&agent) && wanted(agent) {
             found.push(agent);
         }
-        Ok(found.len() < limit)
+        Ok(found.len() < limit && online < enough)
     })?;
     Ok(found)
 }
@@ -351,6 +359,7 @@ fn read(mut row: Row) -> Result<Found, StoreError> {
         reputation: Reputation::clamped(Reputation::MAX.ten_thousandths() - place.shortfall),
         open_until: row.int(9)?,
         seen_at: row.int(10)?,
+        is_paused: row.opt_int(11)?.is_some(),
         place,
     })
 }

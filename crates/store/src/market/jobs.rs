@@ -4,16 +4,18 @@
 //! transaction. Its id is its idempotency.
 
 use super::credits;
+use crate::clock::MAX_SKEW_MS;
 use crate::deliveries::{self, Bringing, Chat, NewDelivery, Way};
+use crate::directory::Agent;
 use crate::error::word;
 use crate::push::GIVE_UP_MS;
 use crate::usage::ROW_BYTES;
-use crate::{Param, Row, StoreError, Tx, TxExt, conversations, directory};
+use crate::{Param, Row, StoreError, Tx, TxExt, conversations};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::ids::{
-    AgentId, ConversationId, DeliveryId, EventId, JobId, Principal, TraceId, WalletId,
+    AccountId, AgentId, ConversationId, DeliveryId, EventId, JobId, Principal, TraceId, WalletId,
 };
-use chorus_protocol::market::{Credits, JobStatus};
+use chorus_protocol::market::{Credits, JobStatus, MAX_DEADLINE_MS, Reputation};
 use chorus_protocol::words::{DeliveryState, EntryKind, Transport};
 use std::collections::BTreeMap;
 
@@ -69,6 +71,14 @@ pub struct Job {
     pub ended_at: Option<i64>,
     /// Why something that came was not taken as its result, the last time.
     pub note: Option<String>,
+}
+
+impl Job {
+    /// A job that was just asked for.
+    pub fn asked(agreed: Agreed) -> Self {
+        let (status, paid) = (JobStatus::Pending, Credits::ZERO);
+        Self { agreed, status, paid, result: None, error: None, ended_at: None, note: None }
+    }
 }
 
 macro_rules! select_job {
@@ -178,6 +188,36 @@ pub fn end(tx: &mut dyn Tx, id: JobId, end: &End<'_>) -> Result<bool, StoreError
     Ok(ended == 1)
 }
 
+/// Who stands behind the two sides of a job, and what is thought of their agents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sides {
+    /// The accounts of the wallet that pays and of the agent that hires.
+    pub hirers: [Option<AccountId>; 2],
+    /// The accounts of the wallet that is paid and of the agent that is hired.
+    pub workers: [Option<AccountId>; 2],
+    /// What is thought of the agent that hires, if it is on the market.
+    pub hirer: Option<Reputation>,
+    /// What is thought of the agent that is hired, if it is.
+    pub worker: Option<Reputation>,
+}
+
+/// Who stands behind the two sides of a job.
+pub fn sides(tx: &mut dyn Tx, job: &Agreed) -> Result<Sides, StoreError> {
+    let row = tx.first(
+        "SELECT (SELECT account_id FROM wallets WHERE id = $1), (SELECT owner_id FROM agents WHERE id = $2),
+                (SELECT account_id FROM wallets WHERE id = $3), (SELECT owner_id FROM agents WHERE id = $4),
+                (SELECT reputation FROM market_agents WHERE agent_id = $2),
+                (SELECT reputation FROM market_agents WHERE agent_id = $4)",
+        &[(&job.payer).into(), job.orchestrator.as_ref().into(), (&job.payee).into(), (&job.agent).into()],
+    )?;
+    let mut row = row.ok_or_else(|| StoreError::unexpected("a row without a table"))?;
+    let mut account =
+        |column| Ok::<_, StoreError>(row.opt_bytes(column)?.as_deref().and_then(AccountId::from_slice));
+    let (hirers, workers) = ([account(0)?, account(1)?], [account(2)?, account(3)?]);
+    let mut reputation = |column| Ok::<_, StoreError>(row.opt_int(column)?.map(Reputation::clamped));
+    Ok(Sides { hirers, workers, hirer: reputation(4)?, worker: reputation(5)? })
+}
+
 /// Notes of an open job why something was not taken as its result.
 pub fn note(tx: &mut dyn Tx, id: JobId, why: &str) -> Result<(), StoreError> {
     tx.execute(
@@ -213,11 +253,16 @@ pub fn find_overdue(tx: &mut dyn Tx, now: i64, limit: i64) -> Result<Vec<JobId>,
     ids(tx, sql, &[now.into(), limit.into()])
 }
 
-/// Open jobs of an agent, at most `limit`.
-pub fn open_of_agent(tx: &mut dyn Tx, agent: AgentId, limit: i64) -> Result<Vec<JobId>, StoreError> {
-    let sql =
-        "SELECT id FROM jobs WHERE agent_id = $1 AND status = 'PENDING' ORDER BY created_at, id LIMIT $2";
-    ids(tx, sql, &[(&agent).into(), limit.into()])
+/// Open jobs of an agent, at most `limit`. None is older than the longest deadline, so that many that ended long ago cost nothing.
+pub fn open_of_agent(
+    tx: &mut dyn Tx,
+    agent: AgentId,
+    now: i64,
+    limit: i64,
+) -> Result<Vec<JobId>, StoreError> {
+    let sql = "SELECT id FROM jobs WHERE agent_id = $1 AND created_at >= $2 AND status = 'PENDING' ORDER BY created_at, id LIMIT $3";
+    let oldest = now.saturating_sub(MAX_DEADLINE_MS + MAX_SKEW_MS);
+    ids(tx, sql, &[(&agent).into(), oldest.into(), limit.into()])
 }
 
 fn ids(tx: &mut dyn Tx, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<JobId>, StoreError> {
@@ -283,15 +328,16 @@ pub fn usual_time(tx: &mut dyn Tx, agent: AgentId, skill: &str) -> Result<Option
     row.map_or(Ok(None), |mut row| row.opt_int(0))
 }
 
-/// Puts a job on its way to its agent, by the best way that has open for jobs, until its deadline. The caller holds wallets, if
-/// any, already: the agent's inbox is taken here.
+/// Puts a job on its way to its agent, as jobs reach that, by the best way it has open for them, until its deadline. Tells its place
+/// in the inbox and how it travels. The caller holds wallets, if any, already: the agent's inbox is taken here.
 pub fn hand_out(
     tx: &mut dyn Tx,
     job: &Agreed,
+    agent: &Agent,
     author: Principal,
     body: &str,
     attention: Attention,
-) -> Result<(), StoreError> {
+) -> Result<(i64, Transport), StoreError> {
     let (now, conversation) = (job.created_at, ConversationId::of_job(job.id));
     let event = conversations::NewEvent {
         id: job.event,
@@ -302,11 +348,8 @@ pub fn hand_out(
         target: None,
     };
     conversations::append_job(tx, &event, body, now)?;
-    let gone = || StoreError::unexpected("a job for an agent that is gone");
-    let agent = directory::by_id(tx, job.agent)?.ok_or_else(gone)?;
-    let agent = super::agents::as_worker(tx, agent)?;
-    let pushed = deliveries::push_transport(&agent);
-    let (transport, state, push) = match deliveries::way(&agent, None, now) {
+    let pushed = deliveries::push_transport(agent);
+    let (transport, state, push) = match deliveries::way(agent, None, now) {
         Way::Session => (Transport::Inbox, DeliveryState::DeliveredSse, None),
         Way::Inbox | Way::WaitBehind(_) => (Transport::Inbox, DeliveryState::Queued, None),
         Way::Harness | Way::Webhook | Way::Connection => {
@@ -327,7 +370,8 @@ pub fn hand_out(
         trace: job.trace,
     };
     let seq = tx.next_seq(job.agent.0)?;
-    deliveries::append(tx, &delivery, seq, now)
+    deliveries::append(tx, &delivery, seq, now)?;
+    Ok((seq, transport))
 }
 
 /// The delivery of a job.

@@ -1,6 +1,6 @@
 //! The ledger: every movement is one row, and moves what it says in the transaction that writes it.
 //!
-//! Each wallet numbers its movements by its own stream. A transfer is known by its id, and made once.
+//! Each wallet numbers its movements in its own row. A transfer is known by its id, and made once.
 
 use super::{credits, wallets};
 use crate::error::word;
@@ -48,11 +48,6 @@ fn apply_one(tx: &mut dyn Tx, moved: &Movement, cause: Cause, now: i64) -> Resul
         (Purse::Hold(_), _) => return Err(StoreError::unexpected("a hold that no wallet fills")),
         (Purse::Issue, _) => None,
     };
-    // The smaller stream first; `apply` holds both.
-    let number = |tx: &mut dyn Tx, end: &Option<(WalletId, i64)>| {
-        end.as_ref().map(|(id, _)| tx.next_seq(id.0)).transpose()
-    };
-    let (debit_seq, credit_seq) = (number(tx, &debit)?, number(tx, &credit)?);
     tx.append(
         "INSERT INTO ledger (kind, debit_id, debit_seq, debit_balance, credit_id, credit_seq, credit_balance, amount, job_id,
                              transfer_id, created_at, trace_id)
@@ -60,11 +55,11 @@ fn apply_one(tx: &mut dyn Tx, moved: &Movement, cause: Cause, now: i64) -> Resul
         &[
             moved.kind.as_str().into(),
             debit.as_ref().map(|(id, _)| id).into(),
-            debit_seq.into(),
-            debit.as_ref().map(|(_, balance)| *balance).into(),
+            debit.as_ref().map(|(_, after)| after.moves).into(),
+            debit.as_ref().map(|(_, after)| after.balance).into(),
             credit.as_ref().map(|(id, _)| id).into(),
-            credit_seq.into(),
-            credit.as_ref().map(|(_, balance)| *balance).into(),
+            credit.as_ref().map(|(_, after)| after.moves).into(),
+            credit.as_ref().map(|(_, after)| after.balance).into(),
             amount.into(),
             cause.job.as_ref().into(),
             cause.transfer.as_ref().into(),
@@ -74,13 +69,20 @@ fn apply_one(tx: &mut dyn Tx, moved: &Movement, cause: Cause, now: i64) -> Resul
     )
 }
 
-/// Puts so much into a wallet, or takes it out, and says what is in it then.
-fn change(tx: &mut dyn Tx, id: WalletId, by: i64) -> Result<i64, StoreError> {
+/// A wallet after a movement: what is in it, and the how many'th that was.
+struct After {
+    balance: i64,
+    moves: i64,
+}
+
+/// Puts so much into a wallet, or takes it out.
+fn change(tx: &mut dyn Tx, id: WalletId, by: i64) -> Result<After, StoreError> {
     let row = tx.first(
-        "UPDATE wallets SET balance = balance + $2 WHERE id = $1 RETURNING balance",
+        "UPDATE wallets SET balance = balance + $2, moves = moves + 1 WHERE id = $1 RETURNING balance, moves",
         &[(&id).into(), by.into()],
     )?;
-    row.ok_or_else(|| StoreError::unexpected("no such wallet"))?.int(0)
+    let mut row = row.ok_or_else(|| StoreError::unexpected("no such wallet"))?;
+    Ok(After { balance: row.int(0)?, moves: row.int(1)? })
 }
 
 fn release(tx: &mut dyn Tx, job: JobId, amount: i64) -> Result<(), StoreError> {

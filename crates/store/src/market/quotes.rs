@@ -1,7 +1,8 @@
 //! Offers that stand for a while, each at what its agent answered when it was asked, or else at the price it lists.
 
-use super::credits;
-use crate::deliveries::{self, Bringing, Chat, NewDelivery, Way};
+use super::{agents, credits};
+use crate::deliveries::{self, Bringing, Chat, Lease, NewDelivery, Way};
+use crate::directory::Agent;
 use crate::{StoreError, Tx, TxExt, conversations, directory};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::ids::{AgentId, ConversationId, EventId, JobId, Principal, QuoteId, TraceId, WalletId};
@@ -16,6 +17,8 @@ pub struct Quote {
     pub id: QuoteId,
     /// Whose wallet would pay.
     pub payer: WalletId,
+    /// The agent that would hire, if it is one.
+    pub orchestrator: Option<AgentId>,
     /// For what.
     pub skill: String,
     /// With what, JSON.
@@ -54,8 +57,8 @@ pub struct Offer {
 /// Remembers offers.
 pub fn insert(tx: &mut dyn Tx, quote: &Quote) -> Result<(), StoreError> {
     tx.execute(
-        "INSERT INTO quotes (id, payer_id, skill, input, valid_until, created_at, trace_id, answers_until)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+        "INSERT INTO quotes (id, payer_id, skill, input, valid_until, created_at, trace_id, answers_until, orchestrator_id)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
         &[
             (&quote.id).into(),
             (&quote.payer).into(),
@@ -65,6 +68,7 @@ pub fn insert(tx: &mut dyn Tx, quote: &Quote) -> Result<(), StoreError> {
             quote.created_at.into(),
             (&quote.trace).into(),
             quote.answers_until.into(),
+            quote.orchestrator.as_ref().into(),
         ],
     )?;
     for (place, offer) in (0_i64..).zip(&quote.offers) {
@@ -86,7 +90,8 @@ pub fn insert(tx: &mut dyn Tx, quote: &Quote) -> Result<(), StoreError> {
 /// The offers of this id.
 pub fn by_id(tx: &mut dyn Tx, id: QuoteId) -> Result<Option<Quote>, StoreError> {
     let row = tx.first(
-        "SELECT payer_id, skill, input, job_id, valid_until, created_at, trace_id, answers_until FROM quotes WHERE id = $1",
+        "SELECT payer_id, skill, input, job_id, valid_until, created_at, trace_id, answers_until, orchestrator_id
+         FROM quotes WHERE id = $1",
         &[(&id).into()],
     )?;
     let Some(mut row) = row else { return Ok(None) };
@@ -114,6 +119,7 @@ pub fn by_id(tx: &mut dyn Tx, id: QuoteId) -> Result<Option<Quote>, StoreError> 
         created_at: row.int(5)?,
         trace: TraceId(row.uuid(6)?),
         answers_until: row.int(7)?,
+        orchestrator: row.opt_uuid(8)?.map(AgentId),
         offers: offers.collect::<Result<_, StoreError>>()?,
     }))
 }
@@ -127,28 +133,54 @@ pub fn count_open(tx: &mut dyn Tx, payer: WalletId, now: i64) -> Result<i64, Sto
     row.map_or(Ok(0), |mut row| row.int(0))
 }
 
-/// The question goes to those of these agents whose inbox is open, as one event. It is for now or never: nothing is pushed, and
-/// nothing waits for whoever is away. Whether anybody was there.
+/// An agent, as jobs reach it, that is to be called with a question.
+#[derive(Debug, Clone)]
+pub struct Called {
+    /// Which.
+    pub agent: Agent,
+    /// The place of the question in its inbox.
+    pub seq: i64,
+    /// How it is called.
+    pub transport: Transport,
+}
+
+/// A question that was stored.
+#[derive(Debug, Default)]
+pub struct Asked {
+    /// Whether anybody is asked at all.
+    pub is_any: bool,
+    /// Those that are to be called.
+    pub called: Vec<Called>,
+}
+
+/// The question goes to those of these agents that can be reached now, as one event: into the inboxes that are open, and the others
+/// are to be called under this lease. It is for now or never: nothing waits for whoever is away.
 pub fn ask(
     tx: &mut dyn Tx,
     quote: &Quote,
     event: EventId,
-    author: Principal,
-    body: &str,
+    (author, body): (Principal, &str),
     attention: Attention,
-) -> Result<bool, StoreError> {
+    lease: Lease,
+) -> Result<Asked, StoreError> {
     let (now, conversation) = (quote.created_at, ConversationId::of_quote(quote.id));
     // The smaller stream first, as everywhere.
     let asked: BTreeSet<_> = quote.offers.iter().map(|offer| offer.agent).collect();
-    let mut open = vec![];
+    let mut reached = vec![];
     for id in asked {
-        let agent = directory::by_id(tx, id)?;
-        if agent.is_some_and(|agent| deliveries::way(&agent, None, now) == Way::Session) {
-            open.push(id);
+        let Some(agent) = directory::by_id(tx, id)? else { continue };
+        let agent = agents::as_worker(tx, agent)?;
+        match deliveries::way(&agent, None, now) {
+            Way::Session => reached.push((agent, Transport::Inbox)),
+            Way::Harness | Way::Webhook | Way::Connection => {
+                let transport = deliveries::push_transport(&agent);
+                reached.push((agent, transport));
+            }
+            Way::Inbox | Way::WaitForOwner(_) | Way::WaitBehind(_) => {}
         }
     }
-    if open.is_empty() {
-        return Ok(false);
+    if reached.is_empty() {
+        return Ok(Asked::default());
     }
     let said = conversations::NewEvent {
         id: event,
@@ -159,14 +191,19 @@ pub fn ask(
         target: None,
     };
     conversations::append_job(tx, &said, body, now)?;
-    for agent in open {
+    let mut called = vec![];
+    for (agent, transport) in reached {
+        let (state, lease) = match transport {
+            Transport::Inbox => (DeliveryState::DeliveredSse, None),
+            _ => (DeliveryState::Sending, Some(lease)),
+        };
         let delivery = NewDelivery {
-            agent,
+            agent: agent.id,
             event,
             kind: EntryKind::Quote,
-            transport: Transport::Inbox,
-            state: DeliveryState::DeliveredSse,
-            lease: None,
+            transport,
+            state,
+            lease,
             chat: Some(Chat {
                 conversation,
                 attention,
@@ -176,10 +213,13 @@ pub fn ask(
             }),
             trace: quote.trace,
         };
-        let seq = tx.next_seq(agent.0)?;
+        let seq = tx.next_seq(agent.id.0)?;
         deliveries::append(tx, &delivery, seq, now)?;
+        if lease.is_some() {
+            called.push(Called { agent, seq, transport });
+        }
     }
-    Ok(true)
+    Ok(Asked { is_any: true, called })
 }
 
 /// What an agent answered; the first answer stands. Says whether it was this one.

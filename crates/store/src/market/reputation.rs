@@ -46,10 +46,13 @@ pub fn record(tx: &mut dyn Tx, agent: AgentId, change: &Change) -> Result<(), St
             change.created_at.into(),
         ],
     )?;
-    tx.execute(
-        "UPDATE skills SET shortfall = $2 WHERE agent_id = $1",
-        &[(&agent).into(), shortfall(change.new).into()],
-    )?;
+    // Whoever is at an end of the scale keeps its place among the others.
+    if change.new != change.old {
+        tx.execute(
+            "UPDATE skills SET shortfall = $2 WHERE agent_id = $1",
+            &[(&agent).into(), shortfall(change.new).into()],
+        )?;
+    }
     Ok(())
 }
 

@@ -2,15 +2,15 @@
 
 use super::credits;
 use crate::directory::KeyHash;
-use crate::{Row, StoreError, Tx, TxExt};
-use chorus_protocol::ids::{AccountId, TraceId, WalletId};
+use crate::{Kind, Row, StoreError, Tx, TxExt};
+use chorus_protocol::ids::{AccountId, AgentId, TraceId, WalletId};
 use chorus_protocol::market::Credits;
 use std::collections::BTreeSet;
 
 /// One wallet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wallet {
-    /// Its id, which is also its stream.
+    /// Its id.
     pub id: WalletId,
     /// What its owner is called on the wire.
     pub owner: String,
@@ -51,6 +51,12 @@ pub fn by_key(tx: &mut dyn Tx, key: &KeyHash) -> Result<Option<Wallet>, StoreErr
 /// The wallet of this id.
 pub fn by_id(tx: &mut dyn Tx, id: WalletId) -> Result<Option<Wallet>, StoreError> {
     tx.first(select_wallet!("id = $1"), &[(&id).into()])?.map(wallet).transpose()
+}
+
+/// The wallet that this agent is on the market for.
+pub(super) fn of_listed(tx: &mut dyn Tx, agent: AgentId) -> Result<Option<Wallet>, StoreError> {
+    let sql = select_wallet!("id = (SELECT wallet_id FROM market_agents WHERE agent_id = $1)");
+    tx.first(sql, &[(&agent).into()])?.map(wallet).transpose()
 }
 
 /// Whether the key of a wallet is kept out: with an agent that earns for it, or with the account whose it is.
@@ -109,16 +115,20 @@ pub fn insert(tx: &mut dyn Tx, new: &NewWallet, now: i64) -> Result<Option<Walle
     Ok(Some(Wallet { id, owner, account, keyed: new.key.is_some(), balance: Credits::ZERO }))
 }
 
-/// Replaces the key of a wallet.
-pub fn set_key(tx: &mut dyn Tx, id: WalletId, key: &KeyHash) -> Result<(), StoreError> {
-    tx.execute("UPDATE wallets SET key_hash = $2 WHERE id = $1", &[(&id).into(), key.as_slice().into()])?;
-    Ok(())
-}
-
 /// Keeps others from these wallets until the transaction ends, the smallest first, so that no two wait for each other.
 pub fn hold(tx: &mut dyn Tx, ids: impl IntoIterator<Item = WalletId>) -> Result<(), StoreError> {
     let ids: BTreeSet<_> = ids.into_iter().collect();
     ids.into_iter().try_for_each(|id| tx.lock(id.0))
+}
+
+/// Keeps others from a wallet that was just found, and says how it stands by then.
+pub fn keep(tx: &mut dyn Tx, found: Wallet) -> Result<Wallet, StoreError> {
+    hold(tx, [found.id])?;
+    match tx.kind() {
+        // Nobody else writes while this transaction does.
+        Kind::Sqlite => Ok(found),
+        Kind::Postgres => by_id(tx, found.id)?.ok_or_else(|| StoreError::unexpected("no such wallet")),
+    }
 }
 
 /// What is held of a wallet for jobs.

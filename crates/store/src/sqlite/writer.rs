@@ -9,11 +9,15 @@ use super::options::SqliteOptions;
 use super::session::{Session, SqliteTx};
 use crate::work::{Work, shield};
 use crate::{StoreError, WakerSlot, wake};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use uuid::Uuid;
 
 pub(super) struct Writer {
     pub(super) session: Session,
     heads: Heads,
+    /// How many commits have changed something.
+    pub(super) changes: Arc<AtomicU64>,
 }
 
 /// What follows a commit, once that is known to last.
@@ -22,6 +26,8 @@ pub(super) struct After {
     actions: Vec<Box<dyn FnOnce() + Send>>,
     /// The streams that moved, and where they end now.
     moved: Vec<(Uuid, i64)>,
+    /// Whether anything may have changed.
+    wrote: bool,
 }
 
 impl After {
@@ -44,7 +50,7 @@ impl Writer {
     /// Goes on with a database that another one has left, whatever it was doing.
     pub(super) fn begin(mut session: Session) -> Result<Self, StoreError> {
         forget_the_dead(&mut session)?;
-        Ok(Self { session, heads: Heads::default() })
+        Ok(Self { session, heads: Heads::default(), changes: Arc::default() })
     }
 
     /// Runs a batch in one transaction, and tells `visible` before others may see it. An error means that nothing of the
@@ -64,7 +70,10 @@ impl Writer {
         }
         visible();
         self.session.batch("COMMIT")?;
-        Ok(after.unwrap_or_default())
+        let after = after.unwrap_or_default();
+        // Not before others can see it, and before anybody is told that it is done.
+        self.changes.fetch_add(u64::from(after.wrote), Ordering::Release);
+        Ok(after)
     }
 
     /// All of a batch but its COMMIT; without savepoints, one closure that has to be taken back spoils all.
@@ -74,7 +83,7 @@ impl Writer {
         savepoints: bool,
     ) -> Result<Option<After>, StoreError> {
         self.session.batch("BEGIN IMMEDIATE")?;
-        let mut actions = Vec::new();
+        let (mut actions, mut wrote_any) = (Vec::new(), false);
         for work in batch {
             if savepoints {
                 self.session.batch("SAVEPOINT work")?;
@@ -86,6 +95,7 @@ impl Writer {
                 return Err(error);
             }
             if keep {
+                wrote_any |= wrote;
                 actions.append(&mut after);
                 self.heads.keep();
             } else {
@@ -107,7 +117,8 @@ impl Writer {
                 &[stream.into(), (*head).into()],
             )?;
         }
-        Ok(Some(After { actions, moved }))
+        let wrote = wrote_any || !moved.is_empty();
+        Ok(Some(After { actions, moved, wrote }))
     }
 
     /// Runs a closure and takes back all it did, as if it had met another transaction: it will be run again.

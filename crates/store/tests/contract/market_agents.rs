@@ -31,6 +31,7 @@ on_both![
     a_job_is_kept_while_it_is_open_or_its_result_is_on_its_way,
     those_who_are_away_cost_nothing,
     a_wallet_is_kept_out_with_its_agents,
+    whoever_left_is_known_until_its_jobs_are_done,
 ];
 
 fn skill(name: &str, cost: i64) -> Skill {
@@ -116,7 +117,7 @@ async fn registering_again_keeps_the_reputation(fixture: Fixture) {
     let again = list(store, id, "worker", owner, Some("https://worker.example/"), vec![skill("b", 3)]).await;
     assert_eq!(again, (Reputation::parse("92.3").unwrap(), false));
     assert_eq!(read(store, move |tx| agents::skills(tx, id)).await, [skill("b", 3)]);
-    assert_eq!(read(store, move |tx| agents::skill(tx, id, "a")).await, None);
+    assert_eq!(read(store, move |tx| agents::with_skill(tx, id, "a")).await.unwrap().1, None);
     let listing = read(store, move |tx| agents::by_id(tx, id)).await.unwrap();
     assert_eq!((listing.wallet, listing.endpoint.as_deref()), (owner, Some("https://worker.example/")));
     assert_eq!(read(store, move |tx| agents::wallet_of(tx, id)).await.unwrap().id, owner);
@@ -201,7 +202,7 @@ async fn words_find_skills(fixture: Fixture) {
     assert_eq!(by(&["does", "analyst"], Some("sum")).await, [of(one, "sum")]);
     assert_eq!(by(&["painter", "sum"], None).await, []);
     assert_eq!(by(&["the"], None).await.len(), 3);
-    write(store, move |tx| agents::remove_skills(tx, one)).await;
+    write(store, move |tx| agents::leave(tx, one, NOW)).await;
     assert_eq!(by(&["the"], None).await, [of(other, "draw")]);
 }
 
@@ -230,7 +231,9 @@ async fn hand_out(store: &Store, agent: AgentId) -> Agreed {
     let asked = job.clone();
     write(store, move |tx| {
         jobs::insert(tx, &asked)?;
-        jobs::hand_out(tx, &asked, agent.into(), "{\"job\": 1}", MENTIONED)
+        let agent = directory::by_id(tx, agent)?.unwrap();
+        let worker = agents::as_worker(tx, agent)?;
+        jobs::hand_out(tx, &asked, &worker, worker.id.into(), "{\"job\": 1}", MENTIONED)
     })
     .await;
     job
@@ -307,6 +310,7 @@ async fn offers_stand_until_they_are_taken(fixture: Fixture) {
     let store = &fixture.store;
     let quote = Quote {
         id: QuoteId(fresh()),
+        orchestrator: Some(AgentId(fresh())),
         payer: WalletId(fresh()),
         skill: "sum".into(),
         input: Some("{}".into()),
@@ -450,4 +454,20 @@ async fn a_wallet_is_kept_out_with_its_agents(fixture: Fixture) {
     assert!(out(hers).await && !out(others).await);
     write(store, move |tx| access::enable_agent(tx, eve, NOW)).await;
     assert!(!out(hers).await);
+}
+
+async fn whoever_left_is_known_until_its_jobs_are_done(fixture: Fixture) {
+    let store = &fixture.store;
+    let owner = wallet(store, "owner", 0).await;
+    let one = listed(store, "one", owner, &[("sum", 10)]).await;
+    let job = agreed(owner, owner, one);
+    let sides = read(store, move |tx| jobs::sides(tx, &job)).await;
+    assert_eq!((sides.hirer, sides.worker), (None, Some(Reputation::NEUTRAL)));
+    assert_eq!((sides.hirers, sides.workers), ([None; 2], [None; 2]));
+    assert_eq!(read(store, move |tx| agents::leaving(tx, 10)).await, []);
+    write(store, move |tx| access::delete_agent(tx, one, NOW, &fresh)).await;
+    assert_eq!(read(store, move |tx| agents::leaving(tx, 10)).await, [(one, NOW)]);
+    assert_eq!(found(store, &everything()).await, []);
+    write(store, move |tx| agents::has_left(tx, one)).await;
+    assert_eq!(read(store, move |tx| agents::leaving(tx, 10)).await, []);
 }

@@ -116,8 +116,6 @@ async fn a_claim_and_who_ever_held_it(fixture: Fixture) {
     }
     let ever = read(store, move |tx| claims::holders(tx, event, 10)).await;
     assert_eq!(ever, [held(ada, NOW + 1, ClaimState::Released), held(bob, NOW + 8, ClaimState::Held)]);
-    assert_eq!(read(store, move |tx| claims::held_by(tx, bob, 10)).await, [event]);
-    assert_eq!(read(store, move |tx| claims::held_by(tx, ada, 10)).await, []);
     assert_eq!(read(store, move |tx| claims::due(tx, NOW + 12, 10)).await, []);
     assert_eq!(read(store, move |tx| claims::due(tx, NOW + 13, 10)).await, [(event, room.id)]);
 }

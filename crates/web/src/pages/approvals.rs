@@ -2,14 +2,15 @@
 
 use crate::face::Face;
 use crate::form::Form;
-use crate::page::Fault;
+use crate::page::{Fault, page};
 use crate::times::Moment;
 use crate::visitor::SignedIn;
+use askama::Template;
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
-use axum::routing::post;
-use chorus_app::conversation::{agree, decline, list_approvals, withdraw};
+use axum::routing::{get, post};
+use chorus_app::conversation::{agree, conversation_id, decline, list_approvals, look_at, withdraw};
 use chorus_app::{AppState, Error};
 use chorus_protocol::api::approvals::{ApprovalPage, ApprovalView, Decline};
 use chorus_protocol::ids::ConversationId;
@@ -18,7 +19,15 @@ use chorus_protocol::ids::ConversationId;
 const SHOWN: i64 = 20;
 
 pub(crate) fn routes() -> Router<AppState> {
-    Router::new().route("/approvals/{id}/{answer}", post(answer))
+    Router::new().route("/approvals/{id}/{answer}", post(answer)).route("/c/{id}/waiting", get(cards))
+}
+
+/// The cards of one conversation, without the page around them.
+#[derive(Template)]
+#[template(path = "approvals.html")]
+struct Cards {
+    approvals: Vec<Card>,
+    back: String,
 }
 
 /// A message that waits, as its card shows it.
@@ -59,6 +68,19 @@ pub(crate) async fn waiting(
     Ok(found.items.into_iter().map(|one| card(one, channel.is_none())).collect())
 }
 
+/// What waits in a conversation now, for a page that is open.
+async fn cards(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    Path(id): Path<String>,
+) -> Result<Response, Fault> {
+    let place = conversation_id(&id)?;
+    // Whoever is no member learns nothing of it, not even that nothing waits.
+    look_at(&app, visitor.who(), place).await?;
+    let approvals = waiting(&app, &visitor, Some(place)).await?;
+    page(&Cards { approvals, back: id })
+}
+
 async fn answer(
     State(app): State<AppState>,
     visitor: SignedIn,
@@ -67,7 +89,10 @@ async fn answer(
 ) -> Result<Response, Fault> {
     match &*answer {
         "agree" => drop(agree(&app, &visitor.person, &id).await?),
-        "decline" => drop(decline(&app, &visitor.person, &id, Decline::default()).await?),
+        "decline" => {
+            let why = Decline { reason: form.some("reason") };
+            drop(decline(&app, &visitor.person, &id, why).await?);
+        }
         "withdraw" => withdraw(&app, visitor.who(), &id).await?,
         _ => return Err(Error::not_found("answer").into()),
     }

@@ -31,6 +31,7 @@ use chorus_app::{AppState, Error};
 use chorus_protocol::market::{Discover, Found, Presence, SkillSearch, SkillSummary, WalletView};
 use chorus_protocol::words::Word;
 use serde::Deserialize;
+use std::sync::Arc;
 
 /// As many offers as one page shows, and as many names of skills above them.
 const OFFERS: i64 = 20;
@@ -143,7 +144,7 @@ async fn show(
         limit: OFFERS,
     };
     let (found, fault) = match discover::discover(&app, search).await {
-        Ok(found) => (Some(found), String::new()),
+        Ok(found) => (Some(Arc::unwrap_or_clone(found)), String::new()),
         // What was typed is shown again, with what is wrong with it.
         Err(error) if error.code.status() < 500 => (None, crate::page::sentence(&error.message)),
         Err(error) => return Err(error.into()),

@@ -7,7 +7,6 @@
 use super::notice;
 use super::post::{LAST, Outgoing, PERSISTENT, REPORTS, Receiver, To};
 use crate::SendBody;
-use crate::harness::AT_ONCE;
 use crate::harness::peers::Peers;
 use crate::harness::texts::cut;
 use crate::harness::turn::{Back, EnvelopeBack, Turn};
@@ -15,6 +14,9 @@ use chorus_attention::turn::QUIET_MS;
 use chorus_protocol::channel::{CallbackEvent, MAX_BODY, MAX_CONTENT};
 use chorus_protocol::words::EntryKind;
 use url::Url;
+
+/// How many conversations are worked on side by side unless said.
+pub const AT_ONCE: usize = 4;
 
 /// The longest text of an envelope, in characters.
 const MAX_ENVELOPE: usize = 10_000;

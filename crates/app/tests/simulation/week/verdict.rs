@@ -1,6 +1,7 @@
 //! What must hold once the week has come to rest, and of claims at any time.
 
-use super::story::{Act, Story};
+use super::people::Act;
+use super::story::Story;
 use chorus_attention::disposition::is_final;
 use chorus_protocol::ids::{AgentId, EventId, Principal};
 use chorus_protocol::inbox::DigestBody;

@@ -53,7 +53,7 @@ pub(super) fn snake(name: &str) -> String {
 }
 
 /// Families of events that tell how the framework works.
-const AT_WORK: [&str; 23] = [
+const AT_WORK: [&str; 25] = [
     "crew_",
     "task_",
     "agent_",
@@ -77,6 +77,8 @@ const AT_WORK: [&str; 23] = [
     "file_",
     "env_",
     "cc_",
+    "context_window_",
+    "hook_",
 ];
 
 /// What an event of this type, in snake case, is about.
@@ -86,9 +88,12 @@ pub(super) fn kind_of(kind: &str) -> Kind {
     let ends = ["finished", "completed", "error", "failed", "ended", "received", "answered"];
     match kind {
         "tool_call" | "tool_use" | "tool_execution" | "tool_usage" => return Kind::ToolStarted,
-        "tool_selection_error" | "tool_validate_input_error" | "llm_guardrail_failed" => {
-            return Kind::Failure;
-        }
+        "tool_selection_error"
+        | "tool_validate_input_error"
+        | "tool_failure_detected"
+        | "llm_guardrail_failed" => return Kind::Failure,
+        // Where it runs, and that somebody stopped and continued it.
+        "default_env" | "cursor_env" | "codex_env" | "sigtstp" | "sigcont" => return Kind::Nothing,
         "task_completed" => return Kind::TaskCompleted,
         "llm_guardrail_started" => return Kind::Nothing,
         "flow_input_requested" => return Kind::HumanAsked,
@@ -99,7 +104,7 @@ pub(super) fn kind_of(kind: &str) -> Kind {
         "crew_kickoff_started" | "flow_started" => return Kind::RunStarted,
         "crew_kickoff_completed" => return Kind::KickoffCompleted,
         "flow_finished" => return Kind::RunEnded,
-        "crew_kickoff_failed" | "flow_failed" | "sigterm" | "sigint" => return Kind::RunFailed,
+        "crew_kickoff_failed" | "flow_failed" | "sigterm" | "sigint" | "sighup" => return Kind::RunFailed,
         _ => {}
     }
     let tool = ["tool_call", "tool_use", "tool_usage", "tool_execution", "mcp_tool_execution"]
@@ -184,6 +189,11 @@ mod tests {
             ("flow_finished", Kind::RunEnded),
             ("flow_failed", Kind::RunFailed),
             ("SIGTERM", Kind::RunFailed),
+            ("SIGHUP", Kind::RunFailed),
+            ("default_env", Kind::Nothing),
+            ("hook_dispatched", Kind::Nothing),
+            ("context_window_summarization_failed", Kind::Failure),
+            ("tool_failure_detected", Kind::Failure),
             ("flow_input_requested", Kind::HumanAsked),
             ("FlowInputReceivedEvent", Kind::HumanAnswered),
             ("method_execution_paused", Kind::Paused),

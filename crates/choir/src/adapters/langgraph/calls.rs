@@ -3,6 +3,7 @@
 use super::Origin;
 use crate::adapters::collector::{Collector, event};
 use crate::adapters::node::Node;
+use crate::adapters::openai::BUILT_IN;
 use crate::adapters::signs::is_message;
 use chorus_protocol::choir::evidence::EventType;
 
@@ -38,12 +39,27 @@ pub(super) fn in_message(
             collector.warn("nameless_call", "a tool call names no tool");
         }
     }
+    if is_refused(message) && message_id_is_new(message, collector) {
+        collector
+            .warn("refusal", "a message holds a model's refusal: it is a warning only where a guard says so");
+    }
     for call in message.get("invalid_tool_calls").items() {
         if let Some(name) = name_of(call).filter(|_| first_sight(call, collector)) {
             let message = format!("a call of \"{name}\" was invalid and not made");
             collector.warn("invalid_call", message);
         }
     }
+}
+
+/// Whether a model says in its message that it refuses, in a field of its own.
+fn is_refused(message: &Node) -> bool {
+    let is_refusal = |block: &Node| block.get("type").text() == Some("refusal");
+    message.get("additional_kwargs").get("refusal").text().is_some()
+        || message.get("content").items().iter().any(is_refusal)
+}
+
+fn message_id_is_new(message: &Node, collector: &mut Collector<'_>) -> bool {
+    message.get("id").text().is_none_or(|id| collector.first(&format!("refusal:{id}")))
 }
 
 /// The calls of a message: those that were parsed; else as the model's server wrote them, and as blocks of its content.
@@ -70,10 +86,12 @@ fn calls_of<'a>(message: &'a Node, collector: &mut Collector<'_>) -> Vec<&'a Nod
     };
     let known = |id: &Node| !id.is_null() && calls.iter().any(|call| plain(call).get("id") == id);
     // What a server ran by itself stands nowhere else; all other blocks are calls that were parsed.
-    let blocks = message.get("content").items().iter().filter(|block| {
+    let content = message.get("content").items().iter().chain(raw.get("tool_outputs").items());
+    let blocks = content.filter(|block| {
         let kind = block.get("type").text().unwrap_or_default();
         let parsed_too = matches!(kind, "tool_use" | "tool_call" | "function_call");
-        let by_server = matches!(kind, "server_tool_use" | "server_tool_call" | "mcp_tool_use");
+        let by_server = matches!(kind, "server_tool_use" | "server_tool_call" | "mcp_tool_use" | "mcp_call")
+            || built_in(block).is_some();
         name_of(block).is_some() && (by_server || (parsed_too && calls.is_empty())) && !known(block.get("id"))
     });
     let blocks: Vec<_> = blocks.collect();
@@ -82,12 +100,13 @@ fn calls_of<'a>(message: &'a Node, collector: &mut Collector<'_>) -> Vec<&'a Nod
 
 /// Whether this is a call that stands by itself, in no message.
 pub(super) fn is_call(node: &Node) -> bool {
-    plain(node).get("type").text() == Some("tool_call") && name_of(node).is_some()
+    let is_call = matches!(plain(node).get("type").text(), Some("tool_call" | "server_tool_call"));
+    is_call && name_of(node).is_some()
 }
 
 /// Such a call.
 pub(super) fn alone(call: &Node, index: usize, origin: &Origin<'_>, collector: &mut Collector<'_>) {
-    if let Some(name) = name_of(call) {
+    if let Some(name) = name_of(call).filter(|_| is_call(call)) {
         made(name, call, &Place { message: &Node::Null, index, row: None }, origin, collector);
     }
 }
@@ -99,7 +118,12 @@ fn first_sight(call: &Node, collector: &mut Collector<'_>) -> bool {
 
 fn name_of(call: &Node) -> Option<&str> {
     let call = plain(call);
-    call.get("name").text().or_else(|| call.get("function").get("name").text())
+    call.get("name").text().or_else(|| call.get("function").get("name").text()).or_else(|| built_in(call))
+}
+
+/// A tool that OpenAI ran itself: its block has no name but its type.
+fn built_in(block: &Node) -> Option<&str> {
+    block.get("type").text().filter(|kind| BUILT_IN.contains(kind)).map(|kind| kind.trim_end_matches("_call"))
 }
 
 /// Where a call stands.
@@ -120,8 +144,9 @@ fn made(name: &str, call: &Node, at: &Place<'_>, origin: &Origin<'_>, collector:
         let is_new = collector.first_call(&key, name, None);
         let is_new_here = message_id
             .is_some_and(|message| collector.first(&format!("message:{message}\u{1f}{key}\u{1f}{name}")));
+        let told_in_another = is_new_here && !collector.first(&format!("in:{key}\u{1f}{name}"));
         if !is_new {
-            if is_new_here {
+            if told_in_another {
                 collector.warn("call_told_again", "a call's id stands in several messages: it counts once");
             }
             return;

@@ -104,7 +104,7 @@ fn structured(output: &Node, origin: &Origin<'_>, collector: &mut Collector<'_>)
         if flags.raised {
             let detail = flags.text.or_else(|| reason(output));
             emit(EventType::Warning, None, detail, origin, collector);
-        } else if almost_guarded(output) {
+        } else if almost_guarded(output) || output.get("jump_to").text() == Some("end") {
             let message =
                 format!("\"{name}\" found something, but does not say that it flagged, blocked or refused");
             collector.warn("unclear_guard", message);

@@ -15,6 +15,10 @@ pub(super) struct Span<'a> {
     pub(super) start: i64,
     start_text: Option<&'a str>,
     attributes: Vec<(&'a str, &'a Node)>,
+    /// What happened in it.
+    pub(super) events: &'a Node,
+    /// Whether it is the end of somebody who was asked.
+    pub(super) is_served: bool,
 }
 
 const NOTHING: &Node = &Node::Null;
@@ -23,27 +27,41 @@ impl<'a> Span<'a> {
     /// Reads a span; `None` if this is none.
     pub(super) fn read(record: &'a Node) -> Option<Self> {
         let any = |names: &[&str]| names.iter().find_map(|name| record.get(name).text());
-        let id = any(&["spanId", "span_id"]).or_else(|| record.get("context").get("span_id").text())?;
+        let id =
+            any(&["spanId", "span_id", "spanID"]).or_else(|| record.get("context").get("span_id").text())?;
         let parent = any(&["parentSpanId", "parent_span_id", "parent_id"]);
         let parent = parent.or_else(|| record.get("parent").get("span_id").text());
+        // As Jaeger tells it, and by its own times, which are microseconds.
+        let is_parent = |one: &&Node| one.get("refType").text() == Some("CHILD_OF");
+        let by_jaeger = record.get("references").items().iter().find(is_parent);
+        let parent = parent.or_else(|| by_jaeger.and_then(|one| one.get("spanID").text()));
+        let is_jaeger = record.has("operationName");
         let start = ["startTimeUnixNano", "start_time_unix_nano", "start_time", "startTime"]
             .iter()
             .find_map(|name| record.member(name))
             .unwrap_or(NOTHING);
         let start_text = start.text();
         let nanoseconds = start.integer().or_else(|| start_text.and_then(nanoseconds));
+        let nanoseconds =
+            if is_jaeger { nanoseconds.and_then(|time| time.checked_mul(1000)) } else { nanoseconds };
+        let tagged = if is_jaeger { "tags" } else { "attributes" };
         Some(Self {
-            name: record.get("name").text().unwrap_or("?"),
+            name: any(&["name", "operationName"]).unwrap_or("?"),
             id: span_id(id),
             parent: parent.map_or(0, span_id),
             start: nanoseconds.unwrap_or_default(),
             start_text: start_text.filter(|text| parse_rfc3339(text).is_some()),
-            attributes: attributes(record.get("attributes")),
+            attributes: attributes(record.get(tagged)),
+            events: record.get("events"),
+            is_served: match record.get("kind") {
+                Node::Integer(kind) => *kind == 2,
+                kind => kind.text().is_some_and(|kind| kind.ends_with("SERVER")),
+            },
         })
     }
 
     pub(super) fn attribute(&self, name: &str) -> &'a Node {
-        self.attributes.iter().find(|(known, _)| *known == name).map_or(NOTHING, |(_, value)| *value)
+        found(&self.attributes, name)
     }
 
     pub(super) fn text(&self, name: &str) -> Option<&'a str> {
@@ -71,6 +89,19 @@ impl<'a> Span<'a> {
     }
 }
 
+/// The attribute of this name, which may stand in objects inside each other: `{gen_ai: {tool: {name}}}`.
+pub(super) fn found<'a>(attributes: &[(&'a str, &'a Node)], name: &str) -> &'a Node {
+    let own = attributes.iter().find(|(known, _)| *known == name);
+    let nested = || {
+        attributes.iter().find_map(|(known, value)| {
+            let rest = name.strip_prefix(known)?.strip_prefix('.')?;
+            let members: Vec<_> = value.members().iter().map(|(name, value)| (&**name, value)).collect();
+            Some(found(&members, rest)).filter(|node| !node.is_null())
+        })
+    };
+    own.map(|(_, value)| *value).or_else(nested).unwrap_or(NOTHING)
+}
+
 /// Nanoseconds: as digits, or as a time with up to nine digits behind the second.
 fn nanoseconds(text: &str) -> Option<i64> {
     if let Ok(number) = text.parse() {
@@ -84,7 +115,7 @@ fn nanoseconds(text: &str) -> Option<i64> {
 }
 
 /// `{name: value}`, or OTLP's `[{key, value: {stringValue}}]`.
-fn attributes(node: &Node) -> Vec<(&str, &Node)> {
+pub(super) fn attributes(node: &Node) -> Vec<(&str, &Node)> {
     match node {
         Node::List(items) => items
             .iter()

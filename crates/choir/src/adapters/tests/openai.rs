@@ -184,10 +184,25 @@ fn ids_that_are_used_again() {
         |id: &str, name: &str| json!({"type": "function_call", "id": id, "call_id": "call_0", "name": name});
     let trace =
         json!([call("fc_1", "look"), call("fc_1", "look"), call("fc_2", "look"), call("fc_3", "send")]);
-    assert_eq!(
-        told(&items(trace)),
-        ["tool_call - look call_0", "tool_call - look call_0#2", "tool_call - send call_0#3"]
-    );
+    let bundle = items(trace);
+    assert_eq!(told(&bundle), ["tool_call - look call_0", "tool_call - send call_0#2"]);
+    assert_eq!(codes(&bundle), ["call_told_again", "no_voice"]);
+    // A response makes its calls itself, whatever the one before it counted; a conversation keeps them under other ids.
+    let response = |id: &str, item: &str| json!({"object": "response", "id": id, "status": "completed", "output": [call(item, "look")]});
+    let trace = json!([
+        response("r1", "fc_1"),
+        response("r1", "fc_1"),
+        response("r2", "fc_2"),
+        call("item_9", "look")
+    ]);
+    let bundle = items(trace);
+    assert_eq!(told(&bundle), ["tool_call - look call_0", "tool_call - look call_0#2"]);
+    assert_eq!(codes(&bundle), ["call_told_again", "no_voice"]);
+    // So does a stream, whose items some servers call otherwise each time.
+    let created = |id: &str| json!({"type": "response.created", "response": {"id": id}});
+    let done = |item: &str| json!({"type": "response.output_item.done", "item": call(item, "look")});
+    let trace = json!([created("r1"), done("fc_1"), done("fc_2"), created("r2"), done("fc_3")]);
+    assert_eq!(told(&items(trace)), ["tool_call - look call_0", "tool_call - look call_0#2"]);
 }
 
 #[test]
@@ -211,6 +226,23 @@ fn a_run_that_did_not_end_is_not_complete() {
     let many: Vec<_> =
         (0..700).map(|id| json!({"type": "function_call", "name": "x", "call_id": id.to_string()})).collect();
     assert!(!is_complete(Format::OpenAi, &json!(many)));
+}
+
+#[test]
+fn responses_that_are_polled_and_outputs_in_lists() {
+    let call = |id: &str| json!({"type": "function_call", "name": "look", "call_id": id});
+    let response = |status: &str, output: Value| json!({"object": "response", "id": "r", "status": status, "background": true, "output": output});
+    let queued = [response("queued", json!([])), response("in_progress", json!([]))];
+    let done = response("completed", json!([call("c")]));
+    let trace = json!([queued[0], queued[1], done]);
+    assert_eq!(codes(&items(trace.clone())), ["no_voice"]);
+    assert!(is_complete(Format::OpenAi, &trace));
+    assert!(!is_complete(Format::OpenAi, &json!(queued)));
+    assert_eq!(codes(&items(json!(queued))), ["response_not_completed"]);
+    let outputs = json!([[call("c")], [call("d"), {"type": "reasoning"}]]);
+    assert_eq!(told(&items(outputs)), ["tool_call - look c", "tool_call - look d"]);
+    let failed = json!({"custom_id": "9", "response": null, "error": {"code": "batch_expired"}});
+    assert_eq!(codes(&items(json!([failed]))), ["run_error"]);
 }
 
 #[test]

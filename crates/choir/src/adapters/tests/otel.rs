@@ -125,6 +125,95 @@ fn guardrails_that_say_it_in_other_words_and_typed_values() {
 }
 
 #[test]
+fn spans_as_those_who_keep_them_hand_them_out() {
+    let tag = |key: &str, value: &str| json!({"key": key, "type": "string", "value": value});
+    let jaeger = json!({"data": [{"traceID": "t", "processes": {}, "spans": [
+        {"traceID": "t", "spanID": "02", "operationName": "execute_tool look", "startTime": 1_763_164_800_000_000_i64,
+            "references": [{"refType": "CHILD_OF", "traceID": "t", "spanID": "01"}], "tags": [tag("gen_ai.operation.name", "execute_tool")]},
+        {"traceID": "t", "spanID": "01", "operationName": "invoke_agent A", "startTime": 1_763_164_799_000_000_i64,
+            "references": [], "tags": [tag("gen_ai.operation.name", "invoke_agent"), tag("gen_ai.agent.name", "A")]}]}]});
+    let bundle = adapt(None, jaeger.to_string().as_bytes(), &About::default()).unwrap();
+    assert_eq!(told(&bundle), ["tool_call A look 0000000000000002"]);
+    assert_eq!(bundle.events[0].occurred_at.as_deref(), Some("2025-11-15T00:00:00.000Z"));
+    let span = json!({"name": "execute_tool look", "spanId": "AAAAAAAAAAE=", "attributes": [
+        {"key": "gen_ai.operation.name", "value": {"stringValue": "execute_tool"}}]});
+    let tempo = json!({"batches": [{"resource": {}, "scopeSpans": [{"spans": [span]}]}]});
+    assert_eq!(spans(tempo).events.len(), 1);
+    let nested = json!({"openinference": {"span": {"kind": "TOOL"}}, "tool": {"name": "look"}});
+    assert_eq!(
+        told(&spans(json!([super::otel::span(1, 0, 1, nested)]))),
+        ["tool_call - look 0000000000000001"]
+    );
+}
+
+#[test]
+fn tools_and_handoffs_in_other_words() {
+    let served = |kind: Value| json!({"name": "tools/call look", "span_id": "01", "kind": kind, "attributes": {"mcp.method.name": "tools/call"}});
+    for (trace, expected) in [
+        (served(json!("SpanKind.CLIENT")), Some("tool_call - look 0000000000000001")),
+        (served(json!("SPAN_KIND_SERVER")), None),
+        (served(json!(2)), None),
+        (
+            span(
+                1,
+                0,
+                1,
+                json!({"ai.operationId": "ai.toolCall", "ai.toolCall.name": "look", "ai.toolCall.id": "c"}),
+            ),
+            Some("tool_call - look c"),
+        ),
+        (span(1, 0, 1, json!({"ai.operationId": "ai.streamText.doStream"})), None),
+        (
+            span(1, 0, 1, json!({"gen_ai.tool.name": "look", "gen_ai.tool.call.id": "c"})),
+            Some("tool_call - look c"),
+        ),
+        (
+            json!({"name": "handoff to B", "span_id": "01", "attributes": {"openinference.span.kind": "TOOL"}}),
+            Some("escalation - - 0000000000000001"),
+        ),
+    ] {
+        let bundle = spans(json!([trace]));
+        assert_eq!(told(&bundle), expected.into_iter().collect::<Vec<_>>(), "{trace}");
+        assert!(!codes(&bundle).contains(&"unmapped_span"), "{trace}");
+    }
+}
+
+#[test]
+fn what_a_model_said_in_an_event_of_its_span() {
+    let refused = json!([{"role": "assistant", "parts": [{"type": "refusal", "content": "no"}]}]).to_string();
+    let filtered = json!({"finish_reason": "content_filter", "message": {}}).to_string();
+    for (name, attributes, found) in [
+        ("gen_ai.client.inference.operation.details", json!({"gen_ai.output.messages": refused}), 1),
+        ("gen_ai.choice", json!({"gen_ai.event.content": filtered}), 1),
+        ("gen_ai.user.message", json!({"gen_ai.event.content": filtered}), 0),
+        ("exception", json!({"exception.message": "Confidential"}), 0),
+    ] {
+        let mut chat = span(1, 0, 1, json!({"gen_ai.operation.name": "chat"}));
+        chat["events"] = json!([{"name": name, "attributes": attributes}]);
+        let bundle = spans(json!([chat]));
+        assert_eq!(bundle.events.len(), found, "{name}");
+        assert!(!serde_json::to_string(&bundle).unwrap().contains("Confidential"));
+    }
+}
+
+#[test]
+fn calls_that_only_a_model_tells_of() {
+    let asked = json!([{"role": "assistant", "parts": [{"type": "tool_call", "id": "c", "name": "look"}]}])
+        .to_string();
+    let chat = span(1, 0, 1, json!({"gen_ai.operation.name": "chat", "gen_ai.output.messages": asked}));
+    let tool = span(
+        2,
+        1,
+        2,
+        json!({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look", "gen_ai.tool.call.id": "c"}),
+    );
+    assert_eq!(codes(&spans(json!([chat]))), ["calls_without_spans"]);
+    for trace in [json!([chat, tool]), json!([tool, chat])] {
+        assert_eq!(codes(&spans(trace)), ["no_voice"]);
+    }
+}
+
+#[test]
 fn the_earliest_are_kept_when_there_are_too_many() {
     let tool = json!({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "x"});
     let all: Vec<_> = (0..2600_u32).map(|n| span(5000 - n, 0, 59 - n * 60 / 2600, tool.clone())).collect();

@@ -94,6 +94,15 @@ fn one_value_per_line_and_streams_of_events() {
                   data: {\"a\": {\"tool_calls\": [{\"name\": \"x\", \"id\": \"1\"}]}}\n\n";
     let bundle = adapt(None, stream.as_bytes(), &About::default()).unwrap();
     assert_eq!(told(&bundle), ["tool_call a x 1"]);
+    // An event's data may take several lines, of one value or of several; a blank line ends it, and its name.
+    let stream = "event: updates\r\ndata: {\"a\":\r\ndata:   {\"tool_calls\": [\ndata: {\"name\": \"x\",\ndata: \"id\":\ndata: \"1\"}]}\n\
+                  data: }\ndata: {\"b\": {\"tool_calls\": [{\"name\": \"y\", \"id\": \"2\"}]}}\n\n\
+                  data: {\"event\": \"values\", \"data\": {\"messages\": []}}\n\n";
+    let bundle = adapt(Some(Format::LangGraph), stream.as_bytes(), &About::default()).unwrap();
+    assert_eq!(told(&bundle), ["tool_call a x 1", "tool_call b y 2"]);
+    assert!(codes(&bundle).is_empty(), "{:?}", bundle.adapter_warnings);
+    // Elsewhere that is no JSON.
+    assert!(error(Some(Format::LangGraph), "[1,\ndata: 2]").to_string().contains("a value was expected"));
     let stream = "event: response.completed\ndata: {\"type\": \"response.completed\", \"response\": {\"id\": \"r\", \
                   \"output\": [{\"type\": \"function_call\", \"name\": \"x\", \"call_id\": \"1\"}]}}\n\ndata: [DONE]\n";
     let bundle = adapt(None, stream.as_bytes(), &About::default()).unwrap();

@@ -52,8 +52,9 @@ pub(crate) async fn register(
 pub(crate) async fn discover(
     State(app): State<AppState>,
     Query(asked): Query<Discover>,
-) -> Result<Json<Discovered>, ApiError> {
-    Ok(Json(discovery::discover(&app, asked).await?))
+) -> Result<Response, ApiError> {
+    let found = discovery::discover(&app, asked).await?;
+    Ok(Json(&*found).into_response())
 }
 
 /// List the skills that are offered, by name

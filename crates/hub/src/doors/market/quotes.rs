@@ -16,8 +16,9 @@ use chorus_protocol::market::{Accept, JobView, MakeOffer, OfferMade, QuoteReques
 
 /// Ask the best agents of a skill for a price and a time
 ///
-/// Those whose inbox is open get the event `quote`, and may answer until `answers_until`; whoever says nothing counts with its listed
-/// price. Prices stand until `valid_until`, whatever they ask of others meanwhile.
+/// They are asked by the way a job would take: an open inbox gets the event `quote`, an endpoint the same body at its path `/quotes`,
+/// where it may answer with an offer at once, a connection string a channel message. They may answer until `answers_until`; whoever
+/// says nothing counts with its listed price. Prices stand until `valid_until`, whatever they ask of others meanwhile.
 #[utoipa::path(post, path = "/market/quotes", operation_id = "ask_quotes", tag = "market", security(("key" = [])),
     request_body = QuoteRequest,
     responses((status = 201, description = "Their offers", body = QuoteView),

@@ -136,7 +136,7 @@ struct OnlyWithSessions;
 #[response(status = 406)]
 struct NotAcceptable(RpcFailure);
 
-/// `TOO_LARGE`: the body is larger than 1 MiB
+/// `TOO_LARGE`: the body is larger than 2 MiB, or than 256 KiB where it is the result of a job
 #[derive(IntoResponses)]
 #[response(status = 413)]
 struct TooLarge(OwnFailure);

@@ -252,3 +252,37 @@ async fn credentials_in_evidence_and_scores_are_masked() {
     let disk = hub.bytes_on_disk();
     assert!(!disk.windows(key.len()).any(|window| window == key.as_bytes()));
 }
+
+/// A scenario that is misspelt counts for none: whoever brings it is told at once, signed or not, the first time and again.
+#[tokio::test]
+async fn evidence_that_names_what_the_score_does_not_have_says_so() {
+    let hub = TestHub::start();
+    let ann = hub.account("ann@example.org").await;
+    let at = made(&hub, &ann).await;
+    let (secret, path) = secret(&hub, &at, &ann).await;
+    assert!(hub.post(&format!("{at}/evidence"), Some(&ann), &warned()).await.body.get("warnings").is_none());
+    let key = format!("sk-ant-api03-{}", "Ab3".repeat(31));
+    let mut lost = bundle(&json!({"event_type": "voice_entry", "voice_name": key}));
+    lost["scenario_id"] = json!("elsewhere");
+    for status in [201, 201, 202, 200] {
+        let taken = if status == 201 {
+            hub.post(&format!("{at}/evidence"), Some(&ann), &lost).await
+        } else {
+            send(&hub, &path, &headers(&secret, now(), &lost), lost.to_string()).await
+        };
+        let codes: Vec<_> = taken.body["warnings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["code"].as_str().unwrap())
+            .collect();
+        assert_eq!(
+            (taken.status, codes),
+            (status, vec!["unknown_scenario", "unknown_voice"]),
+            "{}",
+            taken.text
+        );
+        assert_eq!(taken.body["warnings"][0]["path"], "scenario_id");
+        assert!(!taken.text.contains(&key), "{}", taken.text);
+    }
+}

@@ -144,6 +144,14 @@ async fn a_score_is_written_and_judged_on_pages() {
     assert_eq!(added.status, 303, "{}", added.text);
     assert!(seen(&hub, &evidence, ann).await.contains(&canonical::hash(&warned())));
 
+    let lost = warned().to_string().replace("over-limit", "under-limit");
+    let told = send(&hub, &evidence, ann, &[("format", "auto"), ("text", &lost)]).await;
+    assert!(
+        told.status == 200 && told.text.contains("the Score has no scenario under-limit"),
+        "{}",
+        told.text
+    );
+
     let secret = send(&hub, &format!("{base}/secrets"), ann, &[]).await;
     let whole = secret.text.split("CHORUS_SIGNING_SECRET=").nth(1).unwrap().split('\n').next().unwrap();
     assert!(whole.starts_with("acs_") && whole.len() > 20 && secret.text.contains("chorus sign"), "{whole}");

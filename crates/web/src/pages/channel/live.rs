@@ -52,7 +52,8 @@ async fn open(
     let shown = shown.ok_or_else(|| Error::internal("a caller who shows nothing"))?;
     let view = place.view(&visitor, None);
     let follower = Follower::open(app, place.id, visitor.who(), shown, resumed.or(after)).await?;
-    let watching = Watching { follower, parser: sse::Parser::new(), view, id };
+    // In a box, or the stream would keep room for it twice: at rest, and in what is under way.
+    let watching = Box::new(Watching { follower, parser: sse::Parser::new(), view, id });
     let body = stream::unfold(watching, |mut watching| async move {
         let bytes = watching.follower.next().await?;
         let told = watching.tell(&bytes)?;

@@ -154,7 +154,12 @@ async fn add(State(app): State<AppState>, desk: Desk, form: Form) -> Result<Resp
         return page(&rendered(&app, &desk, Asked::default(), Some(preview), String::new()).await?);
     }
     match evidence::assert(&app, desk.caller.clone(), &desk.id, value, Once::NO_KEY).await {
-        Ok(_) => Ok(desk.go("/evidence")),
+        Ok(taken) if taken.result.warnings.is_empty() => Ok(desk.go("/evidence")),
+        Ok(taken) => {
+            let told: Vec<_> = taken.result.warnings.iter().map(|one| one.message.as_str()).collect();
+            let told = format!("It was taken, but counts for less than was meant: {}.", told.join("; "));
+            page(&rendered(&app, &desk, Asked::default(), None, told).await?)
+        }
         Err(error) => again(&app, &desk, error).await,
     }
 }

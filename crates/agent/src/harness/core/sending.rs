@@ -1,0 +1,107 @@
+//! What leaves for a message: a report, a claim, the answer; and what all tries of it came to.
+
+use super::event::Command;
+use super::notice::shown;
+use super::post::{Conclusion, Outgoing, To};
+use super::route::{REPORT_PATIENCE_MS, Route};
+use super::task::{Answer, Purpose, Step, Task};
+use super::{Core, GRACE_MS, Stop};
+use crate::harness::activity::Activity;
+use crate::harness::turn::Back;
+use chorus_protocol::channel::CallbackEvent;
+use chorus_protocol::words::Disposition;
+
+impl Core {
+    pub(super) fn report(
+        &self,
+        task: &mut Task,
+        event: CallbackEvent,
+        now_ms: i64,
+        last_ms: Option<i64>,
+    ) -> Option<Outgoing> {
+        if matches!(task.turn.back, Back::Session(_)) {
+            return shown(task, &event, now_ms, REPORT_PATIENCE_MS);
+        }
+        self.profile.report(&task.turn, event, self.environment.random_hex(), now_ms, last_ms)
+    }
+
+    pub(super) fn send(
+        &mut self,
+        task: &mut Task,
+        purpose: Purpose,
+        mut outgoing: Outgoing,
+        out: &mut Vec<Command>,
+    ) {
+        self.posts += 1;
+        out.push(Command::Post(outgoing.fly(self.posts)));
+        task.outgoing = Some((purpose, outgoing));
+    }
+
+    pub(super) fn answer(
+        &mut self,
+        task: &mut Task,
+        answer: Answer,
+        stream: bool,
+        now_ms: i64,
+        out: &mut Vec<Command>,
+    ) {
+        match self.profile.answer(&task.turn, &answer.text, answer.again, stream, now_ms) {
+            Route::Send(mut outgoing) => {
+                if self.stop != Stop::No {
+                    outgoing.deadline_ms = outgoing.deadline_ms.min(now_ms + GRACE_MS);
+                }
+                self.send(task, Purpose::Answer(answer), *outgoing, out);
+            }
+            Route::PerhapsSent => task.answered(&answer),
+            Route::Nowhere(why) => task.unsent(&why, false),
+        }
+    }
+
+    /// What all tries of a request came to.
+    pub(super) fn sent(
+        &mut self,
+        task: &mut Task,
+        purpose: Purpose,
+        outgoing: &Outgoing,
+        sent: Conclusion,
+        now_ms: i64,
+        out: &mut Vec<Command>,
+    ) {
+        match (purpose, sent) {
+            (Purpose::Answer(answer), Conclusion::Arrived) => task.answered(&answer),
+            (Purpose::Answer(answer), Conclusion::Gone { refused: true }) if answer.again => {
+                task.answered(&answer);
+            }
+            // The sender no longer listens: it gets an envelope.
+            (Purpose::Answer(answer), Conclusion::Gone { .. }) => {
+                self.intend(task, &answer.text, true, out);
+                task.steps.push_front(Step::Answer(answer, false));
+            }
+            // It is sent at the next start. An answer that is still to be sent is no rest.
+            (Purpose::Answer(_), Conclusion::Unsent { .. })
+                if self.stop != Stop::No && outgoing.deadline_ms <= now_ms => {}
+            (Purpose::Answer(answer), Conclusion::Unsent { why, perhaps_sent }) => {
+                // A process that died may have sent it, whatever became of it now.
+                let before = answer.again && !outgoing.knows_keys();
+                task.unsent(&why, perhaps_sent || before);
+            }
+            // Somebody else has it, or nobody could be asked.
+            (Purpose::Claim, sent) => {
+                let why = match sent {
+                    Conclusion::Unsent { why, .. } => format!("it is not ours: {why}"),
+                    _ => "it is not ours".to_owned(),
+                };
+                task.leave(Disposition::Ignored, Some(why));
+            }
+            (purpose, sent) => {
+                if let (Conclusion::Unsent { why, .. }, To::Callback { event, .. }) = (sent, &outgoing.to)
+                    && !std::mem::replace(&mut task.complained, true)
+                {
+                    let why = format!("{} was not taken: {why}", event.word());
+                    out.push(Command::Tell(Activity::Unseen { why }));
+                }
+                out.extend((purpose == Purpose::Shown).then_some(Command::Resume { task: task.number }));
+            }
+        }
+    }
+}

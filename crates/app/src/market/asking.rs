@@ -1,0 +1,250 @@
+//! Putting a question what a job would cost to agents, by the way that jobs would reach each of them now.
+//!
+//! An open inbox gets it as an event. Everybody else who can be called is called once, at the same time and for no longer than an answer
+//! counts: an endpoint at its path `/quotes`, and what it answers is its offer; a harness and what is behind a connection string answer
+//! later. It is for now or never: nothing is tried again, and nothing is held against a server that knows the document alone.
+
+use super::who::{self, Hirer};
+use crate::app::{App, AppState};
+use crate::caller::Caller;
+use crate::delivery::harness;
+use crate::delivery::limits::Cause;
+use crate::delivery::outbound::{Signed, To};
+use crate::delivery::service::{callback_url, service_name};
+use crate::error::Error;
+use crate::usage::event_bytes;
+use crate::{attention, webhooks};
+use bytes::Bytes;
+use chorus_protocol::attention::Attention;
+use chorus_protocol::channel::{Channel, Message, Post};
+use chorus_protocol::code::Code;
+use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, QuoteId};
+use chorus_protocol::json;
+use chorus_protocol::market::{Credits, MakeOffer, OfferMade, QuoteAsked};
+use chorus_protocol::schema::read_exact;
+use chorus_protocol::time::rfc3339;
+use chorus_protocol::words::{DeliveryState, Policy, Reason, Transport};
+use chorus_store::deliveries::{self, Lease};
+use chorus_store::market::quotes::{self, Called, Quote};
+use chorus_store::{StoreError, Tx};
+use futures_util::future::join_all;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// As much of an answer is read.
+const MAX_ANSWER: usize = 4096;
+/// A lease lasts longer than its question, so that whoever asked writes how it ended.
+const GRACE_MS: i64 = 30_000;
+
+/// What a question is for an agent.
+const QUESTION: Attention =
+    Attention { reason: Reason::Assignment, policy: Policy::MayRespond, ..attention::FOREIGN };
+
+/// A question that was stored, and whom to call.
+pub(super) struct Question {
+    asked: QuoteAsked,
+    body: Bytes,
+    event: EventId,
+    answers_until: i64,
+    lease: Lease,
+    called: Vec<Called>,
+}
+
+/// Stores the question, and puts it into the inboxes that are open.
+pub(super) fn put(
+    tx: &mut dyn Tx,
+    app: &App,
+    caller: &Caller,
+    hirer: &Hirer,
+    (quote, event): (&Quote, EventId),
+    budget: Option<Credits>,
+) -> Result<Question, Error> {
+    let input = quote.input.as_deref().map(serde_json::from_str).transpose().map_err(Error::internal)?;
+    let asked = QuoteAsked {
+        quote_id: quote.id,
+        skill_name: quote.skill.clone(),
+        input_data: input,
+        budget,
+        answers_until: rfc3339(quote.answers_until),
+    };
+    let body = serde_json::to_string(&asked).map_err(Error::internal)?;
+    let author = who::author(caller, hirer);
+    let lease = Lease { owner: app.config.node, until: quote.answers_until + GRACE_MS };
+    let put = quotes::ask(tx, quote, event, (author, &body), QUESTION, lease)?;
+    if put.is_any {
+        app.count_bytes(tx, author, event_bytes(body.len()))?;
+    }
+    let answers_until = quote.answers_until;
+    Ok(Question { asked, body: body.into(), event, answers_until, lease, called: put.called })
+}
+
+/// Calls everybody who is to be called, at once. There are no more of them than offers.
+pub(super) async fn call(app: AppState, question: Question) {
+    let question = Arc::new(question);
+    join_all(question.called.iter().map(|called| async {
+        if let Err(error) = call_one(&app, &question, called).await {
+            tracing::info!(error = error.message, "an agent could not be asked for an offer");
+        }
+    }))
+    .await;
+}
+
+async fn call_one(app: &AppState, question: &Question, called: &Called) -> Result<(), Error> {
+    let Some((to, body)) = request(app, question, called).await? else { return Ok(()) };
+    let now = app.now();
+    let secrets = webhooks::signing(&app.config.master_key, &called.agent, now);
+    let id = format!("msg_{}", question.event.0.simple());
+    let patience = Duration::from_millis((question.answers_until - now).max(0) as u64);
+    let answer =
+        app.outbound.ask(&to, Signed::new(&secrets, id, now, body, false), patience, MAX_ANSWER).await;
+    let taken = answer.filter(|(status, _)| (200..300).contains(status));
+    let state = if taken.is_some() { DeliveryState::Delivered } else { DeliveryState::Failed };
+    let offer =
+        taken.filter(|_| called.transport == Transport::Webhook).and_then(|(_, said)| offer_of(&said));
+    let (agent, seq, quote, lease) = (called.agent.id, called.seq, question.asked.quote_id, question.lease);
+    let now = app.now();
+    let record = move |tx: &mut dyn Tx| {
+        let failure = (state == DeliveryState::Failed)
+            .then_some((Code::AgentUnreachable, "the agent did not take the question"));
+        deliveries::finish(tx, agent, seq, lease, state, failure, now)?;
+        match offer.as_ref().map(|offer| take_offer(tx, agent, quote, offer, now)) {
+            // Too late, or it said so by its key before: that stands.
+            Some(Err(error)) if error.code != Code::Conflict => Err(error),
+            _ => Ok(()),
+        }
+    };
+    app.store.write::<_, Error, _>(record).await
+}
+
+/// Where somebody is called, and what it is told. Nothing, if there is no such address any more.
+async fn request(
+    app: &AppState,
+    question: &Question,
+    Called { agent, seq, transport }: &Called,
+) -> Result<Option<(To, Bytes)>, Error> {
+    let delivery = DeliveryId { agent: agent.id, seq: *seq };
+    let (url, body) = match transport {
+        Transport::Webhook => (agent.endpoint.as_deref().map(url), Some(question.body.clone())),
+        Transport::Harness => {
+            let (hub, worker) = (Arc::clone(app), agent.clone());
+            let find = move |tx: &mut dyn Tx| harness::request(tx, &hub, &worker, delivery, 1);
+            (agent.harness.clone(), app.store.read::<_, StoreError, _>(find).await?)
+        }
+        Transport::Channel => {
+            let sealed = agent.connection.as_deref().unwrap_or_default();
+            let conversation = ConversationId::of_quote(question.asked.quote_id);
+            let callback = callback_url(app, conversation, delivery, agent.epoch);
+            let post = serde_json::to_vec(&channel_post(app, &question.asked, callback)?);
+            let url = app.config.master_key.open(agent.id.as_bytes(), sealed);
+            (url, Some(post.map_err(Error::internal)?.into()))
+        }
+        Transport::Inbox => (None, None),
+    };
+    // Whoever gave another address than an endpoint has shown that it wants to be called.
+    let proven = agent.proven || *transport != Transport::Webhook;
+    let to = |url| To { url, receiver: agent.id, sender: None, cause: Cause::Push, proven };
+    Ok(url.map(to).zip(body))
+}
+
+/// Where questions are POSTed to at an endpoint: beside its jobs.
+fn url(endpoint: &str) -> String {
+    let (path, query) = match endpoint.split_once('?') {
+        Some((path, query)) => (path, format!("?{query}")),
+        None => (endpoint, String::new()),
+    };
+    let path = path.trim_end_matches('/');
+    format!("{}/quotes{query}", path.strip_suffix("/jobs").unwrap_or(path))
+}
+
+/// The question for an agent that knows the Channel Protocol only.
+fn channel_post(app: &App, asked: &QuoteAsked, callback: String) -> Result<Post, Error> {
+    let QuoteAsked { quote_id, skill_name, input_data, budget, answers_until } = asked;
+    let input = input_data.as_ref().map(serde_json::to_string_pretty).transpose().map_err(Error::internal)?;
+    let input = input.map(|input| format!("\n\nInput data:\n{input}")).unwrap_or_default();
+    let most = budget.map(|budget| format!(" It may cost {budget} credits at most.")).unwrap_or_default();
+    Ok(Post {
+        channel: Channel {
+            id: ConversationId::of_quote(*quote_id).to_string(),
+            name: Some(format!("offer: {skill_name}")),
+            service: Some(service_name(app)),
+            context: Some(format!(
+                "You are asked what you would do a job of your skill {skill_name:?} for.{most} Answer once, before {answers_until}: \
+                 with {{\"price\": …, \"expected_ms\": …}} or the price alone, in credits. Answer with an event of the type \
+                 `error` if you would rather not; if you say nothing, your listed price counts."
+            )),
+        },
+        message: Message {
+            id: format!("quote_{}", quote_id.0.simple()),
+            sender: "market".into(),
+            content: format!("What would you do this for: {skill_name}?{input}"),
+        },
+        callback,
+        mcp: vec![],
+    })
+}
+
+/// An offer, where that is said: an object with a price, which may be null.
+fn offer_of(answer: &[u8]) -> Option<MakeOffer> {
+    json::parse(answer).ok()?.get("price")?;
+    read_exact(answer).ok()
+}
+
+/// The same as an agent says it that knows the Channel Protocol only.
+pub(super) fn offer_of_text(text: &str) -> Option<MakeOffer> {
+    let price = || Some(MakeOffer { price: Some(Credits::parse(text.trim()).ok()?), expected_ms: None });
+    offer_of(text.trim().as_bytes()).or_else(price)
+}
+
+/// Offers that are not there, or not the caller's: the same to both.
+pub(super) fn unknown() -> Error {
+    Error::new(Code::NotFound, "there are no such offers, or they are not yours")
+}
+
+/// Takes the answer of an agent, by whatever way it came.
+pub(super) fn take_offer(
+    tx: &mut dyn Tx,
+    agent: AgentId,
+    id: QuoteId,
+    said: &MakeOffer,
+    now: i64,
+) -> Result<OfferMade, Error> {
+    let quote = quotes::by_id(tx, id)?.ok_or_else(unknown)?;
+    let offer = quote.offers.iter().find(|offer| offer.agent == agent).ok_or_else(unknown)?;
+    let made = OfferMade { quote_id: id, valid_until: rfc3339(quote.valid_until) };
+    let twice = || Err(Error::new(Code::Conflict, "you have answered already"));
+    if offer.answered_at.is_some() {
+        let same = said.price.map_or(offer.declined, |price| price == offer.price && !offer.declined);
+        return if same { Ok(made) } else { twice() };
+    }
+    if now >= quote.answers_until || quote.job.is_some() {
+        return Err(Error::new(Code::Conflict, "it is too late to answer; your listed price counts"));
+    }
+    if quotes::answer(tx, id, agent, said.price, said.expected_ms, now)? { Ok(made) } else { twice() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_have_their_path() {
+        for (endpoint, expected) in [
+            ("https://agent.example/jobs", "https://agent.example/quotes"),
+            ("https://agent.example", "https://agent.example/quotes"),
+            ("https://agent.example/a/?k=v", "https://agent.example/a/quotes?k=v"),
+        ] {
+            assert_eq!(url(endpoint), expected);
+        }
+    }
+
+    #[test]
+    fn an_offer_is_what_names_a_price() {
+        let price = |text: &str| offer_of_text(text).map(|offer| offer.price.map(|price| price.to_string()));
+        assert_eq!(price(r#"{"price": 0.05, "expected_ms": 7}"#), Some(Some("0.05".into())));
+        assert_eq!(price(r#"{"price": null}"#), Some(None));
+        assert_eq!(price(" 0.07 "), Some(Some("0.07".into())));
+        for other in ["", "{}", r#"{"status": "ok"}"#, "0.001", "cheap", r#"{"price": "x"}"#, "[1]"] {
+            assert_eq!(price(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! A job for an inbox that is open here, encoded when it is asked for: its reader finds it without asking the store.
+
+use crate::app::App;
+use crate::caller::Identity;
+use crate::delivery::bridge::Content;
+use chorus_protocol::ids::ConversationId;
+use chorus_protocol::words::{DeliveryState, EntryKind, Transport};
+use chorus_store::deliveries::Entry;
+use chorus_store::directory::Agent;
+use chorus_store::market::jobs::Agreed;
+use chorus_store::{StoreError, Tx};
+use std::sync::Arc;
+
+/// A job that is longer than this is read from the store by whoever is given it.
+const MAX_FRAME: usize = 64 * 1024;
+
+/// Puts the job among the frames of its agent's inbox, if that is open here: once this is committed, nobody needs to read it from
+/// the store. This is done while others' writes wait, so what is long is left to the store.
+pub(super) fn put(
+    tx: &mut dyn Tx,
+    app: &App,
+    agent: &Agent,
+    job: &Agreed,
+    seq: i64,
+    body: String,
+) -> Result<(), StoreError> {
+    let Some(dialect) = app.live.dialect(agent.id).filter(|_| body.len() <= MAX_FRAME) else {
+        return Ok(());
+    };
+    let entry = Entry {
+        seq,
+        kind: EntryKind::Job,
+        transport: Transport::Inbox,
+        state: DeliveryState::Queued,
+        trace: job.trace,
+        created_at: job.created_at,
+        event: job.event,
+        conversation: ConversationId::of_job(job.id),
+        author: None,
+        body,
+    };
+    let receiver = Identity { id: agent.id, name: agent.name.clone() };
+    let data = Content::Job { epoch: agent.epoch }.data(app, &receiver, dialect, entry, None)?;
+    let frame = dialect.entry(EntryKind::Job, seq, &data);
+    let (live, stream) = (Arc::clone(&app.live), agent.id.0);
+    tx.after_commit(Box::new(move || live.frames.put(dialect, stream, seq, frame)));
+    Ok(())
+}

@@ -1,0 +1,253 @@
+//! What a job costs, in statements: a number that no busy machine changes. And what becomes of very many.
+
+use super::settle::{self, Ended};
+use super::{hire, reconcile};
+use crate::app::{App, AppState};
+use crate::caller::{Caller, Identity};
+use crate::config::Config;
+use crate::delivery::dialect::Dialect;
+use crate::delivery::reader::Reader;
+use crate::error::Error;
+use crate::secrets::MasterKey;
+use chorus_environment::{Environment, ManualClock};
+use chorus_market::escrow::Verdict;
+use chorus_market::money;
+use chorus_protocol::ids::{AgentId, EventId, JobId, TraceId, WalletId};
+use chorus_protocol::market::{Credits, JobRequest, JobStatus};
+use chorus_store::directory::{self, KeyHash, Record};
+use chorus_store::market::agents::{self, NewListing, Skill};
+use chorus_store::market::jobs::{self, Agreed};
+use chorus_store::market::ledger::{self, Cause};
+use chorus_store::market::wallets::{self, NewWallet};
+use chorus_store::{Kind, Param, Row, Store, StoreError, Tx, TxExt, access, inboxes};
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+const KEY: KeyHash = [3; 32];
+const WORKER: AgentId = AgentId(Uuid::from_u128(1));
+const PAYER: WalletId = WalletId(Uuid::from_u128(2));
+const PAYEE: WalletId = WalletId(Uuid::from_u128(3));
+const TRACE: TraceId = TraceId(Uuid::from_u128(4));
+
+/// A transaction that remembers what it was asked for.
+struct Counting<'a> {
+    tx: &'a mut dyn Tx,
+    asked: Vec<&'static str>,
+}
+
+impl Tx for Counting<'_> {
+    fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, StoreError> {
+        self.asked.push(sql);
+        self.tx.execute(sql, params)
+    }
+
+    fn each(
+        &mut self,
+        sql: &'static str,
+        params: &[Param<'_>],
+        take: &mut dyn FnMut(Row) -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
+        self.asked.push(sql);
+        self.tx.each(sql, params, take)
+    }
+
+    fn next_seq(&mut self, stream: Uuid) -> Result<i64, StoreError> {
+        self.asked.push("number a stream");
+        self.tx.next_seq(stream)
+    }
+
+    fn head(&mut self, stream: Uuid) -> Result<i64, StoreError> {
+        self.asked.push("look at a stream");
+        self.tx.head(stream)
+    }
+
+    fn lock(&mut self, stream: Uuid) -> Result<(), StoreError> {
+        // Nothing on SQLite.
+        self.tx.lock(stream)
+    }
+
+    fn kind(&self) -> Kind {
+        self.tx.kind()
+    }
+
+    fn after_commit(&mut self, action: Box<dyn FnOnce() + Send>) {
+        self.tx.after_commit(action);
+    }
+}
+
+const BEGIN: i64 = 1_774_000_800_000;
+
+/// A hub on this clock where somebody has credits, and a worker adds numbers.
+async fn begin_at(clock: &ManualClock) -> AppState {
+    // It brings the TLS provider which the hub's own client needs.
+    drop(chorus_testkit::http::client());
+    let environment = Environment::seeded(1, clock);
+    let config = Config::new(environment.uuid_v4(), "hub.example", [0; 32], MasterKey::new([7; 32]));
+    let app = App::new(Store::in_memory().unwrap(), config, environment, CancellationToken::new(), true);
+    let (app, now) = (Arc::new(app.unwrap()), BEGIN);
+    let make = move |tx: &mut dyn Tx| {
+        for (id, owner) in [(PAYER, "boss"), (PAYEE, "worker")] {
+            let new = NewWallet { id, owner: owner.into(), account: None, key: None, trace: TRACE };
+            wallets::insert(tx, &new, now)?;
+        }
+        let minted = money::mint(PAYER, Credits::ZERO, Credits::from_hundredths(1000).unwrap()).unwrap();
+        ledger::apply(tx, &[minted], Cause { job: None, transfer: None, trace: TRACE }, now)?;
+        let record = Record { name: "worker".into(), endpoint: None, card: None };
+        directory::insert(tx, WORKER, &record, &KEY, TRACE, now)?;
+        let skill = Skill {
+            name: "sum".into(),
+            description: None,
+            cost: Credits::from_hundredths(10).unwrap(),
+            input_schema: Some(json!({"numbers": "list"}).to_string()),
+            output_schema: None,
+        };
+        let listing = NewListing {
+            agent: WORKER,
+            wallet: PAYEE,
+            display_name: "worker".into(),
+            endpoint: None,
+            skills: vec![skill],
+            trace: TRACE,
+        };
+        agents::save(tx, &listing, now)?;
+        inboxes::seen(tx, WORKER, now)
+    };
+    app.store.write::<_, StoreError, _>(make).await.unwrap();
+    app
+}
+
+async fn begin() -> AppState {
+    begin_at(&ManualClock::new(BEGIN)).await
+}
+
+fn job() -> JobRequest {
+    let body =
+        json!({"agent_id": WORKER, "skill_name": "sum", "input_data": {"numbers": [1, 2]}, "budget": 0.15});
+    serde_json::from_value(body).unwrap()
+}
+
+async fn next(reader: &mut Reader) -> String {
+    let piece = tokio::time::timeout(Duration::from_secs(10), reader.next()).await.unwrap().unwrap();
+    String::from_utf8(piece.bytes.to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn a_job_costs_so_many_statements() {
+    let app = begin().await;
+    for round in 0..2 {
+        let act = Arc::new(hire::prepare(&app, Caller::Owner(PAYER), job()).await.unwrap());
+        let (id, hub) = (act.id, Arc::clone(&app));
+        // The second time it is known what the skill takes.
+        let schema = match act.fits_as_before() {
+            Some(schema) if round == 1 => schema,
+            None if round == 0 => act.check_input().await.unwrap(),
+            other => panic!("{other:?}"),
+        };
+        let work = move |tx: &mut dyn Tx| {
+            let mut hired = Counting { tx, asked: vec![] };
+            act.run(&mut hired, None, schema.as_deref())?.expect("it is what was checked");
+            let hired = hired.asked;
+            let job = jobs::by_id(tx, id)?.unwrap();
+            let mut ended = Counting { tx, asked: vec![] };
+            let cost = Some(Credits::from_hundredths(15).unwrap());
+            let settled = settle::settle(&mut ended, &hub, &job, Verdict::Done(cost), &Ended::default())?;
+            assert!(settled.is_some());
+            Ok((hired, ended.asked))
+        };
+        let (hired, ended) = app.store.write::<_, Error, _>(work).await.unwrap();
+        if round == 1 {
+            // Looked at: the wallet, the job, the agent, its offer. Written: the job, the wallet, the hold, its movement, the event, its
+            // number, the delivery and what a job is for its agent.
+            assert_eq!(hired.len(), 12, "{hired:#?}");
+            // The sides, the job, the hold, the wallet, its movement; the score, its step and the agent's place; what the agent made of it.
+            assert_eq!(ended.len(), 10, "{ended:#?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_job_is_not_read_from_the_store_for_an_inbox_that_is_open() {
+    let app = begin().await;
+    let open = async |place| {
+        let worker = Identity { id: WORKER, name: "worker".into() };
+        let opened = Reader::open(Arc::clone(&app), worker, KEY, Dialect::Sse, None, place).await;
+        let mut reader = opened.unwrap();
+        assert!(next(&mut reader).await.starts_with("event: connected\n"));
+        reader
+    };
+    let mut first = open(None).await;
+    let hired = hire::hire(&app, Caller::Owner(PAYER), job()).await.unwrap();
+    let framed = next(&mut first).await;
+    assert!(framed.contains("event: job\n") && framed.contains(&hired.job_id.to_string()), "{framed}");
+    assert_eq!(next(&mut open(Some(0)).await).await, framed, "the same from the store");
+    let mut third = open(Some(1)).await;
+    hire::hire(&app, Caller::Owner(PAYER), job()).await.unwrap();
+    // What is not there cannot be read there.
+    let forget = |tx: &mut dyn Tx| tx.query("DELETE FROM deliveries RETURNING seq", &[]);
+    assert_eq!(app.store.write::<_, StoreError, _>(forget).await.unwrap().len(), 2);
+    assert!(next(&mut third).await.contains("event: job\n"));
+}
+
+/// A job that the worker has, for 0.01.
+fn ask(tx: &mut dyn Tx, number: u128) -> Result<(), StoreError> {
+    let (id, budget) = (JobId(Uuid::from_u128(1000 + number)), Credits::from_hundredths(1).unwrap());
+    let agreed = Agreed {
+        id,
+        content: [0; 32],
+        orchestrator: None,
+        payer: PAYER,
+        agent: WORKER,
+        payee: PAYEE,
+        skill: "sum".into(),
+        price: budget,
+        budget,
+        output_schema: None,
+        event: EventId(Uuid::from_u128(1_000_000 + number)),
+        callback: None,
+        deadline_at: BEGIN + 300_000,
+        created_at: BEGIN,
+        trace: TRACE,
+    };
+    assert!(jobs::insert(tx, &agreed)?);
+    let payer = wallets::by_id(tx, PAYER)?.unwrap();
+    let held = money::hold(money::Wallet { id: PAYER, balance: payer.balance }, id, budget).unwrap();
+    ledger::apply(tx, held.as_slice(), Cause { job: Some(id), transfer: None, trace: TRACE }, BEGIN)
+}
+
+#[tokio::test]
+async fn all_jobs_of_an_agent_that_leaves_are_refunded_soon() {
+    const JOBS: u128 = 900;
+    let clock = ManualClock::new(BEGIN);
+    let app = begin_at(&clock).await;
+    let work = |tx: &mut dyn Tx| {
+        (0..JOBS).try_for_each(|number| ask(tx, number))?;
+        access::delete_agent(tx, WORKER, BEGIN, &|| Uuid::from_u128(5))
+    };
+    app.store.write::<_, StoreError, _>(work).await.unwrap();
+    let stand = async || {
+        let look = |tx: &mut dyn Tx| {
+            let one = jobs::by_id(tx, JobId(Uuid::from_u128(1000 + JOBS - 1)))?.unwrap();
+            Ok::<_, StoreError>((ledger::sums(tx)?, one, agents::leaving(tx, 10)?.len()))
+        };
+        app.store.read::<_, StoreError, _>(look).await.unwrap()
+    };
+    assert_eq!(stand().await.0.held, JOBS as i64);
+    for _ in 0..2 {
+        reconcile::refund_left(&app).await.unwrap();
+    }
+    let (sums, job, leaving) = stand().await;
+    assert_eq!((sums.held, sums.wallets, sums.balanced()), (0, 1000, true));
+    assert_eq!((job.status, job.error.unwrap().0.as_str()), (JobStatus::Failure, "AGENT_OFFLINE"));
+    // Whoever hired it at the very moment is refunded as well, and then it is over.
+    assert_eq!(leaving, 1);
+    app.store.write::<_, StoreError, _>(|tx: &mut dyn Tx| ask(tx, JOBS)).await.unwrap();
+    clock.advance(61_000);
+    for leaving in [1, 0] {
+        reconcile::refund_left(&app).await.unwrap();
+        let (sums, _, left) = stand().await;
+        assert_eq!((sums.held, left), (0, leaving));
+    }
+}

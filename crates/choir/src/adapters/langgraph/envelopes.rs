@@ -1,0 +1,112 @@
+//! What LangGraph puts its stream modes into: tuples, parts of its SDK, events of its protocol, a thread's history.
+
+use super::{LangGraph, Origin, Source, is_mode, is_namespace, texts};
+use crate::adapters::collector::Collector;
+use crate::adapters::node::Node;
+
+/// Names of events that the platform sends and that are no mode.
+const EVENTS: [&str; 7] =
+    ["metadata", "messages/partial", "messages/complete", "messages/metadata", "events", "error", "end"];
+
+/// Whether this is a part of the SDK: `[event, data, id]`.
+pub(super) fn is_part(items: &[Node]) -> bool {
+    let is_event = |name: &str| {
+        let name = name.split('|').next().unwrap_or_default();
+        is_mode(name) || EVENTS.contains(&name)
+    };
+    matches!(items, [Node::Text(name), _, Node::Null | Node::Text(_)] if is_event(&name.text))
+}
+
+impl LangGraph {
+    pub(super) fn tuple(&mut self, items: &[Node], collector: &mut Collector<'_>) {
+        match items {
+            [Node::Text(mode), data] if is_mode(&mode.text) => self.mode(&mode.text, data, &[], collector),
+            [namespace, Node::Text(mode), data] if is_namespace(namespace) => {
+                self.mode(&mode.text, data, &texts(namespace), collector);
+            }
+            [namespace, data] if is_namespace(namespace) => {
+                if data.is_list() {
+                    self.mode("messages", data, &texts(namespace), collector);
+                } else {
+                    self.object(data, &texts(namespace), collector);
+                }
+            }
+            [Node::Text(name), data, _] if is_part(items) => self.named(&name.text, data, collector),
+            [values, next, _, _, _, _, tasks, rest @ ..] if values.is_object() && is_namespace(next) => {
+                self.history(values, next, tasks, rest.first(), collector);
+            }
+            [message, metadata] if message.is_object() && metadata.is_object() => {
+                self.message(message, metadata, &[], collector);
+            }
+            _ => collector.warn("unmapped_record", "a record is a list in no shape that LangGraph streams"),
+        }
+    }
+
+    /// An event of the platform; a namespace may follow its name: `updates|graph:task`.
+    pub(super) fn named(&mut self, name: &str, data: &Node, collector: &mut Collector<'_>) {
+        let mut parts = name.split('|');
+        let mode = parts.next().unwrap_or_default();
+        self.mode(mode, data, &parts.collect::<Vec<_>>(), collector);
+    }
+
+    /// Data of a mode in an object that may carry interrupts beside it, as a state's does.
+    pub(super) fn part(
+        &mut self,
+        mode: &str,
+        part: &Node,
+        namespace: &[&str],
+        collector: &mut Collector<'_>,
+    ) {
+        if !part.get("interrupts").items().is_empty() {
+            let origin = Origin { namespace, ..Origin::default() };
+            self.interrupts(part.get("interrupts"), &origin, collector);
+        }
+        self.mode(mode, part.get("data"), namespace, collector);
+    }
+
+    /// `{type: "event", method, params: {namespace, data}}`, as `astream_events(version="v3")` and newer servers send it.
+    pub(super) fn protocol_event(&mut self, record: &Node, collector: &mut Collector<'_>) {
+        let params = record.get("params");
+        let namespace = texts(params.get("namespace"));
+        self.part(record.get("method").text().unwrap_or_default(), params, &namespace, collector);
+    }
+
+    /// One state of a thread's history, the newest of which comes first: what its tasks made is their nodes', and what
+    /// else stands in the newest is nobody's.
+    fn history(
+        &mut self,
+        values: &Node,
+        next: &Node,
+        tasks: &Node,
+        interrupts: Option<&Node>,
+        collector: &mut Collector<'_>,
+    ) {
+        collector.recognise();
+        let is_newest = self.newest.is_none();
+        let paused = self.progress.paused;
+        for task in tasks.items() {
+            // Its id, name, path, error, interrupts, state and result.
+            let [_, name, _, error, _, _, result, ..] = task.items() else { continue };
+            if !error.is_null() {
+                collector.incomplete("a node ended with an error");
+                collector.warn(
+                    "node_error",
+                    format!("node \"{}\" ended with an error", name.text().unwrap_or("?")),
+                );
+            }
+            let node = name.text().filter(|name| *name != "__start__");
+            self.output(result, &Origin { node, source: Source::Tasks, ..Origin::default() }, collector);
+        }
+        if let Some(list) = interrupts.filter(|list| !list.items().is_empty()) {
+            self.interrupts(list, &Origin::default(), collector);
+        }
+        if is_newest {
+            let state = Node::Object(vec![("next".into(), next.clone())]);
+            self.progress.checkpoint(&state, &[]);
+            self.newest = Some(values.clone());
+        } else {
+            // What came before the newest is over.
+            (self.progress.paused, self.interrupted) = (paused, false);
+        }
+    }
+}
