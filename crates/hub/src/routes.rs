@@ -75,7 +75,8 @@ impl Routes {
             };
         let nothing = Router::new().fallback(answer);
         let known = self.routes.into_iter().map(|(route, routes)| guard(route, routes.into()));
-        known.fold(guard(Route::RELAY, nothing), Router::merge)
+        // There is nothing to be let in to: a bad key is no reason to answer in another door's format.
+        known.fold(guard(Route::PUBLIC, nothing), Router::merge)
     }
 }
 
@@ -88,7 +89,9 @@ fn looks(method: &Method, headers: &HeaderMap) -> bool {
 
 /// The answer about a path that is none, for a program, marked with its format.
 fn nothing_at(unknown: &[(&'static str, Format)], uri: &Uri) -> Response {
-    let door = unknown.iter().find(|(prefix, _)| uri.path().starts_with(prefix));
+    let path = uri.path();
+    let is_under = |prefix: &str| path.starts_with(prefix) || path == prefix.trim_end_matches('/');
+    let door = unknown.iter().find(|(prefix, _)| is_under(prefix));
     let mut response = ApiError::of_status(StatusCode::NOT_FOUND).into_response();
     if let Some((_, format)) = door {
         response.extensions_mut().insert(*format);

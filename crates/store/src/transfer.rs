@@ -175,13 +175,6 @@ pub struct Step {
     last: bool,
 }
 
-impl Step {
-    /// How many lines of the file are written after it.
-    pub fn through(&self) -> u64 {
-        self.through
-    }
-}
-
 /// An export that is read.
 pub struct Import<R> {
     lines: io::Lines<R>,

@@ -43,5 +43,5 @@ pub(crate) fn routes() -> Routes {
         .and(overview::routes())
         .and(unread::routes())
         .and(work_streams::routes())
-        .under("/api/v1", Route::API)
+        .under("/api/", Route::API)
 }

@@ -32,7 +32,7 @@ pub(crate) const MAX_MESSAGE: usize = 1024 * 1024;
 const C2A: Route = Route { foreign_pages: ForeignPages::Refused, ..Route::API };
 
 pub(crate) fn routes() -> Routes {
-    Routes::default().at(C2A, routes!(open, call))
+    Routes::default().at(C2A, routes!(open, call)).under("/c2a/", C2A)
 }
 
 fn harness(app: &AppState, identity: Identity, headers: &HeaderMap) -> Result<Harness, ApiError> {

@@ -5,13 +5,8 @@ mod public;
 mod receipts;
 mod scores;
 
-use crate::route::Route;
 use crate::routes::Routes;
 
 pub(crate) fn routes() -> Routes {
-    scores::routes()
-        .and(adapt::routes())
-        .and(receipts::routes())
-        .and(public::routes())
-        .under("/api/public", Route::API)
+    scores::routes().and(adapt::routes()).and(receipts::routes()).and(public::routes())
 }

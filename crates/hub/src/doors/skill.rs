@@ -246,7 +246,9 @@ mod tests {
                 .collect();
             assert_eq!(bodies.len(), 5);
             Register::read(&serde_json::from_str(bodies[0]).unwrap(), false).unwrap();
-            Send::read(bodies[1].as_bytes()).unwrap();
+            let sent = Send::read(bodies[1].as_bytes()).unwrap();
+            // Passed on as it is written, and living clients take only a whole address.
+            assert!(bodies[1].contains("\"sender_id\": \"NAME@hub.test\""), "{sent:?}");
             schema::read_exact::<Registration>(bodies[2].as_bytes()).unwrap();
             schema::read_exact::<NewStream>(bodies[3].as_bytes()).unwrap();
             let Ok(Message::Request(call)) = Message::read(bodies[4].as_bytes()) else {

@@ -356,3 +356,34 @@ fn fault_paths(message: &str) -> Vec<&str> {
     // A fault's own words may hold a semicolon: what is no path is not counted.
     faults.map(|(path, _)| path).filter(|path| !path.contains(' ')).collect()
 }
+
+/// Also of a path that is none, and whatever is shown there: there is nothing to be let in to.
+#[tokio::test]
+async fn paths_that_are_none_answer_in_the_format_of_their_door() {
+    let hub = TestHub::start();
+    for (path, own) in [
+        ("/nothing", false),
+        ("/mcp", true),
+        ("/mcp/a/b/c/d", true),
+        ("/c2a/x", true),
+        ("/api/v2/x", true),
+        ("/api/v1/x", true),
+        ("/market/x", true),
+    ] {
+        for shown in [None, Some("Bearer "), Some("Bearer ca_wrong"), Some("Basic eA==")] {
+            let mut request = hub.request(Method::POST, path, None);
+            if let Some(shown) = shown {
+                request = request.header("Authorization", shown);
+            }
+            let answer = request.send().await.unwrap();
+            assert_eq!(answer.status(), 404, "{path} {shown:?}");
+            let body: Value = answer.json().await.unwrap();
+            let (code, format) = if own { ("NOT_FOUND", true) } else { ("ERR_NOT_FOUND", false) };
+            assert_eq!(
+                (&body["error"]["code"], body.get("success").is_none()),
+                (&json!(code), format),
+                "{path}"
+            );
+        }
+    }
+}
