@@ -252,9 +252,10 @@ impl<R: BufRead> Import<R> {
         self.known = tables;
         while self.read < through {
             let line = self.next_line()?.ok_or(TransferError::CutOff)?;
-            match line.is_object() {
-                true => self.turn_to(&line)?,
-                false => self.rows += 1,
+            if line.is_object() {
+                self.turn_to(&line)?;
+            } else {
+                self.rows += 1;
             }
         }
         Ok(through)

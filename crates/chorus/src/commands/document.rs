@@ -285,9 +285,10 @@ fn bytes_of(document: &Document) -> anyhow::Result<Vec<u8>> {
 /// Prints a document: as the bytes it is, and to a terminal as that may have it.
 fn print(document: &Document) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    let bytes = match out.is_terminal() {
-        true => for_terminal(document.encoding, document.content.as_deref().unwrap_or_default())?,
-        false => bytes_of(document)?,
+    let bytes = if out.is_terminal() {
+        for_terminal(document.encoding, document.content.as_deref().unwrap_or_default())?
+    } else {
+        bytes_of(document)?
     };
     Ok(out.write_all(&bytes).and_then(|()| out.flush())?)
 }

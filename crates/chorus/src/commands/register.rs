@@ -114,11 +114,10 @@ async fn taken(client: &Client, name: &str, error: ClientError) -> anyhow::Error
     // Whom an agent belongs to is shown to its owner alone.
     let owned =
         client.api_get::<AgentView>(&["agents", name], &[]).await.is_ok_and(|agent| agent.owner.is_some());
-    let hint = match owned {
-        true => {
-            "it is yours: `chorus agents reset-key NAME` gives it a new key, `chorus unregister NAME` takes it off the hub"
-        }
-        false => "choose another name",
+    let hint = if owned {
+        "it is yours: `chorus agents reset-key NAME` gives it a new key, `chorus unregister NAME` takes it off the hub"
+    } else {
+        "choose another name"
     };
     Explained::refused(failure::sentence(&error), hint).into()
 }
