@@ -63,7 +63,7 @@ async fn show(
         Some(id) => Some(look_at(&app, visitor.who(), id).await?.conversation),
         None => None,
     };
-    let place = place.map(|place| (place.id.to_string(), place.name));
+    let place = place.map(|place| (place.id, place.name));
     if !q.is_empty() {
         let before = asked.after.as_deref().and_then(EventId::parse);
         let question = Question { text: q.clone(), within, before, limit: LIMIT };

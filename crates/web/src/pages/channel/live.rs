@@ -87,19 +87,21 @@ impl Watching {
         }
         let view: EventView = serde_json::from_str(&event.data).ok()?;
         let seq = Some(view.sequence);
-        use EventKind::{Artifact, Change, Join, Leave, Message};
-        Some(match view.kind.known() {
-            Some(Message | Join | Leave | Change | Artifact) => {
-                let mut shown = items(std::slice::from_ref(&view), &self.view);
-                shown.retain(|item| !matches!(item, Item::Day(_)));
-                let html = super::ItemsPart { id: &self.id, items: &shown }.render().ok()?;
-                let data = json!({"html": html, "kind": view.kind, "thread": view.thread, "day": view.created_at.get(..10)});
-                sse::encode("item", seq, &data.to_string())
-            }
-            _ => {
-                let data = json!({"kind": view.kind, "target": view.target, "author": view.author.id});
-                sse::encode("touch", seq, &data.to_string())
-            }
-        })
+        if !is_shown_by_itself(view.kind.known()) {
+            let data = json!({"kind": view.kind, "target": view.target, "author": view.author.id});
+            return Some(sse::encode("touch", seq, &data.to_string()));
+        }
+        let mut shown = items(std::slice::from_ref(&view), &self.view);
+        shown.retain(|item| !matches!(item, Item::Day(_)));
+        let html = super::ItemsPart { id: &self.id, items: &shown }.render().ok()?;
+        let data =
+            json!({"html": html, "kind": view.kind, "thread": view.thread, "day": view.created_at.get(..10)});
+        Some(sse::encode("item", seq, &data.to_string()))
     }
+}
+
+/// Whether an event is an item of its own, and not a change of another.
+fn is_shown_by_itself(kind: Option<EventKind>) -> bool {
+    use EventKind::{Artifact, Change, Join, Leave, Message};
+    matches!(kind, Some(Message | Join | Leave | Change | Artifact))
 }
