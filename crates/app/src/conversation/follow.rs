@@ -180,9 +180,8 @@ impl Follower {
                 }
                 sign = self.signs.recv() => match sign {
                     Ok(sign) if self.may_see(&sign) => return Some(sign),
-                    Ok(_) => {}
-                    // Some passed by unseen.
-                    Err(RecvError::Lagged(_)) => {}
+                    // It is for others, or some passed by unseen.
+                    Ok(_) | Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => return None,
                 },
                 () = tokio::time::sleep(Duration::from_millis(until_check_ms)) => {
