@@ -53,7 +53,7 @@ async fn silent_endpoints_hide_nobody() {
     let mut silent = vec![];
     for n in 0..12 {
         let agent = FakeAgent::start().await;
-        agent.set(Reply::Slow(Duration::from_secs(60), Box::new(Reply::Json(200, json!({})))));
+        agent.set(Reply::Slow(Duration::from_mins(1), Box::new(Reply::Json(200, json!({})))));
         let name = format!("silent-{n}");
         let mut body = registration(&name, &name, "0.01");
         body["api_endpoint"] = json!(format!("http://{}/jobs", agent.addr()));
