@@ -223,13 +223,12 @@ async fn put(client: &Client, channel: &str, file: File, base: Option<i64>) -> a
     let File { path, slug, title, content_type } = file;
     let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let slug = match slug {
-        Some(slug) => slug,
-        None => {
-            let slug = slug_of(&path);
-            refuse_other(client, channel, &slug, title.as_deref().unwrap_or(&name)).await?;
-            slug
-        }
+    let slug = if let Some(slug) = slug {
+        slug
+    } else {
+        let slug = slug_of(&path);
+        refuse_other(client, channel, &slug, title.as_deref().unwrap_or(&name)).await?;
+        slug
     };
     let ending = path.extension().unwrap_or_default().to_string_lossy();
     let content_type = content_type.or_else(|| type_of(&ending).map(str::to_owned));
