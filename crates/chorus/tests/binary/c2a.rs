@@ -184,7 +184,7 @@ async fn a_thread_goes_on_with_who_was_asked() {
     // A correction is for who was asked, without a new mention.
     let body = json!({"content": "I meant the one on eu-2", "thread": asked});
     let correction = post(&fixture, body).await;
-    assert_eq!(correction["attention"]["woken"], json!(["ada"]), "{correction}");
+    assert_eq!(correction["attention"]["knocked"], json!(["ada"]), "{correction}");
     let correction = text(&correction["event_id"]);
     let prompt = format!("prompt-{correction}");
     until("it reaches the model", || fixture.read(&prompt).contains("I meant the one on eu-2")).await;

@@ -40,7 +40,7 @@ fn import_in_two_goes(file: &Path, data: &Path, database: Option<&str>) {
     writer.write_all(&whole[..ends[part]]).unwrap();
     let mut told = String::new();
     BufReader::new(first.stderr.take().unwrap()).read_line(&mut told).unwrap();
-    assert!(told.ends_with(" lines\n"), "{told:?}");
+    assert!(told.ends_with(" rows\n"), "{told:?}");
     first.kill().unwrap();
     assert!(!first.wait().unwrap().success());
     drop(writer);

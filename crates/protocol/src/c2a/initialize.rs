@@ -33,8 +33,8 @@ pub struct Initialize {
     pub protocol_version: String,
     /// What it is.
     pub client_info: Program,
-    /// What it can do; what is not said it cannot.
-    #[serde(default)]
+    /// What it can do. Of a group that is named it can do what is said; of how events enter its work nothing else is believed.
+    #[serde(default = "Capabilities::unsaid")]
     #[schema(nullable)]
     pub capabilities: Capabilities,
 }
@@ -92,6 +92,10 @@ macro_rules! capabilities {
             impl $name {
                 /// All of it.
                 pub const ALL: Self = Self { $($can: true,)+ };
+
+                const fn all() -> Self {
+                    Self::ALL
+                }
 
                 /// What both can do.
                 #[must_use]
@@ -179,15 +183,18 @@ impl ChatToolCapabilities {
 #[serde(default, rename_all = "camelCase")]
 pub struct Capabilities {
     /// About deliveries.
+    #[serde(default = "DeliveryCapabilities::all")]
     #[schema(nullable)]
     pub delivery: DeliveryCapabilities,
     /// How events can enter an agent's work.
     #[schema(nullable)]
     pub injection: InjectionCapabilities,
     /// Which chat tools there are.
+    #[serde(default = "ChatToolCapabilities::all")]
     #[schema(nullable)]
     pub chat_tools: ChatToolCapabilities,
     /// What else.
+    #[serde(default = "UtilityCapabilities::all")]
     #[schema(nullable)]
     pub utilities: UtilityCapabilities,
 }
@@ -200,6 +207,11 @@ impl Capabilities {
         chat_tools: ChatToolCapabilities::ALL,
         utilities: UtilityCapabilities::ALL,
     };
+
+    /// What an end can do that says nothing of it.
+    fn unsaid() -> Self {
+        Self { injection: InjectionCapabilities::default(), ..Self::ALL }
+    }
 
     /// What both can do.
     #[must_use]

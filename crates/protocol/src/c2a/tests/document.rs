@@ -341,7 +341,15 @@ fn what_both_can_do() {
         "capabilities": {"injection": {"notify": true, "dreams": true}, "utilities": null}});
     let few: Initialize = schema::read(few).unwrap();
     let injection = InjectionCapabilities { notify: true, ..InjectionCapabilities::default() };
-    assert_eq!(few.capabilities, Capabilities { injection, ..none });
+    assert_eq!(few.capabilities, Capabilities { injection, ..all }, "groups that are not named are there");
+    let silent = json!({"protocolVersion": "x", "clientInfo": {"name": "n", "version": ""}});
+    let silent: Initialize = schema::read(silent).unwrap();
+    let injection = InjectionCapabilities::default();
+    assert_eq!(silent.capabilities, Capabilities { injection, ..all });
+    let none_of_it = json!({"protocolVersion": "x", "clientInfo": {"name": "n", "version": ""},
+        "capabilities": {"chatTools": {"react": true}}});
+    let none_of_it: Initialize = schema::read(none_of_it).unwrap();
+    assert!(none_of_it.capabilities.chat_tools.react && !none_of_it.capabilities.chat_tools.claim);
     // The names on the wire are the modes' own.
     for mode in crate::words::Mode::ALL.iter().filter(|mode| **mode != crate::words::Mode::Silent) {
         assert_eq!(json!(all.injection)[mode.as_str()], true, "{mode}");
