@@ -93,10 +93,6 @@ macro_rules! capabilities {
                 /// All of it.
                 pub const ALL: Self = Self { $($can: true,)+ };
 
-                const fn all() -> Self {
-                    Self::ALL
-                }
-
                 /// What both can do.
                 #[must_use]
                 pub fn intersect(self, other: Self) -> Self {
@@ -180,21 +176,18 @@ impl ChatToolCapabilities {
 
 /// What one end can do, or both.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default = "Capabilities::unsaid", rename_all = "camelCase")]
 pub struct Capabilities {
     /// About deliveries.
-    #[serde(default = "DeliveryCapabilities::all")]
     #[schema(nullable)]
     pub delivery: DeliveryCapabilities,
     /// How events can enter an agent's work.
     #[schema(nullable)]
     pub injection: InjectionCapabilities,
     /// Which chat tools there are.
-    #[serde(default = "ChatToolCapabilities::all")]
     #[schema(nullable)]
     pub chat_tools: ChatToolCapabilities,
     /// What else.
-    #[serde(default = "UtilityCapabilities::all")]
     #[schema(nullable)]
     pub utilities: UtilityCapabilities,
 }
