@@ -4,19 +4,10 @@ A turn ends on the page when it ended, however slow the network; what is being w
 reader's; a page that nobody sees holds no connection; what cannot be undone asks first.
 """
 
-import json
 import threading
 import time
-import urllib.request
 
-
-def wait(what, condition, seconds=20):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if found := condition():
-            return found
-        time.sleep(0.1)
-    raise AssertionError(f"it never came: {what}")
+from browser_hub import entries, wait
 
 
 def slowly(browser, ms):
@@ -41,22 +32,15 @@ class Worker:
         self.person = {"authorization": f"Bearer {token}"}
         status, made = ask(f"{url}/api/v1/agents", "POST", {"name": "slate"}, self.person)
         assert status == 201, made
-        self.key = {"authorization": f"Bearer {made['api_key']}"}
+        self.secret = made["api_key"]
+        self.key = {"authorization": f"Bearer {self.secret}"}
         assert ask(f"{self.api}/members", "POST", {"agent": "slate"}, self.person)[0] == 201
         threading.Thread(target=self.listen, daemon=True).start()
 
     def listen(self):
-        request = urllib.request.Request(f"{self.url}/agent/inbox", headers=self.key)
-        kind = None
-        try:
-            for line in urllib.request.urlopen(request):
-                line = line.decode().rstrip("\n")
-                if line.startswith("event: "):
-                    kind = line[7:]
-                elif line.startswith("data: ") and kind == "chat":
-                    self.chats.append(json.loads(line[6:]))
-        except OSError:
-            pass  # The hub was stopped.
+        for kind, data in entries(self.url, self.secret):
+            if kind == "chat":
+                self.chats.append(data)
 
     def say(self, content):
         status, said = self.ask(f"{self.api}/messages", "POST", {"content": content}, self.key)

@@ -5,7 +5,8 @@ A part of scripts/browser, which gives it a browser and the tools that it needs.
 
 import json
 import threading
-import urllib.request
+
+from browser_hub import entries
 
 
 class Worker:
@@ -23,21 +24,13 @@ class Worker:
         threading.Thread(target=self.listen, daemon=True).start()
 
     def listen(self):
-        request = urllib.request.Request(f"{self.url}/agent/inbox", headers={"authorization": f"Bearer {self.key}"})
-        kind = None
-        try:
-            for line in urllib.request.urlopen(request):
-                line = line.decode().rstrip("\n")
-                if line.startswith("event: "):
-                    kind = line[7:]
-                elif line.startswith("data: ") and kind == "job":
-                    self.do(json.loads(line[6:]))
-                elif line.startswith("data: ") and kind == "quote":
-                    quote = json.loads(line[6:])["quote_id"]
-                    offer = {"price": 2.25, "expected_ms": 45000}
-                    self.ask(f"{self.url}/market/quotes/{quote}/offer", "POST", offer, {"authorization": f"Bearer {self.key}"})
-        except OSError:
-            pass  # The hub was stopped.
+        for kind, data in entries(self.url, self.key):
+            if kind == "job":
+                self.do(data)
+            elif kind == "quote":
+                offer = {"price": 2.25, "expected_ms": 45000}
+                offers = f"{self.url}/market/quotes/{data['quote_id']}/offer"
+                self.ask(offers, "POST", offer, {"authorization": f"Bearer {self.key}"})
 
     def do(self, job):
         if job["skill_name"] == "read.plan":
