@@ -72,7 +72,7 @@ fn entry(app: &App, actor: Actor, action: Action, subject: Subject, detail: &Val
     let id = AuditId(app.environment.uuid_v7());
     Entry {
         id,
-        at: audit::time_of(id),
+        at: audit::time_of(id.0),
         actor,
         action,
         subject,

@@ -59,7 +59,7 @@ pub async fn keep_fingerprint(
         if held != master.fingerprint() {
             let entry = Entry {
                 id,
-                at: audit::time_of(id),
+                at: audit::time_of(id.0),
                 actor: Actor::Operator,
                 action: Action::MasterKeyReplaced,
                 subject: Subject::Hub,

@@ -9,7 +9,7 @@ use chorus_store::{Store, StoreError, Tx, conversations, members};
 use std::sync::{Mutex, PoisonError};
 use uuid::Uuid;
 
-/// So many wait to be written; more are counted only by metrics.
+/// So many wait to be written; what is called beyond them is written nowhere.
 const MOST_WAITING: usize = 10_000;
 /// So many are written in one transaction.
 const TOGETHER: usize = 200;

@@ -49,15 +49,10 @@ pub fn first_of(time: i64) -> EventId {
     EventId(audit::first_of(time))
 }
 
-/// The time of an event, as its id has it.
-fn time_of(event: EventId) -> i64 {
-    (event.0.as_u128() >> 80) as i64
-}
-
 /// What there is after an event, `limit` of it if there is so much.
 pub fn after(tx: &mut dyn Tx, agent: AgentId, after: EventId, limit: i64) -> Result<Look, StoreError> {
     let mut all = Sources { limit, found: BTreeMap::new(), end: None };
-    let (place, most) = (deliveries::place_before(tx, agent, time_of(after))?, limit + BEYOND);
+    let (place, most) = (deliveries::place_before(tx, agent, audit::time_of(after.0))?, limit + BEYOND);
     let mut brought = vec![];
     for mut row in tx.query(BROUGHT, &[(&agent).into(), place.into(), most.into(), (&after).into()])? {
         let found = Found::Brought(row.int(1)?, word(&row.text(2)?, EntryKind::parse)?);
@@ -133,7 +128,7 @@ fn said(
     after: EventId,
     most: i64,
 ) -> Result<(Vec<EventId>, bool), StoreError> {
-    if time_of(after) > 0 {
+    if audit::time_of(after.0) > 0 {
         let params = [(&conversation).into(), joined.into(), most.into()];
         let last = tx.query(SAID_LAST, &params)?.into_iter().map(|mut row| row.uuid(0).map(EventId));
         let mut last = last.collect::<Result<Vec<_>, _>>()?;
@@ -143,7 +138,7 @@ fn said(
             return Ok((last, true));
         }
     }
-    let place = fleet::place_at(tx, conversation, time_of(after))?.max(joined);
+    let place = fleet::place_at(tx, conversation, audit::time_of(after.0))?.max(joined);
     let params = [(&conversation).into(), place.into(), most.into(), (&after).into()];
     let said = tx.query(SAID, &params)?.into_iter().map(|mut row| row.uuid(0).map(EventId));
     let said = said.collect::<Result<Vec<_>, _>>()?;

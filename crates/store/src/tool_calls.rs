@@ -2,7 +2,7 @@
 //!
 //! Of each caller the newest [`MOST_OF_ONE`] are kept, and none for ever: so nobody fills the table, nor hides what another did.
 
-use crate::audit::{KEPT_MS, first_of};
+use crate::audit::{KEPT_MS, first_of, time_of};
 use crate::trail::Scope;
 use crate::{Row, StoreError, Tx, TxExt};
 use chorus_protocol::ids::{ConversationId, EventId, Principal};
@@ -34,7 +34,7 @@ pub struct ToolCall {
 impl ToolCall {
     /// When, as its id has it.
     pub fn at(&self) -> i64 {
-        (self.id.as_u128() >> 80) as i64
+        time_of(self.id)
     }
 }
 
