@@ -31,7 +31,8 @@ pub fn encode(event: &str, id: Option<i64>, data: &str) -> Vec<u8> {
 
 /// Splits at `\n`, `\r\n` and `\r`, the three line ends of the format.
 fn lines(data: &str) -> impl Iterator<Item = &str> {
-    data.split("\r\n").flat_map(|part| part.split(['\n', '\r']))
+    // One sign at a time: a set of them is looked for character by character.
+    data.split("\r\n").flat_map(|part| part.split('\n')).flat_map(|part| part.split('\r'))
 }
 
 /// One event as a client sees it.
