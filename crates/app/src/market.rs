@@ -13,6 +13,7 @@ pub mod hire;
 pub mod jobs;
 mod memory;
 pub mod money;
+pub mod owner_key;
 mod pages;
 mod presence;
 mod probe;

@@ -19,7 +19,9 @@ pub use jobs::{
     CURRENCY, JobError, JobHandout, JobRequest, JobResult, JobSearch, JobView, MAX_DEADLINE_MS,
     MIN_DEADLINE_MS, ResultTaken, USUAL_DEADLINE_MS,
 };
-pub use money::{Economy, Issue, Issued, LedgerSearch, MovementView, Transfer, TransferView, WalletView};
+pub use money::{
+    Economy, Issue, Issued, LedgerSearch, MovementView, NewOwnerKey, Transfer, TransferView, WalletView,
+};
 pub use movement::{Movement, Purse};
 pub use quotes::{Accept, MakeOffer, Offer, OfferMade, QuoteAsked, QuoteRequest, QuoteView};
 

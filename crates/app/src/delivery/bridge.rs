@@ -47,6 +47,8 @@ pub enum Content {
     Job {
         /// Of its agent's keys.
         epoch: i64,
+        /// Whether it ended before it was handed out.
+        has_ended: bool,
     },
     /// A question what a job would cost, in the entry itself.
     Quote,
@@ -77,7 +79,8 @@ impl Content {
                 EntryKind::Channel => Self::Foreign,
                 EntryKind::Message => Self::Envelope,
                 EntryKind::Job => {
-                    Self::Job { epoch: directory::by_id(tx, agent)?.map_or(0, |agent| agent.epoch) }
+                    let epoch = directory::by_id(tx, agent)?.map_or(0, |agent| agent.epoch);
+                    Self::Job { epoch, has_ended: handout::has_ended(tx, &entry.body)? }
                 }
                 EntryKind::Quote => Self::Quote,
                 EntryKind::Digest => Self::Digest,
@@ -93,10 +96,14 @@ impl Content {
         if let Self::Chat(said) = self { said.chat.sent } else { 1 }
     }
 
-    /// Whether it is not shown any more: something took its place, or it was taken back, in a dialect that says so by cancelling.
-    /// Others show that it is gone.
+    /// Whether it is not shown any more: it is a job that has ended, something took its place, or it was taken back, in a dialect that
+    /// says so by cancelling. Others show that it is gone.
     pub fn is_cancelled(&self, dialect: Dialect) -> bool {
-        let Self::Chat(said) = self else { return false };
+        let said = match self {
+            Self::Chat(said) => said,
+            Self::Job { has_ended, .. } => return *has_ended,
+            Self::Envelope | Self::Foreign | Self::Quote | Self::Digest | Self::Result(_) => return false,
+        };
         if said.was_deleted() { dialect == Dialect::C2a } else { said.was_superseded() }
     }
 
@@ -119,7 +126,7 @@ impl Content {
             (Self::Foreign, Dialect::Sse) => foreign_data(app, &entry),
             (Self::Result(told), Dialect::Sse) => serde_json::to_string(told),
             (Self::Quote | Self::Digest, Dialect::Sse) => Ok(entry.body),
-            (Self::Job { epoch }, Dialect::Sse) => {
+            (Self::Job { epoch, .. }, Dialect::Sse) => {
                 handout::data(app, (receiver.id, *epoch), entry.trace, &entry.body)
             }
         };
@@ -146,7 +153,7 @@ impl Content {
                 let posted = sealing::open_post(&app.config.master_key, entry.event, &entry.body);
                 c2a::foreign(app, entry, &posted)
             }
-            Self::Job { epoch } => handout::data(app, (receiver.id, *epoch), entry.trace, &entry.body)
+            Self::Job { epoch, .. } => handout::data(app, (receiver.id, *epoch), entry.trace, &entry.body)
                 .and_then(|job| c2a::job(app, name, entry, &job)),
             Self::Quote => c2a::quote(app, name, entry),
             Self::Result(told) => c2a::result(app, name, entry, told.as_deref().map(RawValue::get)),
@@ -169,7 +176,7 @@ impl Content {
                 let posted = sealing::open_post(&app.config.master_key, entry.event, &entry.body);
                 RawValue::from_string(posted)
             }
-            Self::Job { epoch } => handout::data(app, (receiver, *epoch), entry.trace, &entry.body)
+            Self::Job { epoch, .. } => handout::data(app, (receiver, *epoch), entry.trace, &entry.body)
                 .and_then(RawValue::from_string),
             Self::Quote | Self::Digest => RawValue::from_string(entry.body.clone()),
             Self::Result(told) => return Ok(told.clone()),

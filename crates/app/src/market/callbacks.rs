@@ -64,7 +64,7 @@ fn result(job: &Job) -> JobResult {
         status: JobStatus::Failure,
         output_data: None,
         execution_cost: None,
-        execution_time_ms: None,
+        execution_time_ms: job.ended_at.map(|ended| ended - job.agreed.created_at),
         error_message: None,
         timestamp_utc: job.ended_at.map(rfc3339).map(Timestamp),
     });

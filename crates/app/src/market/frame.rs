@@ -40,7 +40,8 @@ pub(super) fn put(
         body,
     };
     let receiver = Identity { id: agent.id, name: agent.name.clone() };
-    let data = Content::Job { epoch: agent.epoch }.data(app, &receiver, dialect, entry, None)?;
+    let data =
+        Content::Job { epoch: agent.epoch, has_ended: false }.data(app, &receiver, dialect, entry, None)?;
     let frame = dialect.entry(EntryKind::Job, seq, &data);
     let (live, stream) = (Arc::clone(&app.live), agent.id.0);
     tx.after_commit(Box::new(move || live.frames.put(dialect, stream, seq, frame)));

@@ -1,5 +1,6 @@
 //! A job in the language of each way: the document's job request, with the address that takes its result.
 
+use super::callbacks::of_body;
 use crate::app::App;
 use crate::delivery::service::{callback_url, service_name};
 use crate::secrets::McpToken;
@@ -52,6 +53,11 @@ pub fn data(
     body: &str,
 ) -> Result<String, serde_json::Error> {
     serde_json::to_string(&read(app, agent, trace, body)?)
+}
+
+/// Whether the job whose event has this body is over: nobody is given it any more.
+pub fn has_ended(tx: &mut dyn Tx, body: &str) -> Result<bool, StoreError> {
+    Ok(of_body(tx, body)?.is_none_or(|job| job.status != JobStatus::Pending))
 }
 
 /// What is POSTed of a job whose turn it is, or why nothing is.

@@ -182,7 +182,7 @@ pub async fn ledger(app: &App, caller: Caller, asked: LedgerSearch) -> Result<It
     Ok(crate::page::page(app, items, limit, |item: &MovementView| item.number.to_string()))
 }
 
-/// What moved for a job, for those whose wallets it moved in or out of. Others learn nothing, not even that there is one.
+/// What moved for a job, for the two whose wallets it moved out of and into. Others learn nothing, not even that there is one.
 fn of_job(tx: &mut dyn Tx, caller: &Caller, job: chorus_protocol::ids::JobId) -> Result<Vec<Entry>, Error> {
     let all = ledger::of_job(tx, job, MOST_OF_JOB)?;
     if *caller == Caller::Operator {
@@ -190,7 +190,8 @@ fn of_job(tx: &mut dyn Tx, caller: &Caller, job: chorus_protocol::ids::JobId) ->
     }
     let own: Vec<_> = who::own(tx, caller)?.into_iter().map(|wallet| wallet.owner).collect();
     let is_own = |end: &Option<String>| end.as_ref().is_some_and(|end| own.contains(end));
-    Ok(all.into_iter().filter(|entry| is_own(&entry.debit) || is_own(&entry.credit)).collect())
+    let is_side = all.iter().any(|entry| is_own(&entry.debit) || is_own(&entry.credit));
+    Ok(if is_side { all } else { vec![] })
 }
 
 fn movement(entry: Entry) -> MovementView {

@@ -18,14 +18,19 @@ use chorus_store::market::agents;
 use chorus_store::market::discovery::{self, Search};
 use chorus_store::{StoreError, Tx, directory, inboxes};
 use futures_util::future::join_all;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use url::{Origin, Url};
 
 /// So many are asked at once, and so many answers are enough.
 const AT_ONCE: usize = 8;
-/// So many are asked for one search.
+/// So many are asked for one search, and so many at one server: else whoever has many agents there would use it up.
 const MOST_ASKED: usize = 4 * AT_ONCE;
+const MOST_OF_SERVER: usize = AT_ONCE;
+/// So many are looked at for them.
+const MOST_FOUND: usize = 8 * MOST_ASKED;
 /// After this time the next ones are asked.
 const NEXT_AFTER: Duration = Duration::from_millis(250);
 /// How long an answer may take; whoever searches waits for it.
@@ -58,8 +63,8 @@ pub(super) async fn wake_found(app: &AppState, search: &Search, enough: usize) -
     let find = move |tx: &mut dyn Tx| {
         let (now, pause_ms) = (hub.elapsed(), pause_ms(&hub));
         let wanted = |agent| !hub.market.probes.is_silent(agent, now, pause_ms);
-        let found = discovery::away(tx, &search, seen_since(&hub), (MOST_ASKED, enough), &wanted)?;
-        workers(tx, &hub, &found)
+        let found = discovery::away(tx, &search, seen_since(&hub), (MOST_FOUND, enough), &wanted)?;
+        Ok(spread(workers(tx, &hub, &found)?))
     };
     ask(app, app.store.read::<_, StoreError, _>(find).await?).await
 }
@@ -93,6 +98,19 @@ fn workers(tx: &mut dyn Tx, app: &App, found: &[AgentId]) -> Result<Vec<To>, Sto
         workers.extend(url.map(|url| To { url, receiver: *id, sender: None, cause, proven }));
     }
     Ok(workers)
+}
+
+/// Those that are asked: at each server the best few.
+fn spread(mut workers: Vec<To>) -> Vec<To> {
+    let mut servers: HashMap<Origin, usize> = HashMap::new();
+    workers.retain(|to| {
+        let Ok(url) = Url::parse(&to.url) else { return false };
+        let asked = servers.entry(url.origin()).or_default();
+        *asked += 1;
+        *asked <= MOST_OF_SERVER
+    });
+    workers.truncate(MOST_ASKED);
+    workers
 }
 
 async fn ask(app: &AppState, workers: Vec<To>) -> Result<(), Error> {

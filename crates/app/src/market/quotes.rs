@@ -81,8 +81,8 @@ struct Ask {
     fresh: Fresh,
 }
 
-/// Whether the input fits what was declared, of each declaration that was looked at.
-type Fits = HashMap<String, bool>;
+/// Whether the input fits what was declared, or why not, of each declaration that was looked at.
+type Fits = HashMap<String, Result<(), Faults>>;
 
 impl Ask {
     fn limit(&self) -> i64 {
@@ -99,7 +99,7 @@ impl Ask {
         let mut fits = Fits::new();
         for schema in found.into_iter().filter_map(|found| found.input_schema) {
             fits.entry(schema).or_insert_with_key(|schema| {
-                schema::check(declared(Some(schema)).as_ref(), input, "input_data").is_ok()
+                schema::check(declared(Some(schema)).as_ref(), input, "input_data")
             });
         }
         Ok(fits)
@@ -116,7 +116,7 @@ impl Ask {
             return Err(Error::new(Code::RateLimited, what).retry_after_ms(USUAL_VALID_MS));
         }
         let search = Search { except: hirer.agent, ..self.search.clone() };
-        let mut offers = vec![];
+        let (mut offers, mut unfit) = (vec![], None);
         for found in discovery::search(tx, &search, None, self.limit())? {
             // Whoever does not want to hear from this caller is neither asked nor shown.
             let agent = directory::by_id(tx, found.place.agent)?;
@@ -126,12 +126,14 @@ impl Ask {
             }
             let fits = match (&body.input_data, &found.input_schema) {
                 (Some(_), Some(schema)) => match fits.get(schema) {
-                    Some(fits) => *fits,
+                    Some(fits) => fits.as_ref(),
                     None => return Ok(None),
                 },
-                _ => true,
+                _ => Ok(&()),
             };
-            if fits {
+            if let Err(faults) = fits {
+                unfit = unfit.or(Some(faults));
+            } else {
                 let expected_ms = jobs::usual_time(tx, found.place.agent, &found.place.name)?;
                 let (agent, price, reputation) = (found.place.agent, found.cost, found.reputation);
                 let (answered_at, declined) = (None, false);
@@ -139,6 +141,9 @@ impl Ask {
             }
         }
         if offers.is_empty() {
+            if let Some(faults) = unfit {
+                return Err(faults.clone().into());
+            }
             let what =
                 format_args!("nobody offers {:?} now, for this input and this budget", body.skill_name.0);
             return Err(Error::new(Code::SkillMismatch, what));

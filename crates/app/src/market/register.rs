@@ -18,7 +18,7 @@ use chorus_protocol::code::Code;
 use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{AgentId, is_id};
-use chorus_protocol::market::{OwnerId, Registered, Registration, RegistrationStatus};
+use chorus_protocol::market::{Credits, OwnerId, Registered, Registration, RegistrationStatus};
 use chorus_store::audit::{Action, Subject};
 use chorus_store::directory::{self, Agent, KeyHash, Record};
 use chorus_store::market::agents::{self, NewListing, Skill};
@@ -90,6 +90,9 @@ pub async fn register(
 /// The skills as they are kept, or everything that is wrong with them.
 fn check_skills(body: &Registration) -> Result<Vec<Skill>, Error> {
     let (mut faults, mut names) = (Faults::new(), HashSet::new());
+    if body.agent_name.0.chars().any(turns_text) {
+        faults.add("agent_name", "must not have signs that turn the direction of text");
+    }
     for (index, skill) in body.skills.iter().enumerate() {
         if !names.insert(&skill.skill_name) {
             faults.add(&format!("skills[{index}].skill_name"), "is there twice");
@@ -112,6 +115,11 @@ fn check_skills(body: &Registration) -> Result<Vec<Skill>, Error> {
         output_schema: skill.output_schema.as_ref().map(ToString::to_string),
     });
     Ok(kept.collect())
+}
+
+/// Whether a sign turns what stands around it: a name with one could look like another, or change the page it is on.
+fn turns_text(sign: char) -> bool {
+    matches!(sign, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Counts a registration if it would be a new agent's.
@@ -251,11 +259,18 @@ impl Act {
             })?;
             return Ok((who::of_account(tx, &self.app, own, &self.fresh)?, false));
         }
+        let is_listed = listed.is_some();
+        if let (Caller::Agent(_), Some(listed)) = (&self.caller, listed) {
+            // Its key does work for its owner, and takes nobody's earnings elsewhere.
+            if listed.owner == owner {
+                return Ok((listed, false));
+            }
+            let what = "owner_id: this agent earns for another owner; leave it out, or show that owner's key as \
+                        Authorization: Bearer cw_…";
+            return Err(self.refused(what));
+        }
         if let Some(wallet) = wallets::by_owner(tx, owner)? {
-            let mine = who::owns(&self.caller, &wallet)
-                || matches!(self.caller, Caller::Agent(_))
-                    && listed.is_some_and(|listed| listed.id == wallet.id);
-            if mine {
+            if who::owns(&self.caller, &wallet) {
                 return Ok((wallet, false));
             }
             return Err(self.refused(
@@ -272,7 +287,9 @@ impl Act {
             key: Some(self.fresh.key),
             trace: self.fresh.trace,
         };
-        let made = who::make(tx, &self.app, &new, self.fresh.now)?;
+        // An agent that goes from owner to owner is given nothing each time.
+        let grant = if is_listed { Credits::ZERO } else { self.app.config.market_grant };
+        let made = who::make(tx, &new, grant, self.fresh.now)?;
         let made =
             made.ok_or_else(|| Error::new(Code::Conflict, "owner_id: somebody claimed it at this moment"))?;
         Ok((made, true))

@@ -7,6 +7,7 @@ use chorus_market::money;
 use chorus_protocol::code::Code;
 use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::ids::{AccountId, AgentId, Principal, TraceId, WalletId};
+use chorus_protocol::market::Credits;
 use chorus_store::directory::KeyHash;
 use chorus_store::market::wallets::{self, NewWallet, Wallet};
 use chorus_store::market::{agents, ledger};
@@ -88,17 +89,20 @@ pub(super) fn of_account(
         return Ok(wallet);
     }
     let new = NewWallet { id: fresh.wallet, owner, account: Some(account), key: None, trace: fresh.trace };
-    make(tx, app, &new, fresh.now)?.ok_or_else(again)
+    make(tx, &new, app.config.market_grant, fresh.now)?.ok_or_else(again)
 }
 
-/// Makes a wallet, with what every new owner is given; nothing, if somebody else came at the same time.
-pub(super) fn make(tx: &mut dyn Tx, app: &App, new: &NewWallet, now: i64) -> Result<Option<Wallet>, Error> {
+/// Makes a wallet, with what its owner is given; nothing, if somebody else came at the same time.
+pub(super) fn make(
+    tx: &mut dyn Tx,
+    new: &NewWallet,
+    grant: Credits,
+    now: i64,
+) -> Result<Option<Wallet>, Error> {
     let Some(mut wallet) = wallets::insert(tx, new, now)? else { return Ok(None) };
-    let grant = app.config.market_grant;
     if !grant.is_zero() {
         // Not added up each time: grants are small beside what there may be.
-        let minted =
-            money::mint(wallet.id, chorus_protocol::market::Credits::ZERO, grant).map_err(Error::internal)?;
+        let minted = money::mint(wallet.id, Credits::ZERO, grant).map_err(Error::internal)?;
         let cause = ledger::Cause { job: None, transfer: None, trace: new.trace };
         ledger::apply(tx, &[minted], cause, now)?;
         wallet.balance = grant;

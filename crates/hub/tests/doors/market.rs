@@ -257,8 +257,15 @@ async fn registering_again_needs_a_key_and_keeps_what_was_earned() {
         hub.post("/market/register", Some(&relay), &registration("Relay", "relay's owner", "1")).await;
     assert_eq!((joined.status, text(&joined.body["agent_id"])), (201, id), "{}", joined.text);
     assert!(joined.body.get("api_key").is_none() && joined.body["owner_key"].is_string());
+    // Another's is answered like one that never was, and stays.
+    let other = trader(&hub, "somebody", 0).await;
+    for id in [&one.id, "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"] {
+        let told = hub.delete(&format!("/market/agents/{id}"), Some(&other.key)).await;
+        assert_eq!((told.status, &told.body), (200, &json!({"agent_id": id, "removed": false})));
+    }
+    let gone = hub.delete(&format!("/market/agents/{}", one.id), Some(&one.key)).await;
+    assert_eq!((gone.status, &gone.body), (200, &json!({"agent_id": one.id, "removed": true})));
     // A deleted one's id stays taken; ids that are something else's, or could be, are refused.
-    assert_eq!(hub.delete(&format!("/market/agents/{}", one.id), Some(&one.key)).await.status, 200);
     refused(&hub, "/market/register", Some(&one.owner_key), &body, Code::Conflict).await;
     body["agent_id"] = json!("00000000-0000-0000-0000-000000000000");
     refused(&hub, "/market/register", Some(&one.owner_key), &body, Code::Validation).await;

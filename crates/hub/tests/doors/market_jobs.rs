@@ -110,7 +110,7 @@ async fn a_job_from_hiring_to_payment() {
     let mut kinds: Vec<_> =
         ledger["items"].as_array().unwrap().iter().map(|item| text(&item["kind"])).collect();
     kinds.sort();
-    assert_eq!(kinds, ["hold", "refund"]);
+    assert_eq!(kinds, ["hold", "refund", "settle"]);
 
     // However often anybody retries: it is the same job, the same result, the same money.
     assert_eq!(hire(&hub, &boss.key, &job).await["status"], "SUCCESS");
@@ -315,6 +315,26 @@ async fn taking_a_job_back() {
     assert_eq!(balance(&hub, &worker.owner).await.0, 0.0);
 }
 
+/// Whoever comes later is not given work that nobody wants any more.
+#[tokio::test]
+async fn what_was_taken_back_is_not_handed_out() {
+    let hub = TestHub::start();
+    let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await);
+    for n in [1, 2] {
+        hire(&hub, &boss.key, &job(n, &worker.id)).await;
+    }
+    let cancel = format!("/market/jobs/{}/cancel", id(&job(1, &worker.id)));
+    assert_eq!(hub.post(&cancel, Some(&boss.key), &json!({})).await.status, 200);
+    let mut inbox = hub.inbox(&worker.key, Some("0")).await;
+    let given = inbox.event("job").await;
+    assert_eq!(given["job_id"], id(&job(2, &worker.id)));
+    // What moved for it is the same to both, and numbered.
+    let path = format!("/market/ledger?job={}", id(&job(1, &worker.id)));
+    let moved = hub.get(&path, Some(&boss.owner_key)).await.body["items"].clone();
+    let moved: Vec<_> = moved.as_array().unwrap().iter().map(|row| (&row["number"], &row["kind"])).collect();
+    assert_eq!(moved, [(&json!(1), &json!("hold")), (&json!(2), &json!("refund"))]);
+}
+
 #[tokio::test]
 async fn an_owners_job_to_its_own_agent_moves_no_reputation() {
     let hub = TestHub::start();
@@ -350,7 +370,7 @@ async fn a_deadline_refunds_and_counts() {
     let mut job_two = job(2, &worker.id);
     job_two["deadline_ms"] = json!(60_000);
     hire(&hub, &boss.key, &job_two).await;
-    inbox.event("job").await;
+    // The first one has ended, and is not handed out any more.
     inbox.event("job").await;
     // How far an inbox was handed is written a little later.
     let agent: chorus_protocol::ids::AgentId = chorus_protocol::ids::AgentId::parse(&worker.id).unwrap();

@@ -66,6 +66,50 @@ async fn a_new_owner_is_given_what_is_set() {
     assert_balanced(&hub).await;
 }
 
+/// Its key does an agent's work; whoever has it takes neither the agent nor a new grant for each name it thinks of.
+#[tokio::test]
+async fn an_agents_key_moves_it_to_no_other_owner() {
+    let hub = Setup::new().config(|config| config.market_grant = Credits::parse("2.50").unwrap()).start();
+    let (one, other) = (trader(&hub, "one", 0).await, trader(&hub, "other", 0).await);
+    for owner in ["thief", &other.owner] {
+        let moved = registration("one", owner, "1");
+        refused(&hub, "/market/register", Some(&one.key), &moved, Code::Forbidden).await;
+    }
+    let same = registration("one", &one.owner, "1");
+    assert_eq!(hub.post("/market/register", Some(&one.key), &same).await.status, 200);
+    // Its owner may, and is given nothing for it.
+    let mut moved = registration("one", "heir", "1");
+    moved["agent_id"] = json!(one.id);
+    let moved = hub.post("/market/register", Some(&one.owner_key), &moved).await;
+    assert_eq!((moved.status, &moved.body["owner_id"]), (200, &json!("heir")), "{}", moved.text);
+    assert_eq!(balance(&hub, "heir").await.0, 0.0);
+    assert_balanced(&hub).await;
+}
+
+#[tokio::test]
+async fn an_owners_key_is_replaced() {
+    let hub = TestHub::start();
+    let (one, other) = (trader(&hub, "one", 5).await, trader(&hub, "other", 5).await);
+    let path = format!("/market/wallets/{}/key/reset", one.owner);
+    hub.post(&path, None, &json!({})).await.own_failure(Code::Unauthorized);
+    for key in [&one.key, &other.key, &other.owner_key] {
+        hub.post(&path, Some(key), &json!({})).await.own_failure(Code::NotFound);
+    }
+    let wallet = format!("/market/wallets/{}", one.owner);
+    assert_eq!(hub.get(&wallet, Some(&one.owner_key)).await.status, 200);
+    let mut old = one.owner_key.clone();
+    for by in [old.clone(), OPERATOR.to_owned()] {
+        let reset = hub.post(&path, Some(&by), &json!({})).await;
+        assert_eq!(reset.status, 200, "{}", reset.text);
+        let new = reset.body["owner_key"].as_str().unwrap().to_owned();
+        hub.get(&wallet, Some(&old)).await.own_failure(Code::Unauthorized);
+        assert_eq!(hub.get(&wallet, Some(&new)).await.body["balance"], 5.0);
+        old = new;
+    }
+    let audit = hub.get("/api/v1/audit?limit=200", Some(OPERATOR)).await.text;
+    assert!(audit.contains("owner_key.reset"), "{audit}");
+}
+
 #[tokio::test]
 async fn nobody_spends_or_sees_anothers_credits() {
     let hub = TestHub::start();

@@ -52,6 +52,9 @@ async fn offers_are_asked_for_and_one_is_taken() {
     let nobody = json!({"skill_name": "fly"});
     hub.post("/market/quotes", Some(&boss.key), &nobody).await.own_failure(Code::SkillMismatch);
     hub.post("/market/quotes", None, &ask).await.own_failure(Code::Unauthorized);
+    let unfit = json!({"skill_name": "analyze_text", "input_data": {"text": 4}});
+    let told = hub.post("/market/quotes", Some(&boss.key), &unfit).await;
+    assert!(told.own_failure(Code::Validation).contains("input_data.text"), "{}", told.text);
 }
 
 /// Those whose inbox is open are asked; who says nothing counts with its listed price.

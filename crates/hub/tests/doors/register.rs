@@ -278,6 +278,10 @@ async fn an_oauth_client_is_told_where_it_is() {
     let body = json!({"redirect_uris": ["http://127.0.0.1/callback"], "client_name": "an MCP client"});
     let answer = hub.post("/register", None, &body).await;
     assert!(answer.failure(Code::NotFound).contains("OAuth"), "{}", answer.text);
+    let body = json!({"agent_id": "550e8400-e29b-41d4-a716-446655440000", "agent_name": "One", "owner_id": "one",
+                      "api_endpoint": ENDPOINT, "skills": [{"skill_name": "fly", "cost_per_call": 1}]});
+    let answer = hub.post("/register", None, &body).await;
+    assert!(answer.failure(Code::NotFound).contains("/market/register"), "{}", answer.text);
 }
 
 #[tokio::test]

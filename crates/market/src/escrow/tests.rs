@@ -40,13 +40,7 @@ fn every_end_of_a_job() {
             Some(Outcome::Success),
             vec![(Settle, "0.10"), (Refund, "0.05")],
         ),
-        (
-            Verdict::Done(Some(Credits::ZERO)),
-            JobStatus::Success,
-            "0.00",
-            Some(Outcome::Success),
-            vec![(Refund, "0.15")],
-        ),
+        (Verdict::Done(Some(Credits::ZERO)), JobStatus::Success, "0.00", None, vec![(Refund, "0.15")]),
         (
             Verdict::Done(Some(credits("9"))),
             JobStatus::Success,
@@ -66,6 +60,16 @@ fn every_end_of_a_job() {
         let movements: Vec<_> =
             movements.into_iter().map(|(kind, amount)| (kind, amount.to_owned())).collect();
         assert_eq!(moved(&settlement), movements, "{verdict:?}");
+    }
+}
+
+#[test]
+fn work_for_nothing_counts_for_nothing() {
+    for verdict in
+        [Verdict::Done(None), Verdict::Done(Some(credits("0.05"))), Verdict::Failed, Verdict::Overdue]
+    {
+        let free = settle(&Terms { price: Credits::ZERO, ..terms(1, 2) }, verdict);
+        assert_eq!(free.counts, None, "{verdict:?}");
     }
 }
 

@@ -58,6 +58,16 @@ pub struct WalletView {
     pub held: Credits,
 }
 
+/// An owner's new key, which is shown this once.
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = NewOwnerKeyView)]
+pub struct NewOwnerKey {
+    /// Whose.
+    pub owner: String,
+    /// The key: `cw_…`.
+    pub owner_key: String,
+}
+
 /// What the operator makes, or takes away.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = IssueBody)]

@@ -57,6 +57,8 @@ words! {
         KeyRotated = "key.rotated",
         /// Its owner or the operator replaced it.
         KeyReset = "key.reset",
+        /// An owner's key on the market was replaced.
+        OwnerKeyReset = "owner_key.reset",
         /// Something was said to whoever looked at that moment.
         MessageShown = "message.shown",
         /// The hub was started with a new master key.

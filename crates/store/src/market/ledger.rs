@@ -153,7 +153,7 @@ pub fn insert_transfer(tx: &mut dyn Tx, new: &Transfer, trace: TraceId) -> Resul
 /// One row of the ledger, as the wallet sees it that was asked about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its place in that wallet; 0 if a job was asked about.
+    /// Its place in that wallet, or among what moved for the job that was asked about.
     pub number: i64,
     /// Why.
     pub kind: MovementKind,
@@ -237,7 +237,8 @@ pub fn of_job(tx: &mut dyn Tx, job: JobId, limit: i64) -> Result<Vec<Entry>, Sto
         "CAST(NULL AS BIGINT)",
         "l.job_id = $1 ORDER BY l.created_at, l.kind LIMIT $2"
     );
-    tx.query(sql, &[(&job).into(), limit.into()])?.into_iter().map(entry).collect()
+    let rows = tx.query(sql, &[(&job).into(), limit.into()])?;
+    rows.into_iter().zip(1..).map(|(row, number)| Ok(Entry { number, ..entry(row)? })).collect()
 }
 
 /// The sum of it all, in hundredths.

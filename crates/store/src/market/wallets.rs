@@ -2,7 +2,7 @@
 
 use super::credits;
 use crate::directory::KeyHash;
-use crate::{Kind, Row, StoreError, Tx, TxExt};
+use crate::{Kind, Row, StoreError, Tx, TxExt, revocation};
 use chorus_protocol::ids::{AccountId, AgentId, TraceId, WalletId};
 use chorus_protocol::market::Credits;
 use std::collections::BTreeSet;
@@ -113,6 +113,13 @@ pub fn insert(tx: &mut dyn Tx, new: &NewWallet, now: i64) -> Result<Option<Walle
     }
     let (id, owner, account) = (new.id, new.owner.clone(), new.account);
     Ok(Some(Wallet { id, owner, account, keyed: new.key.is_some(), balance: Credits::ZERO }))
+}
+
+/// Whoever has this key may use a wallet from now on, and nobody who had another.
+pub fn reset_key(tx: &mut dyn Tx, id: WalletId, key: &KeyHash) -> Result<(), StoreError> {
+    tx.execute("UPDATE wallets SET key_hash = $2 WHERE id = $1", &[(&id).into(), key.as_slice().into()])?;
+    // What is remembered of the owner is known by the wallet's id.
+    revocation::announce(tx, AgentId(id.0))
 }
 
 /// Keeps others from these wallets until the transaction ends, the smallest first, so that no two wait for each other.

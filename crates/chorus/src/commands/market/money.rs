@@ -5,10 +5,10 @@ use crate::global::Global;
 use chorus_agent::Environment;
 use chorus_protocol::ids::TransferId;
 use chorus_protocol::market::{
-    Credits, Economy, Issue, Issued, MovementView, OwnerId, Transfer, TransferView, WalletView,
+    Credits, Economy, Issue, Issued, MovementView, NewOwnerKey, OwnerId, Transfer, TransferView, WalletView,
 };
 use clap::Subcommand;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 #[derive(Subcommand)]
 pub(super) enum Command {
@@ -29,6 +29,11 @@ pub(super) enum Command {
     },
     /// Show what an owner has
     Wallet {
+        /// The owner
+        owner: String,
+    },
+    /// Give an owner a new key; the old one stops working at once. With that one, as the account it belongs to, or as the operator
+    ResetKey {
         /// The owner
         owner: String,
     },
@@ -101,6 +106,15 @@ pub(super) async fn run(global: &Global, command: Command) -> anyhow::Result<()>
             let wallet: Value = client.market_get(&["wallets", &owner], &[]).await?;
             tell(global, &wallet, |wallet: WalletView| {
                 format!("{}: {} to spend, {} held for jobs", wallet.owner, wallet.balance, wallet.held)
+            })
+        }
+        Command::ResetKey { owner } => {
+            let reset: Value = client.market_post(&["wallets", &owner, "key", "reset"], &json!({})).await?;
+            tell(global, &reset, |reset: NewOwnerKey| {
+                format!(
+                    "{}\nkeep it: it is not shown again, and the old key of {} is void",
+                    reset.owner_key, reset.owner
+                )
             })
         }
         Command::Ledger { owner, job, since } => {

@@ -11,10 +11,10 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use chorus_app::AppState;
-use chorus_app::market::money;
+use chorus_app::market::{money, owner_key};
 use chorus_protocol::api::Items;
 use chorus_protocol::market::{
-    Economy, Issue, Issued, LedgerSearch, MovementView, Transfer, TransferView, WalletView,
+    Economy, Issue, Issued, LedgerSearch, MovementView, NewOwnerKey, Transfer, TransferView, WalletView,
 };
 
 /// Pay another owner
@@ -42,6 +42,22 @@ pub(crate) async fn wallet(
     Path(owner): Path<String>,
 ) -> Result<Json<WalletView>, ApiError> {
     Ok(Json(money::wallet(&app, caller, owner).await?))
+}
+
+/// Replace an owner's key
+///
+/// With the old key, as the account that the wallet belongs to, or as the operator. The old one stops working at once.
+#[utoipa::path(post, path = "/market/wallets/{owner}/key/reset", tag = "market", security(("key" = [])),
+    params(("owner" = String, Path, description = "The `owner_id`")),
+    responses((status = 200, description = "The new key, shown this once", body = NewOwnerKey),
+              Unknown, Forbidden, Missing, TooSlow, TooFast, Overloaded))]
+pub(crate) async fn reset_key(
+    State(app): State<AppState>,
+    By(caller): By,
+    Context(context): Context,
+    Path(owner): Path<String>,
+) -> Result<Json<NewOwnerKey>, ApiError> {
+    Ok(Json(owner_key::reset(&app, caller, context, owner).await?))
 }
 
 /// What moved: of your wallet the newest first, or for a job in order

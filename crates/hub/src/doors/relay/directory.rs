@@ -35,7 +35,7 @@ fn saved(app: &App, Saved { created, agent }: Saved) -> Response {
         (status = 200, description = "Updated; the key was replaced", body = Success<Registered>),
         (status = 400, description = "`ERR_VALIDATION`, `ERR_ENDPOINT_BLOCKED`", body = Failure),
         (status = 403, description = "`ERR_FORBIDDEN`: sign-up is not open, the invitation is not good, or the agent is disabled", body = Failure),
-        (status = 404, description = "An OAuth client tried to register here", body = Failure),
+        (status = 404, description = "An OAuth client or one of the market tried to register here", body = Failure),
         (status = 409, description = "`ERR_AGENT_ID_TAKEN`", body = Failure),
         TooSlow, TooLarge, TooFast, Overloaded,
     ))]
@@ -52,6 +52,11 @@ pub(crate) async fn register(
             Code::NotFound,
             "this is not an OAuth endpoint: POST /register registers an agent with the Chorus relay",
         ));
+    }
+    if body.get("agent_name").is_some() && body.get("skills").is_some() {
+        // A client of the market's document that was given the wrong base: it would lose its skills here.
+        let what = "this registers with the relay; the market's registration is POST /market/register";
+        return Err(ApiError::new(Code::NotFound, what));
     }
     let request = Register::read(&body, false)?;
     // A malformed header is no key.

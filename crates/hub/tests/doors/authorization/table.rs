@@ -168,12 +168,12 @@ pub(super) const TABLE: &[(&str, &str, [u16; 7])] = &[
     // The signature is the credential.
     ("post", "/api/public/evidence/{ingest}", [202, 202, 202, 202, 202, 202, 202]),
     // The agent is on the market and earns for its owner's account; another agent has hired it, as everybody may see but who.
-    ("post", "/market/register", [201, 401, 200, 200, 201, 201, 201]),
+    ("post", "/market/register", [201, 401, 403, 403, 201, 201, 201]),
     ("get", "/market/discover", [200, 401, 200, 200, 200, 200, 200]),
     ("get", "/market/skills", [200, 401, 200, 200, 200, 200, 200]),
     ("post", "/market/heartbeat", [401, 401, 204, 403, 204, 403, 204]),
     ("get", "/market/agents/{id}", [200, 401, 200, 200, 200, 200, 200]),
-    ("delete", "/market/agents/{id}", [401, 401, 200, 403, 200, 403, 200]),
+    ("delete", "/market/agents/{id}", [401, 401, 200, 200, 200, 200, 200]),
     ("get", "/market/reputation/{agent_id}", [200, 401, 200, 200, 200, 200, 200]),
     // Who has no credits cannot pay; the operator has no wallet.
     ("post", "/market/jobs", [401, 401, 402, 202, 402, 402, 403]),
@@ -189,6 +189,7 @@ pub(super) const TABLE: &[(&str, &str, [u16; 7])] = &[
     ("post", "/market/quotes/{id}/accept", [401, 401, 404, 202, 404, 404, 404]),
     ("post", "/market/transfer", [401, 401, 403, 403, 403, 403, 403]),
     ("get", "/market/wallets/{owner}", [401, 401, 404, 200, 404, 404, 200]),
+    ("post", "/market/wallets/{owner}/key/reset", [401, 401, 404, 404, 404, 404, 200]),
     ("get", "/market/ledger", [401, 401, 200, 200, 200, 404, 404]),
     ("post", "/market/mint", [401, 401, 403, 403, 403, 403, 200]),
     ("post", "/market/burn", [401, 401, 403, 403, 403, 403, 200]),

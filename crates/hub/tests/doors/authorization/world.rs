@@ -178,7 +178,9 @@ impl World {
             "/market/jobs/{id}/result/{token}" => return self.market.result.clone(),
             _ if route.starts_with("/market/quotes/") => return route.replace("{id}", &self.market.quote),
             "/mcp/jobs/{job}" => return route.replace("{job}", &self.market.job),
-            "/market/wallets/{owner}" => return route.replace("{owner}", &self.market.owner),
+            "/market/wallets/{owner}" | "/market/wallets/{owner}/key/reset" => {
+                return route.replace("{owner}", &self.market.owner);
+            }
             _ if route.starts_with("/market/jobs/") => return route.replace("{id}", &self.market.job),
             _ if route.starts_with("/market/") => {
                 return route.replace("{id}", &self.market.agent).replace("{agent_id}", &self.market.agent);
