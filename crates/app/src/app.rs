@@ -8,6 +8,7 @@ use crate::delivery::live::Live;
 use crate::delivery::notices::Notices;
 use crate::delivery::outbound::Outbound;
 use crate::delivery::replies::Replies;
+use crate::harness_log::HarnessLog;
 use crate::health::Health;
 use crate::look_ups::LookUps;
 use crate::mailer::Mailer;
@@ -18,6 +19,7 @@ use crate::rate::{Limiter, Source};
 use crate::registrations::Registrations;
 use crate::searches::Searches;
 use crate::tool_log::ToolLog;
+use crate::turns_saved::TurnsSaved;
 use crate::usage::Usage;
 use bytes::Bytes;
 use chorus_environment::Environment;
@@ -71,6 +73,8 @@ pub struct App {
     pub usage: Arc<Usage>,
     /// Which tools were called.
     pub tool_log: ToolLog,
+    pub harness_log: HarnessLog,
+    pub turns_saved: TurnsSaved,
     /// Of secrets that turned out to be nobody's.
     pub bad_secret_rate: Option<Limiter<Source>>,
     /// What comes from each source to each address for signed evidence, signed or not.
@@ -136,6 +140,8 @@ impl App {
             signed_rate: config.rate_limit.map(|_| ingest_limiter()),
             usage: Arc::new(Usage::new(&config.quotas)),
             tool_log: ToolLog::default(),
+            harness_log: HarnessLog::default(),
+            turns_saved: TurnsSaved::default(),
             look_ups: LookUps::default(),
             searches: Arc::default(),
             open: Open::default(),

@@ -4,6 +4,7 @@
 //! delivered and acknowledged, is for whoever carries them.
 
 mod answering;
+mod harness;
 mod mailbox;
 mod notices;
 mod outside;
@@ -11,42 +12,25 @@ mod reading;
 mod refusing;
 mod tools;
 
+pub use harness::Harness;
 pub use notices::tell;
 
-use crate::app::AppState;
+use self::harness::read;
 use crate::attention;
-use crate::caller::Identity;
 use crate::delivery::dialect::Dialect;
 use crate::delivery::reader::Reader;
 use crate::error::Error;
+use crate::views;
 use chorus_protocol::c2a::{
     Capabilities, Initialize, InitializeResult, Method, Program, Resume, negotiate_version,
 };
-use chorus_protocol::ids::{AgentId, DeliveryId};
+use chorus_protocol::ids::{ConversationId, DeliveryId};
 use chorus_protocol::rpc::RpcError;
-use chorus_protocol::schema;
-use chorus_store::directory::KeyHash;
-use chorus_store::{StoreError, Tx, deliveries};
-use serde::de::DeserializeOwned;
+use chorus_store::{StoreError, Tx, conversations, deliveries};
 use serde_json::{Map, Value};
-use utoipa::ToSchema;
 
-/// The agent that a harness speaks for.
-#[derive(Clone)]
-pub struct Harness {
-    pub app: AppState,
-    pub identity: Identity,
-    /// What it showed.
-    pub key: KeyHash,
-    /// What both agreed on when the session began; of a single call, everything. What is not in it is not used.
-    pub can: Capabilities,
-}
-
-impl Harness {
-    fn agent(&self) -> AgentId {
-        self.identity.id
-    }
-}
+/// Of so many conversations a harness is told at the beginning how signals are shown there, if not as usual.
+const MAX_REMAPPED: i64 = 100;
 
 /// Begins: makes this the agent's one session, and says what both can do and where deliveries go on.
 pub async fn initialize(
@@ -60,14 +44,19 @@ pub async fn initialize(
     let reader = Reader::open(app, identity, key, Dialect::C2a, shows, None).await;
     let reader = reader.map_err(|error| refusing::rpc(&error))?;
     let last = DeliveryId { agent: harness.agent(), seq: reader.handed() };
-    let find = move |tx: &mut dyn Tx| deliveries::event_of(tx, last);
+    let find = move |tx: &mut dyn Tx| {
+        let glyphs = conversations::remapped(tx, last.agent.into(), MAX_REMAPPED)?;
+        Ok((deliveries::event_of(tx, last)?, glyphs))
+    };
     let found = harness.app.store.read::<_, StoreError, _>(find).await;
-    let last_acked = found.map_err(|error| refusing::rpc(&Error::from(error)))?;
+    let (last_acked, remapped) = found.map_err(|error| refusing::rpc(&Error::from(error)))?;
+    let glyphs_of = |(id, kept): &(ConversationId, String)| Some((id.to_string(), views::read_glyphs(kept)?));
     let result = InitializeResult {
         protocol_version: negotiate_version(&protocol_version).to_owned(),
         server_info: Some(Program { name: "chorus".into(), version: env!("CARGO_PKG_VERSION").into() }),
         capabilities,
         glyphs: chorus_protocol::c2a::Glyphs::default(),
+        conversation_glyphs: remapped.iter().filter_map(glyphs_of).collect(),
         resume: Resume { last_acked_event_id: last_acked.map(Into::into) },
     };
     Ok((reader, result))
@@ -80,9 +69,4 @@ pub async fn call(harness: &Harness, method: &str, params: Map<String, Value>) -
         Some(Method::CallTool) => tools::call(harness, read(params)?).await,
         _ => Err(RpcError::method(method)),
     }
-}
-
-/// Parameters as a method takes them, or everything that is wrong with them.
-fn read<T: ToSchema + DeserializeOwned + 'static>(params: Map<String, Value>) -> Result<T, RpcError> {
-    schema::read(Value::Object(params)).map_err(RpcError::params)
 }

@@ -35,6 +35,8 @@ pub enum Refused {
     OfferedToOther,
     /// There is no claim to give back.
     NotClaimed,
+    /// A newer version took the place of what was answered.
+    Superseded,
 }
 
 /// Why an act was not done.

@@ -26,7 +26,7 @@ pub struct Metrics {
     attention: Family<Labels, Counter>,
     pub injected: Counter,
     pub digested: Counter,
-    turns_saved: Counter,
+    pub turns_saved: Counter,
     tool_calls: Family<Labels, Counter>,
 }
 
@@ -87,7 +87,7 @@ impl Default for Metrics {
         registry.register("mails_dropped", "Mails not sent for their number", metrics.mails_dropped.clone());
         registry.register(
             "attention",
-            "Agents that messages were for, by what became of it: woken, knocked, or stored, which saved a model's turn",
+            "Agents that messages were for, by what became of it: woken, knocked, or stored",
             metrics.attention.clone(),
         );
         registry.register("injected", "Events that entered a turn of a model", metrics.injected.clone());
@@ -98,7 +98,7 @@ impl Default for Metrics {
         );
         registry.register(
             "model_turns_saved",
-            "Agents that messages were for and that were not woken by them: knocked, or stored",
+            "Messages, for each agent in their conversations that did not say them and was not shown them in full when they were said",
             metrics.turns_saved.clone(),
         );
         registry.register("tool_calls", "Chat tools called by C2A harnesses", metrics.tool_calls.clone());
@@ -133,9 +133,6 @@ impl Metrics {
     pub fn attended(&self, outcome: &'static str, agents: usize) {
         if agents > 0 {
             self.attention.get_or_create(&vec![("outcome", outcome.to_owned())]).inc_by(agents as u64);
-            if outcome != "woken" {
-                self.turns_saved.inc_by(agents as u64);
-            }
         }
     }
 

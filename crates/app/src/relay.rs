@@ -19,7 +19,7 @@ mod tell_owner;
 mod unregister;
 
 pub use answer::Listener;
-pub use answer_envelope::{EnvelopeAnswer, answer_envelope};
+pub use answer_envelope::{EnvelopeAnswer, answer_envelope, say_to_listener};
 pub use find::{find, list};
 pub use history::{Part, history};
 pub use post::pursue;

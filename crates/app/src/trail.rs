@@ -2,8 +2,9 @@
 //!
 //! Only acts are written for it; the rest is read from where it is kept anyway. The operator reads all of it, and of what was said
 //! only what was shown to whoever looked, which is kept nowhere else; the owner of a channel reads what happened there, without the
-//! addresses it came from and without any of that.
+//! addresses it came from and without any of that. What a harness says for the log is for whoever manages its agent.
 
+use crate::agents::{self, AgentRef};
 use crate::app::{App, AppState};
 use crate::caller::Caller;
 use crate::error::Error;
@@ -18,6 +19,7 @@ use chorus_protocol::ids::{AccountId, AgentId, AuditId, ConversationId, Delivery
 use chorus_protocol::time::{parse_rfc3339, rfc3339};
 use chorus_protocol::words::{Action, EventKind, Word};
 use chorus_store::conversations::Event;
+use chorus_store::harness_logs::{self, Line};
 use chorus_store::push::{self, Filter, Record};
 use chorus_store::tool_calls::{self, ToolCall};
 use chorus_store::trail::{self, ClaimPlace, Scope, Taken};
@@ -43,6 +45,9 @@ struct Asked {
 /// A page of the trail.
 pub async fn list(app: &AppState, caller: Caller, mut query: TrailQuery) -> Result<Items<TrailEntry>, Error> {
     caller.known()?;
+    if query.kind == Some(TrailKind::Log) {
+        return logged(app, caller, query).await;
+    }
     let mut faults = Faults::new();
     let event =
         read(&mut faults, "event", query.event.as_deref(), EventId::parse, "must be an event's id: evt_…");
@@ -156,6 +161,43 @@ async fn acts(
     Ok(Items { items: items.collect(), next: found.next })
 }
 
+/// What an agent's harness said for the log: for whoever manages the agent, and the operator.
+async fn logged(app: &AppState, caller: Caller, query: TrailQuery) -> Result<Items<TrailEntry>, Error> {
+    let TrailQuery { actor, since, after, limit, .. } = query;
+    let Some(PartyName(name)) = actor else {
+        return Err(Faults::one("actor", "must name an agent: a log is of one agent's harness").into());
+    };
+    let named = AgentRef::parse(app, &name)?;
+    let after = after.filter(|after| !after.is_empty());
+    let after = after.map(|after| Uuid::try_parse(&after).map_err(|_| wrong_place())).transpose()?;
+    let since = since.as_deref().map(|text| parse_rfc3339(text).ok_or_else(wrong_time)).transpose()?;
+    let find = move |tx: &mut dyn Tx| {
+        let agent = agents::managed(tx, &caller, &named)?;
+        Ok((harness_logs::list(tx, agent.id, after, since.unwrap_or_default(), limit + 1)?, agent.id))
+    };
+    let (lines, agent) = app.store.read::<_, Error, _>(find).await?;
+    let more = lines.len() as i64 > limit;
+    let items: Vec<_> = lines.into_iter().take(limit as usize).map(|line| said(agent, line)).collect();
+    let next = items.last().filter(|_| more).map(|last| last.cursor.clone());
+    Ok(fitting(app, items, next, |last: &TrailEntry| last.cursor.clone()))
+}
+
+fn wrong_time() -> Error {
+    Faults::one("since", "must be a time such as 2026-03-20T10:00:00Z").into()
+}
+
+fn said(agent: AgentId, line: Line) -> TrailEntry {
+    let detail = json!({"logger": line.logger, "text": line.text});
+    TrailEntry {
+        at: rfc3339(line.at()),
+        actor: party("agent", &agent),
+        action: line.level.to_string(),
+        subject: party("agent", &agent),
+        cursor: line.id.to_string(),
+        ..entry(TrailKind::Log, line.id.to_string(), detail)
+    }
+}
+
 type Found = (Vec<TrailEntry>, Option<String>);
 
 fn entries(tx: &mut dyn Tx, asked: &Asked) -> Result<Found, Error> {
@@ -174,7 +216,8 @@ fn entries(tx: &mut dyn Tx, asked: &Asked) -> Result<Found, Error> {
         TrailKind::Claim => taken(tx, asked, scope),
         TrailKind::ToolCall => called(tx, asked, scope),
         TrailKind::Send => done(tx, asked, scope, EventKind::Message),
-        TrailKind::Act => Ok((vec![], None)),
+        // They are read elsewhere.
+        TrailKind::Act | TrailKind::Log => Ok((vec![], None)),
     }
 }
 
@@ -201,7 +244,7 @@ fn about(tx: &mut dyn Tx, asked: &Asked, event: EventId) -> Result<Found, Error>
             let kind = if asked.kind == TrailKind::Send { EventKind::Message } else { EventKind::ToolCall };
             Some(said).filter(|said| said.kind == kind && by(said.author)).iter().map(step).collect()
         }
-        TrailKind::Act => vec![],
+        TrailKind::Act | TrailKind::Log => vec![],
     };
     Ok((items, None))
 }

@@ -6,6 +6,7 @@ use chorus_protocol::api::channels::ConversationView;
 pub use chorus_protocol::api::events::EventView;
 use chorus_protocol::api::events::{AuthorView, ReactionView};
 use chorus_protocol::api::members::MemberView;
+use chorus_protocol::c2a::Glyphs;
 use chorus_protocol::ids::{EventId, Principal};
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::{EventKind, PrincipalKind};
@@ -27,10 +28,19 @@ pub fn conversation(conversation: &Conversation) -> ConversationView {
         archived: conversation.archived_at.is_some(),
         keep_days: conversation.keep_days,
         loop_guard: conversation.loop_turns,
-        // Only what was a map of glyphs is kept as one.
-        glyphs: conversation.glyphs.as_deref().and_then(|glyphs| serde_json::from_str(glyphs).ok()),
+        glyphs: glyphs(conversation),
         oldest: Some(conversation.oldest).filter(|oldest| *oldest > 1),
     }
+}
+
+/// How signals are shown in a conversation, if that is not as usual.
+pub fn glyphs(conversation: &Conversation) -> Option<Glyphs> {
+    conversation.glyphs.as_deref().and_then(read_glyphs)
+}
+
+/// The same as it is kept: only what was a map of glyphs is kept as one.
+pub fn read_glyphs(kept: &str) -> Option<Glyphs> {
+    serde_json::from_str(kept).ok()
 }
 
 /// A member as the others see it.

@@ -178,6 +178,23 @@ pub fn of_member(
         .collect()
 }
 
+/// The open conversations of somebody that show signals otherwise than usual, some of them, and how.
+pub fn remapped(
+    tx: &mut dyn Tx,
+    principal: Principal,
+    limit: i64,
+) -> Result<Vec<(ConversationId, String)>, StoreError> {
+    tx.query(
+        "SELECT c.id, c.glyphs FROM members m JOIN conversations c ON c.id = m.conversation_id
+         WHERE m.member_id = $1 AND m.left_seq IS NULL AND c.archived_at IS NULL AND c.glyphs IS NOT NULL
+         ORDER BY c.id LIMIT $2",
+        &[(&principal.uuid()).into(), limit.into()],
+    )?
+    .into_iter()
+    .map(|mut row| Ok((ConversationId(row.uuid(0)?), row.text(1)?)))
+    .collect()
+}
+
 /// One thing that happened, to be appended.
 #[derive(Debug, Clone)]
 pub struct NewEvent {

@@ -124,15 +124,11 @@ pub struct Happened {
 }
 
 fn happened(rows: Vec<crate::Row>) -> Result<Vec<Happened>, StoreError> {
-    rows.into_iter()
-        .map(|mut row| {
-            Ok(Happened {
-                conversation: ConversationId(row.uuid(0)?),
-                at: row.int(1)?,
-                counts: row.int(2)? == 1,
-            })
-        })
-        .collect()
+    rows.into_iter().map(|mut row| one(&mut row)).collect()
+}
+
+fn one(row: &mut crate::Row) -> Result<Happened, StoreError> {
+    Ok(Happened { conversation: ConversationId(row.uuid(0)?), at: row.int(1)?, counts: row.int(2)? == 1 })
 }
 
 const DONE: &str =
@@ -145,15 +141,25 @@ pub fn done_since(tx: &mut dyn Tx, agent: AgentId, since: i64) -> Result<Vec<Hap
     happened(tx.query(DONE, &[(&agent).into(), (&first).into(), LATELY.into()])?)
 }
 
-// What never told whether it entered a turn did if it was shown in full.
-const GIVEN: &str = "SELECT conversation_id, created_at,
-            CASE WHEN injected_at IS NOT NULL THEN 1
-                 WHEN mode IN ('immediate', 'buffered') AND COALESCE(disposition, '') <> 'superseded' THEN 1 ELSE 0 END
-     FROM chats WHERE agent_id = $1 AND seq > 0 AND created_at >= $2 ORDER BY created_at DESC LIMIT $3";
+// What never told whether it entered a turn did if it was shown in full. A message woke its agent that was shown in full when it
+// was said; of what was asked no longer only that is known.
+const GIVEN: &str = "SELECT c.conversation_id, c.created_at,
+            CASE WHEN c.injected_at IS NOT NULL THEN 1
+                 WHEN c.mode IN ('immediate', 'buffered') AND COALESCE(c.disposition, '') <> 'superseded' THEN 1 ELSE 0 END,
+            CASE WHEN e.kind = 'message' AND e.seq <> 0 AND c.created_at = e.created_at
+                      AND (c.mode IN ('immediate', 'buffered') OR c.escalated_at IS NOT NULL) THEN 1 ELSE 0 END
+     FROM chats c LEFT JOIN events e ON e.id = c.event_id
+     WHERE c.agent_id = $1 AND c.seq > 0 AND c.created_at >= $2 ORDER BY c.created_at DESC LIMIT $3";
 
-/// What an agent was given since, the newest first.
-pub fn given_since(tx: &mut dyn Tx, agent: AgentId, since: i64) -> Result<Vec<Happened>, StoreError> {
-    happened(tx.query(GIVEN, &[(&agent).into(), since.into(), LATELY.into()])?)
+/// What an agent was given since, the newest first, and whether it was a message that woke it.
+pub fn given_since(tx: &mut dyn Tx, agent: AgentId, since: i64) -> Result<Vec<(Happened, bool)>, StoreError> {
+    let rows = tx.query(GIVEN, &[(&agent).into(), since.into(), LATELY.into()])?;
+    rows.into_iter()
+        .map(|mut row| {
+            let woke = row.int(3)? == 1;
+            Ok((one(&mut row)?, woke))
+        })
+        .collect()
 }
 
 /// The conversations an agent is in, some of them, and from which place on.

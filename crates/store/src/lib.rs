@@ -31,6 +31,7 @@ pub mod directory;
 mod error;
 pub mod fleet;
 pub mod growing;
+pub mod harness_logs;
 pub mod idempotency;
 pub mod inboxes;
 pub mod invitations;

@@ -1,13 +1,13 @@
 //! The mailbox of an agent: what it was brought, and what was said where it is, in one order.
 //!
-//! Nobody writes it: it is put together from the agent's inbox and from its conversations, each read from a place of its own. The
+//! Nobody writes it: it is put together from the agent's inbox and from its conversations, all of which are read by one statement. The
 //! order is that of the events' ids, which are made before they are committed and so may be a little out of step with
-//! places: of a source that is not read to its end, what was read last is left for the next look.
+//! places in an inbox: of a source that is not read to its end, what was read last is left for the next look.
 
 use crate::error::word;
-use crate::{StoreError, Tx, TxExt, audit, deliveries, fleet};
+use crate::{StoreError, Tx, TxExt, audit, deliveries};
 use chorus_protocol::ids::{AgentId, ConversationId, EventId};
-use chorus_protocol::words::{EntryKind, History};
+use chorus_protocol::words::EntryKind;
 use std::collections::BTreeMap;
 
 /// So many conversations are looked into.
@@ -37,12 +37,16 @@ pub struct Look {
 
 const BROUGHT: &str = "SELECT d.event_id, d.seq, d.kind FROM deliveries d WHERE d.agent_id = $1 AND d.seq > $2 AND d.event_id > $4
      ORDER BY d.seq LIMIT $3";
-const PLACES: &str = "SELECT m.conversation_id, m.joined_seq, c.history FROM members m JOIN conversations c ON c.id = m.conversation_id
-     WHERE m.member_id = $1 AND m.left_seq IS NULL ORDER BY m.conversation_id LIMIT $2";
-const SAID: &str = "SELECT e.id FROM events e WHERE e.conversation_id = $1 AND e.kind = 'message' AND e.seq <> 0 AND e.seq > $2
-     AND e.id > $4 ORDER BY e.seq LIMIT $3";
-const SAID_LAST: &str = "SELECT e.id FROM events e WHERE e.conversation_id = $1 AND e.kind = 'message' AND e.seq <> 0 AND e.seq > $2
-     ORDER BY e.seq DESC LIMIT $3";
+// Of each conversation no more than could be wanted is read, from where the last look ended: an index has its messages by id.
+const SAID: &str = "SELECT e.id FROM
+         (SELECT m.conversation_id AS place_id, CASE WHEN c.history = 'joined' THEN m.joined_seq ELSE 0 END AS joined
+          FROM members m JOIN conversations c ON c.id = m.conversation_id
+          WHERE m.member_id = $1 AND m.left_seq IS NULL ORDER BY m.conversation_id LIMIT $4) p
+     JOIN events e ON e.conversation_id = p.place_id AND e.kind = 'message' AND e.seq <> 0 AND e.seq - p.joined > 0 AND e.id > $2
+         AND e.id <= (SELECT l.id FROM (SELECT b.id FROM events b WHERE b.conversation_id = p.place_id AND b.kind = 'message'
+                                            AND b.seq <> 0 AND b.seq - p.joined > 0 AND b.id > $2 ORDER BY b.id LIMIT $3) l
+                      ORDER BY l.id DESC LIMIT 1)
+     ORDER BY e.id LIMIT $3";
 
 /// The smallest id that an event of this time can have.
 pub fn first_of(time: i64) -> EventId {
@@ -61,14 +65,12 @@ pub fn after(tx: &mut dyn Tx, agent: AgentId, after: EventId, limit: i64) -> Res
     let is_all = (brought.len() as i64) < most;
     all.add(brought, is_all);
 
-    let places = tx.query(PLACES, &[(&agent).into(), (MAX_PLACES + 1).into()])?;
-    let left_out = if places.len() as i64 > MAX_PLACES { count_places(tx, agent)? - MAX_PLACES } else { 0 };
-    for mut row in places.into_iter().take(MAX_PLACES as usize) {
-        let conversation = ConversationId(row.uuid(0)?);
-        let joined = if row.text(2)? == History::Joined.as_str() { row.int(1)? } else { 0 };
-        let (said, is_all) = said(tx, conversation, joined, after, most)?;
-        all.add(said.into_iter().map(|event| (event, Found::Said)).collect(), is_all);
-    }
+    let params = [(&agent).into(), (&after).into(), most.into(), MAX_PLACES.into()];
+    let said = tx.query(SAID, &params)?.into_iter().map(|mut row| Ok((EventId(row.uuid(0)?), Found::Said)));
+    let said = said.collect::<Result<Vec<_>, StoreError>>()?;
+    let is_all = (said.len() as i64) < most;
+    all.add(said, is_all);
+    let left_out = (count_places(tx, agent)? - MAX_PLACES).max(0);
     let (found, more) = all.in_order();
     Ok(Look { found, more, left_out })
 }
@@ -118,32 +120,6 @@ pub fn exchange(
 fn count_places(tx: &mut dyn Tx, agent: AgentId) -> Result<i64, StoreError> {
     let sql = "SELECT COUNT(*) FROM members WHERE member_id = $1 AND left_seq IS NULL";
     tx.first(sql, &[(&agent).into()])?.map_or(Ok(0), |mut row| row.int(0))
-}
-
-/// What was said in a conversation after an event, and whether that is all of it. Who looks often finds it at the end.
-fn said(
-    tx: &mut dyn Tx,
-    conversation: ConversationId,
-    joined: i64,
-    after: EventId,
-    most: i64,
-) -> Result<(Vec<EventId>, bool), StoreError> {
-    if audit::time_of(after.0) > 0 {
-        let params = [(&conversation).into(), joined.into(), most.into()];
-        let last = tx.query(SAID_LAST, &params)?.into_iter().map(|mut row| row.uuid(0).map(EventId));
-        let mut last = last.collect::<Result<Vec<_>, _>>()?;
-        if (last.len() as i64) < most || last.last().is_some_and(|first| *first <= after) {
-            last.retain(|event| *event > after);
-            last.reverse();
-            return Ok((last, true));
-        }
-    }
-    let place = fleet::place_at(tx, conversation, audit::time_of(after.0))?.max(joined);
-    let params = [(&conversation).into(), place.into(), most.into(), (&after).into()];
-    let said = tx.query(SAID, &params)?.into_iter().map(|mut row| row.uuid(0).map(EventId));
-    let said = said.collect::<Result<Vec<_>, _>>()?;
-    let is_all = (said.len() as i64) < most;
-    Ok((said, is_all))
 }
 
 /// What several sources hold.
@@ -232,8 +208,8 @@ mod tests {
     async fn each_source_has_its_index() {
         for (sql, params, index) in [
             (BROUGHT, 4, "d USING PRIMARY KEY (agent_id=? AND seq>?)"),
-            (SAID, 4, "events_by_kind (conversation_id=? AND kind=? AND seq>?)"),
-            (SAID_LAST, 3, "events_by_kind (conversation_id=? AND kind=? AND seq>?)"),
+            (SAID, 4, "e USING INDEX events_said (conversation_id=? AND kind=? AND id>? AND id<?)"),
+            (SAID, 4, "b USING INDEX events_said (conversation_id=? AND kind=? AND id>?)"),
         ] {
             let plan = plan_of(sql, params).await;
             assert!(plan.contains(index), "{plan}");

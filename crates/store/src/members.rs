@@ -350,6 +350,13 @@ pub fn count(tx: &mut dyn Tx, conversation: ConversationId) -> Result<i64, Store
     tx.first(sql, &[(&conversation).into()])?.map_or(Ok(0), |mut row| row.int(0))
 }
 
+/// How many agents are in a conversation now.
+pub fn count_agents(tx: &mut dyn Tx, conversation: ConversationId) -> Result<i64, StoreError> {
+    let sql =
+        "SELECT COUNT(*) FROM members WHERE conversation_id = $1 AND left_seq IS NULL AND kind = 'agent'";
+    tx.first(sql, &[(&conversation).into()])?.map_or(Ok(0), |mut row| row.int(0))
+}
+
 /// Whether two are in one conversation now. Anybody may write to an agent, so of the conversations of an agent only channels
 /// count: there somebody who may has put it.
 pub fn share(tx: &mut dyn Tx, one: Principal, other: Principal) -> Result<bool, StoreError> {

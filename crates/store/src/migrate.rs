@@ -60,6 +60,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0046_leaving.sql"),
     migration!("0045_channel_rules.sql"),
     migration!("0043_tool_calls.sql"),
+    migration!("0047_attention.sql"),
 ];
 
 /// The number of the newest.

@@ -394,6 +394,7 @@ impl Core {
                 (End::Answered, Activity::Answered { characters, cut, elapsed_ms })
             }
             Verdict::Silent { why } => (End::Silent, Activity::Silent { why, elapsed_ms }),
+            Verdict::NotOurs { why } => (End::Failed, Activity::Silent { why: Some(why), elapsed_ms }),
             Verdict::Failed { why, end } => (end, Activity::Failed { why, elapsed_ms }),
             Verdict::Superseded => {
                 (End::Superseded, Activity::Superseded { message: task.turn.message_id.clone() })

@@ -29,7 +29,8 @@ pub enum End {
     Answered,
     /// There was nothing to say.
     Silent,
-    /// It failed, and the other side was told so if it can be. If it is delivered once more, it is tried once more.
+    /// It failed, and the other side was told so if it can be; or another has taken it. If it is delivered once more, it is tried once
+    /// more.
     Failed,
     /// An edit, a deletion or a later message took its place.
     Superseded,

@@ -6,10 +6,9 @@
 //! that is added wakes as a new one does. What it means for who has it is decided anew: if it asks nothing of that one any
 //! more, it is cancelled.
 
-use super::{
-    Changed, Decided, Known, WITHOUT_KNOCKS, claiming, decide_each, decide_said, disposing, is_delivered,
-    message, of_words,
-};
+use super::deciding::{Changed, Decided, Known, decide_each, decide_said, message};
+use super::ways::{WITHOUT_KNOCKS, is_delivered, of_words};
+use super::{claiming, disposing};
 use crate::app::AppState;
 use crate::delivery::dialect::{Dialect, delivery_id};
 use bytes::Bytes;

@@ -3,7 +3,6 @@
 //! Each function is part of a transaction that holds the conversation, so that of two who want the same claim one comes
 //! first. Who may see the event at all is for the caller to know.
 
-use super::Offer;
 use super::disposing::{self, Disposed};
 use crate::error::{Error, Refused};
 use chorus_attention::claims::{Claim, Held, Open, Refusal, Request};
@@ -14,6 +13,15 @@ use chorus_protocol::words::ClaimState;
 use chorus_store::conversation::Act;
 use chorus_store::{StoreError, Tx, claims, members};
 use serde_json::json;
+
+/// An event that is for whoever takes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offer {
+    /// Who is asked first.
+    pub first: AgentId,
+    /// It was shown all of it, because its way knows no knocks: so it has taken it.
+    pub taken: bool,
+}
 
 /// The claim on an event, as the engine knows it.
 pub fn of(tx: &mut dyn Tx, event: EventId) -> Result<Option<Claim>, StoreError> {

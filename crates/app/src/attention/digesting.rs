@@ -4,7 +4,7 @@
 //! and is harmless if it is not. Nothing is told to who has neither a session nor a harness of its own, nor while something waits
 //! there already; it is counted on until then, so that neither a restart nor a night loses anything. When it is time, and in which words, is the engine's to say.
 
-use super::shows;
+use super::ways::shows;
 use chorus_attention::digest::{self, Digest, EVERY_MS};
 use chorus_protocol::ids::{AgentId, ConversationId, EventId, StreamId, TraceId};
 use chorus_protocol::inbox::{DigestBody, DigestCount};

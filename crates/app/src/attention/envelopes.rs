@@ -5,7 +5,7 @@
 //! in a turn, what it makes of it. From then on an envelope is an obligation like any other, but one that nobody escalates to: only
 //! its sender waits for it.
 
-use super::{is_delivered, shows};
+use super::ways::{is_delivered, shows};
 use crate::error::{Error, Refused};
 use chorus_attention::capabilities::Capabilities;
 use chorus_attention::outbound::{self, Reply};

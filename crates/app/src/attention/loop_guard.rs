@@ -3,6 +3,7 @@
 //! What was said lately is read from the log; only how often agents woke each other since a person spoke is counted. Whether they
 //! are on a task, because one has taken on what the other asked for or works on its job, is looked up when it matters.
 
+use super::earlier::Earlier;
 use chorus_attention::loop_guard::{self, DEFAULT_TURNS, Exchange, RECENT, Spoken};
 use chorus_protocol::ids::Principal;
 use chorus_store::conversation::{Candidate, Draft, DraftKind};
@@ -25,7 +26,7 @@ pub(super) fn is_loop(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<bool, StoreE
     let changed = draft.changed_seq;
     for message in messages.iter().filter(|message| Some(message.seq) != changed) {
         let by_person = matches!(message.author, Principal::Account(_));
-        recent.push((by_person, super::Earlier::read(&message.body)?.content));
+        recent.push((by_person, Earlier::read(&message.body)?.content));
     }
     let recent: Vec<_> =
         recent.iter().map(|(by_person, text)| Spoken { by_person: *by_person, text }).collect();

@@ -1,31 +1,24 @@
-//! What time does to what agents were given: reminders, downgrades, escalations, ends; and to claims, which are offered again.
+//! What time does to what agents were given: reminders, downgrades, escalations, ends. What it does to claims is `offering`'s.
 //!
 //! Steps of background work: each takes a transaction and the time, finds out for itself how things stand, and is harmless
 //! when they are no longer so. One thing at a time, so that no two of them wait for each other. What follows from what is the
 //! engine's to say; whom an escalation goes to, too.
 
-use super::{choose, claiming, disposing, shows};
-use crate::error::Error;
-use chorus_attention::claims::{Claim, Open, Request};
+use super::deciding::is_for_several;
+use super::disposing;
+use super::ways::shows;
 use chorus_attention::deadline::{Step, downgraded, escalate_to, escalation};
-use chorus_attention::disposition::Cause;
 use chorus_protocol::attention::Attention;
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, Principal};
 use chorus_protocol::redact::Masked;
-use chorus_protocol::words::{
-    ClaimState, Directedness, Disposition, EntryKind, EventKind, Mode, Policy, Reason,
-};
+use chorus_protocol::words::{Disposition, EntryKind, EventKind, Reason};
 use chorus_store::conversation::{self, Act};
 use chorus_store::conversations::{self, Event};
 use chorus_store::deliveries::Bringing;
 use chorus_store::members::{self, Member};
 use chorus_store::obligations::{self, Obligation};
-use chorus_store::{StoreError, Tx, claims, directory, work_streams};
+use chorus_store::{StoreError, Tx, claims};
 use serde_json::{Map, json};
-use std::collections::BTreeSet;
-
-/// How many members of a role are told that something is open to all of them.
-const MAX_KNOCKED: i64 = 50;
 
 /// Something that an agent was given is due: the next step is taken if it is time for it. `escalation` is the id of an event, should
 /// there be one. Whether anything was sent.
@@ -71,10 +64,25 @@ pub fn attend(
             if was_claimed { put_off(tx, open) } else { send_again(tx, &said, open, now) }
         }
         Step::End(disposition) => {
+            // Whoever has taken it may let it go: until then nobody else has let it pass.
+            if disposition == Disposition::Ignored
+                && let Some(at) = claim_changes_at(tx, &known)?
+            {
+                obligations::put_off(tx, &Obligation { next_at: Some(at.max(now) + 1), ..known })?;
+                return Ok(false);
+            }
             obligations::dispose(tx, &known, Some(disposition), (None, None), now)?;
             Ok(false)
         }
     }
+}
+
+/// When the claim changes by itself on what is for whoever takes it.
+fn claim_changes_at(tx: &mut dyn Tx, known: &Obligation) -> Result<Option<i64>, StoreError> {
+    if !is_for_several(known.attention.reason) {
+        return Ok(None);
+    }
+    Ok(claims::of(tx, known.supersedes.unwrap_or(known.event))?.and_then(|claim| claim.next_at))
 }
 
 /// The time of an envelope has come: an answer is expected no longer, and in the end it was ignored. It is not sent again, because a
@@ -112,7 +120,12 @@ fn put_off(tx: &mut dyn Tx, known: Obligation) -> Result<bool, StoreError> {
 }
 
 /// Sends an event once more to who has it already; who has not taken it yet still has it before itself.
-fn send_again(tx: &mut dyn Tx, said: &Event, known: Obligation, now: i64) -> Result<bool, StoreError> {
+pub(super) fn send_again(
+    tx: &mut dyn Tx,
+    said: &Event,
+    known: Obligation,
+    now: i64,
+) -> Result<bool, StoreError> {
     if !known.acked {
         return put_off(tx, known);
     }
@@ -125,7 +138,7 @@ fn send_again(tx: &mut dyn Tx, said: &Event, known: Obligation, now: i64) -> Res
     Ok(true)
 }
 
-fn bring(
+pub(super) fn bring(
     tx: &mut dyn Tx,
     said: &Event,
     agent: AgentId,
@@ -186,131 +199,6 @@ fn escalate(
         bring(tx, &told, agent, escalation(), bringing, now)?;
     }
     Ok(true)
-}
-
-/// The claim on an event changes by itself: who held it is told by what becomes of the event, and it is offered again, or to all
-/// that have the role. Whether anything was sent.
-pub fn offer_again(
-    tx: &mut dyn Tx,
-    now: i64,
-    (event, conversation): (EventId, ConversationId),
-) -> Result<bool, Error> {
-    tx.lock(conversation.0)?;
-    let Some(claim) = claiming::of(tx, event)? else { return Ok(false) };
-    let at = claim.at(now);
-    claiming::keep(tx, conversation, event, at, now)?;
-    if let (Some(before), Some(after)) = (claim.held, at.held)
-        && before.state == ClaimState::Held
-        && after.state == ClaimState::Expired
-    {
-        disposing::record_passively(tx, event, before.holder, Cause::ClaimEnded, now)?;
-    }
-    let Some(said) = conversations::event_by_id(tx, event)? else { return Ok(false) };
-    match at.open(now) {
-        // It is somebody's; or it was dealt with, and nobody is asked again.
-        Open::Held(_) => Ok(false),
-        _ if at.held.is_some_and(|held| held.state == ClaimState::Resolved) => Ok(false),
-        Open::ToOne(first, _) => {
-            let Some(known) = obligations::of(tx, event, first, now)? else { return Ok(false) };
-            if known.disposition.is_some() {
-                return Ok(false);
-            }
-            Ok(send_again(tx, &said, known, now)?)
-        }
-        Open::ToAll => open_to_all(tx, &said, at, now),
-    }
-}
-
-/// Nobody took what was offered: those of the role that know knocks are knocked; if none does, the next one is shown all of it.
-fn open_to_all(tx: &mut dyn Tx, said: &Event, claim: Claim, now: i64) -> Result<bool, Error> {
-    let Some(given) = first_given(tx, said, claim, now)? else { return Ok(false) };
-    // Nor what was answered: a change of it is for whoever did so. What goes on in a thread is for who takes part.
-    let is_settled = given.disposition == Some(Disposition::Responded);
-    if is_settled || given.attention.reason == Reason::ThreadParticipation {
-        return Ok(false);
-    }
-    // What was taken back is asked of nobody else.
-    if given.disposition == Some(Disposition::Superseded)
-        && obligations::current(tx, said.id, given.id.agent)? == Some(said.id)
-    {
-        return Ok(false);
-    }
-    let Obligation { mentions, attention: asked_first, .. } = given;
-    let attention = Attention {
-        directedness: Directedness::ToMyRole,
-        policy: Policy::MayRespond,
-        mode: Mode::Notify,
-        reason: Reason::RoleMention,
-        priority: asked_first.priority,
-        deadline_ms: asked_first.deadline_ms.or(Some(chorus_attention::DEFAULT_DEADLINE_MS)),
-    };
-    let bringing = Bringing { mentions: &mentions, ..Bringing::FIRST };
-    let mut asked = vec![];
-    for role in mentions.split(' ').filter_map(|one| one.strip_prefix("role:")) {
-        asked.extend(members::in_role(tx, said.conversation, role, MAX_KNOCKED)?);
-    }
-    let attention = if asked.is_empty() {
-        asked.extend(owners_of_stream(tx, said)?);
-        Attention { reason: Reason::StreamOwner, ..attention }
-    } else {
-        attention
-    };
-    let (mut rest, mut knows_knocks) = (vec![], BTreeSet::new());
-    for member in asked {
-        let Some(agent) = member.principal.agent().filter(|_| member.principal != said.author) else {
-            continue;
-        };
-        if obligations::of(tx, said.id, agent, now)?.is_some() {
-            continue;
-        }
-        if shows(tx, agent, now)?.notify {
-            knows_knocks.insert(agent);
-        } else if let Some(agent) = directory::by_id(tx, agent)? {
-            rest.push(agent);
-        }
-    }
-    // The smaller inbox first, as everywhere.
-    let mut knocked = false;
-    for agent in knows_knocks {
-        knocked |= bring(tx, said, agent, attention, bringing, now)?.is_some();
-    }
-    if knocked {
-        return Ok(true);
-    }
-    let Some(next) = choose(tx, &rest, now)? else { return Ok(false) };
-    let shown = Attention { mode: Mode::Buffered, ..attention };
-    if bring(tx, said, next, shown, bringing, now)?.is_none() {
-        return Ok(false);
-    }
-    let take = Request::Take { ttl_ms: None };
-    claiming::ask_and_dispose(tx, (said.conversation, said.id), next, take, now)?;
-    Ok(true)
-}
-
-/// Those whose work stream it is, as long as it is open.
-fn owners_of_stream(tx: &mut dyn Tx, said: &Event) -> Result<Vec<Member>, StoreError> {
-    let Some(stream) = work_streams::of_event(tx, said.id)? else { return Ok(vec![]) };
-    if work_streams::by_id(tx, stream)?.is_none_or(|stream| stream.closed_at.is_some()) {
-        return Ok(vec![]);
-    }
-    let agents = work_streams::agents_in(tx, stream, said.conversation)?;
-    Ok(agents.into_iter().filter(|(_, part)| part.owns).map(|(member, _)| member).collect())
-}
-
-/// What the first one was given: whom the event names, and how much it matters, was kept with it.
-fn first_given(
-    tx: &mut dyn Tx,
-    said: &Event,
-    claim: Claim,
-    now: i64,
-) -> Result<Option<Obligation>, StoreError> {
-    let held = claim.held.map(|held| held.holder);
-    for agent in claim.first.into_iter().chain(held).chain(obligations::given(tx, said.id, 1)?) {
-        if let Some(known) = obligations::of(tx, said.id, agent, now)? {
-            return Ok(Some(known));
-        }
-    }
-    Ok(None)
 }
 
 /// What is due of both, some of it.

@@ -3,7 +3,8 @@
 //! What was decided is kept with what an agent was given. Of what it only found it is decided now, by the same rules: to see
 //! something is no reason to answer it. What an agent says of its own accord, and what people say, is not asked about.
 
-use super::{Known, claiming, decide_each, disposing};
+use super::deciding::{Known, decide_each};
+use super::{claiming, disposing};
 use crate::error::{Error, Refused};
 use chorus_attention::capabilities::Capabilities;
 use chorus_attention::claims::{Claim, Request};
@@ -14,12 +15,14 @@ use chorus_protocol::attention::Attention;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AgentId, EventId, Principal};
 use chorus_protocol::mentions::mentions;
-use chorus_protocol::words::{ClaimState, ConversationKind, Directedness, Intent, Policy, Priority, Reason};
+use chorus_protocol::words::{
+    ClaimState, ConversationKind, Directedness, Disposition, EventKind, Intent, Policy, Priority, Reason,
+};
 use chorus_store::conversation::{Candidate, Draft, DraftKind};
 use chorus_store::conversations::{self, Conversation};
 use chorus_store::members::{self, Member};
 use chorus_store::{StoreError, Tx, claims, obligations, work_streams};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// An agent's answer, that was let through.
 #[derive(Debug, Clone, Copy)]
@@ -51,6 +54,10 @@ pub fn look(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Option<(Answer, Option
     if answered.author == draft.act.author {
         return Ok(None);
     }
+    let answered_as = draft.answers_as.unwrap_or(event);
+    if let Some(newest) = newest(tx, (event, answered_as), agent, now)? {
+        return Err(superseded(newest));
+    }
     let Some(member) = members::of(tx, draft.act.conversation, agent.into())? else { return Ok(None) };
     let attention = meaning(tx, &draft.conversation, &member, &answered, now)?;
     let text = draft.body.text("content");
@@ -73,6 +80,37 @@ pub fn look(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Option<(Answer, Option
         Ok(claim) => Ok(Some((Answer { agent, event }, claim))),
         Err(refusal) => Err(refused(tx, draft, refusal)?),
     }
+}
+
+/// What an agent was given in place of the version of a message that it names; nothing, if that one stands. Who was never given a
+/// change under a name of its own answers the message as it stands.
+fn newest(
+    tx: &mut dyn Tx,
+    (message, named): (EventId, EventId),
+    agent: AgentId,
+    now: i64,
+) -> Result<Option<EventId>, StoreError> {
+    let Some(newest) = obligations::current(tx, message, agent)?.filter(|newest| *newest != named) else {
+        return Ok(None);
+    };
+    let known = obligations::of(tx, named, agent, now)?;
+    let is_superseded = known.is_some_and(|known| known.disposition == Some(Disposition::Superseded));
+    Ok(is_superseded.then_some(newest))
+}
+
+/// The name by which an agent was given last what it names.
+pub(crate) fn stands_as(tx: &mut dyn Tx, named: EventId, agent: AgentId) -> Result<EventId, StoreError> {
+    let said = conversations::event_by_id(tx, named)?;
+    let message =
+        said.filter(|said| said.kind == EventKind::Edit).and_then(|said| said.target).unwrap_or(named);
+    Ok(obligations::current(tx, message, agent)?.unwrap_or(named))
+}
+
+fn superseded(newest: EventId) -> Error {
+    let what =
+        format_args!("the message was changed since: read {newest}, which took its place, and answer that");
+    let details = json!({"refusal": "superseded", "newest": newest.to_string()});
+    Error::new(Code::PolicyForbidden, what).details(details).refused(Refused::Superseded)
 }
 
 fn refused(tx: &mut dyn Tx, draft: &Draft<'_>, refusal: Refusal) -> Result<Error, StoreError> {

@@ -4,7 +4,8 @@
 //! Both happen once for the same key. A POST to another service is made while the caller waits, and one that failed is not
 //! remembered, so that the same can be tried again; the service knows it again by its `Idempotency-Key`.
 
-use super::{Harness, outside};
+use super::harness::Harness;
+use super::outside;
 use crate::app::AppState;
 use crate::attention::{disposing, envelopes};
 use crate::caller::disabled;
@@ -14,7 +15,7 @@ use crate::delivery::outbound::{PostError, Signed, To};
 use crate::delivery::steps::LEASE_MARGIN_MS;
 use crate::error::Error;
 use crate::once::Once;
-use crate::relay::{EnvelopeAnswer, answer_envelope};
+use crate::relay::{EnvelopeAnswer, answer_envelope, say_to_listener};
 use crate::{sealing, webhooks};
 use chorus_attention::disposition::Cause;
 use chorus_protocol::c2a::{Reached, SendMessage, Sent};
@@ -27,7 +28,6 @@ use chorus_protocol::words::{DeliveryState, EventKind};
 use chorus_store::conversations::Event;
 use chorus_store::directory::{self, Agent};
 use chorus_store::idempotency::{self, Answer, Key, Known};
-use chorus_store::reply_lines::{self, Waiting};
 use chorus_store::{StoreError, Tx, sent};
 use data_encoding::HEXLOWER;
 use serde_json::Value;
@@ -60,7 +60,23 @@ pub(super) async fn answer(
             let what = "is a job: POST its result to the callback_url in it, or tell how far you are with notifications/progress";
             Err(Faults::one("inReplyTo", what).into())
         }
-        _ => Err(Faults::one("inReplyTo", "is told by the hub, and nobody waits for an answer").into()),
+        EventKind::Message
+        | EventKind::Edit
+        | EventKind::Delete
+        | EventKind::Reaction
+        | EventKind::Status
+        | EventKind::ToolCall
+        | EventKind::ToolResult
+        | EventKind::Error
+        | EventKind::Lifecycle
+        | EventKind::Join
+        | EventKind::Leave
+        | EventKind::Change
+        | EventKind::Artifact
+        | EventKind::Escalation
+        | EventKind::Digest => {
+            Err(Faults::one("inReplyTo", "is told by the hub, and nobody waits for an answer").into())
+        }
     }
 }
 
@@ -73,7 +89,7 @@ async fn by_envelope(harness: &Harness, sent: Event, text: String, once: Once) -
         counted.get_or_init(|| may_say(&app, me.into(), sent.conversation, 1)).clone()?;
         envelopes::check_answer(tx, &sent, me, &text, now)?;
         disposing::record(tx, sent.id, me, Cause::Replied, None, now)?;
-        if say_to_listener(tx, &sent, me, &text, now)? {
+        if say_to_sender(tx, &sent, me, &text, now)? {
             return Ok(told(id, DeliveryState::Delivered));
         }
         let answer = EnvelopeAnswer { agent: &agent, sent: &sent, id, content: &text, now };
@@ -84,21 +100,11 @@ async fn by_envelope(harness: &Harness, sent: Event, text: String, once: Once) -
 }
 
 /// Says it to the sender of an envelope who waits for the answer as it comes; false if nobody does.
-fn say_to_listener(tx: &mut dyn Tx, sent: &Event, me: AgentId, text: &str, now: i64) -> Result<bool, Error> {
+fn say_to_sender(tx: &mut dyn Tx, sent: &Event, me: AgentId, text: &str, now: i64) -> Result<bool, Error> {
     let Some(sender) = sent.author.agent() else { return Ok(false) };
     let Some(known) = sent::one(tx, sender, sent.trace)? else { return Ok(false) };
-    let to = DeliveryId { agent: me, seq: known.seq };
-    match reply_lines::waiting(tx, to, now)? {
-        Waiting::Nobody => Ok(false),
-        Waiting::Lags => {
-            let why = "the sender has not taken in yet what was said before; say this again later";
-            Err(Error::new(Code::Overloaded, why).retry_after_ms(1000))
-        }
-        Waiting::Listens => {
-            let line = ReplyLine::Done { result: text.into() };
-            Ok(reply_lines::say(tx, to, line.kind().as_str(), &line.data(), now)?)
-        }
-    }
+    let (to, line) = (DeliveryId { agent: me, seq: known.seq }, ReplyLine::Done { result: text.into() });
+    say_to_listener(tx, to, (line.kind().as_str(), &line.data()), now)
 }
 
 /// Who speaks, as long as it may.

@@ -4,7 +4,8 @@
 //! A cursor names the last event that was looked at, in the order of ids. What is committed late may come before events that were
 //! listed already, so the cursor stays a little behind the present and names those beyond it one by one: as many as it can hold.
 
-use super::{Harness, reading};
+use super::harness::Harness;
+use super::reading;
 use crate::app::App;
 use crate::caller::Identity;
 use crate::delivery::bridge::Content;

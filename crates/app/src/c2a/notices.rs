@@ -2,15 +2,14 @@
 //!
 //! What it tells of events that its agent was not given changes nothing.
 
-use super::{Harness, outside, read};
+use super::harness::{Harness, read};
+use super::{outside, refusing};
 use crate::attention::{disposing, envelopes};
 use crate::conversation;
 use crate::error::{Error, Refused};
 use crate::tool_log;
 use chorus_attention::disposition::Cause;
-use chorus_protocol::c2a::{
-    Cancelled, Disposed, Injected, LogMessage, Method, Progress, RefusalCode, Typing, WireId,
-};
+use chorus_protocol::c2a::{Cancelled, Disposed, Injected, Method, Progress, RefusalCode, Typing, WireId};
 use chorus_protocol::ids::{AgentId, ConversationId, EventId, JobId};
 use chorus_protocol::rpc::RpcError;
 use chorus_protocol::words::Signal;
@@ -43,16 +42,16 @@ pub async fn tell(harness: &Harness, method: &str, params: Map<String, Value>) -
             Ok(())
         }
         Some(Method::Log) => {
-            let message: LogMessage = read(params)?;
-            let (level, logger) = (message.level, message.logger.as_deref().unwrap_or_default());
-            let (agent, text) = (harness.agent(), message.text());
-            tracing::debug!(%agent, %level, logger, text, "a harness logs something");
+            let (id, agent, message) = (harness.app.environment.uuid_v7(), harness.agent(), read(params)?);
+            if !harness.app.harness_log.note(id, agent, &message) {
+                tracing::debug!(%agent, "a harness says more than is kept");
+            }
             Ok(())
         }
         // A newer harness may tell what we do not know.
         _ => Ok(()),
     };
-    told.map_err(|error| super::refusing::rpc(&error))
+    told.map_err(|error| refusing::rpc(&error))
 }
 
 async fn injected(harness: &Harness, told: Injected) -> Result<(), Error> {

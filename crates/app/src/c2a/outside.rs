@@ -3,7 +3,7 @@
 //! They are for this agent alone. It puts them off, says that they are done, or reacts, and that is what became of them; nobody
 //! else sees a reaction, and there is nothing to claim. How they are answered is [`answering`](super::answering)'s business.
 
-use super::Harness;
+use super::harness::Harness;
 use crate::attention::{disposing, envelopes};
 use crate::error::Error;
 use chorus_attention::disposition::Cause;

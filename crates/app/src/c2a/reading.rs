@@ -2,7 +2,7 @@
 //!
 //! What an agent was given is shown as it was decided then; what it only finds, as the same rules decide now.
 
-use super::Harness;
+use super::harness::Harness;
 use crate::attention::replying;
 use crate::conversation::conversation_id;
 use crate::delivery::c2a::{self, Told};
@@ -203,7 +203,9 @@ fn event_of(
     let Shown { conversation, said, changes, .. } = shown;
     let Some(member) = members::of(tx, conversation.id, agent.into())? else { return Ok(None) };
     let event = views::events(std::slice::from_ref(said), changes, &[]).remove(0);
-    let known = obligations::of(tx, said.id, agent, now)?;
+    // As it was given last: by that name it is answered.
+    let given = obligations::current(tx, said.id, agent)?.unwrap_or(said.id);
+    let known = obligations::of(tx, given, agent, now)?;
     let attention = match &known {
         Some(known) => known.attention,
         None if said.author == agent.into() => own(),
@@ -220,6 +222,7 @@ fn event_of(
         None => mentions_of(tx, conversation, said, now)?,
     };
     let told = Told {
+        id: given,
         conversation,
         agent,
         handle: Some(&member.handle),

@@ -1,7 +1,7 @@
 //! Why something was not done, in C2A's words.
 
 use crate::error::{Error, Refused};
-use chorus_protocol::c2a::{Refusal, RefusalCode, ToolResult};
+use chorus_protocol::c2a::{Refusal, RefusalCode, ToolResult, WireId};
 use chorus_protocol::code::Code;
 use chorus_protocol::rpc::RpcError;
 use serde_json::json;
@@ -14,6 +14,7 @@ pub(super) fn refusal(error: &Error) -> Refusal {
         (Some(Refused::ClaimedByOther), _) => RefusalCode::ClaimedByOther,
         (Some(Refused::OfferedToOther), _) => RefusalCode::OfferedToOther,
         (Some(Refused::NotClaimed), _) => RefusalCode::NotClaimed,
+        (Some(Refused::Superseded), _) => RefusalCode::Superseded,
         (Some(Refused::NotMember), _) => RefusalCode::NotAMember,
         (_, Code::NotFound | Code::Gone) => RefusalCode::NotFound,
         (_, Code::Validation | Code::TooLarge) => RefusalCode::InvalidArguments,
@@ -24,7 +25,13 @@ pub(super) fn refusal(error: &Error) -> Refusal {
         (_, Code::RateLimited) => RefusalCode::RateLimited,
         _ => RefusalCode::Unavailable,
     };
-    Refusal { code, message: in_own_words(error), retry_after_ms: error.retry_after_ms }
+    let newest = error.details.as_ref().and_then(|details| details["newest"].as_str());
+    Refusal {
+        code,
+        message: in_own_words(error),
+        retry_after_ms: error.retry_after_ms,
+        newest_event_id: newest.map(|id| WireId(id.to_owned())),
+    }
 }
 
 /// What the acts call a field, and what it is called here.

@@ -1,7 +1,8 @@
 //! The chat tools as C2A lists and calls them: what they are is said by the one table of tools, what they do by the acts that every
 //! door calls.
 
-use super::{Harness, answering, mailbox, outside, reading, refusing};
+use super::harness::Harness;
+use super::{answering, mailbox, outside, reading, refusing};
 use crate::attention::claiming::Standing;
 use crate::conversation::{self, conversation_id};
 use crate::error::Error;

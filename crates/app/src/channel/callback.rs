@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::lines::{Bounds, Lines};
 use crate::market::results::{self, Told};
 use crate::once::{Done, Once};
-use crate::relay::{EnvelopeAnswer, answer_envelope};
+use crate::relay::{EnvelopeAnswer, answer_envelope, say_to_listener};
 use crate::secrets::CallbackToken;
 use crate::usage::event_bytes;
 use bytes::Bytes;
@@ -33,7 +33,6 @@ use chorus_store::conversations::{self, Event};
 use chorus_store::deliveries;
 use chorus_store::directory::{self, Agent};
 use chorus_store::growing::{self, NewPiece};
-use chorus_store::reply_lines::{self, Waiting};
 use futures_util::Stream;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -257,7 +256,22 @@ impl Answer {
                 }
                 Recorded::of(self.id)
             }
-            _ => self.say(tx, &agent, &sent)?,
+            EventKind::Message
+            | EventKind::Edit
+            | EventKind::Delete
+            | EventKind::Reaction
+            | EventKind::Status
+            | EventKind::ToolCall
+            | EventKind::ToolResult
+            | EventKind::Error
+            | EventKind::Lifecycle
+            | EventKind::Join
+            | EventKind::Leave
+            | EventKind::Change
+            | EventKind::Artifact
+            | EventKind::Escalation
+            | EventKind::Digest
+            | EventKind::Foreign => self.say(tx, &agent, &sent)?,
         };
         self.dispose(tx, sent.id)?;
         Ok(recorded)
@@ -269,7 +283,12 @@ impl Answer {
             CallbackEvent::Message { .. } => Cause::Replied,
             CallbackEvent::Error { .. } => Cause::Failed,
             CallbackEvent::Lifecycle { status: Lifecycle::Idle } => Cause::KeptSilent,
-            _ => return Ok(()),
+            CallbackEvent::Lifecycle { status: Lifecycle::Processing }
+            | CallbackEvent::ToolCall { .. }
+            | CallbackEvent::ToolResult { .. }
+            | CallbackEvent::Status { .. }
+            | CallbackEvent::Chunk { .. }
+            | CallbackEvent::Artifact { .. } => return Ok(()),
         };
         disposing::record(tx, sent, self.token.delivery.agent, cause, None, self.now)?;
         Ok(())
@@ -370,17 +389,9 @@ impl Answer {
     /// itself has no place there.
     fn answer_envelope(&self, tx: &mut dyn Tx, agent: &Agent, sent: &Event) -> Result<Recorded, Error> {
         let recorded = Recorded { events: vec![], ..Recorded::of(self.id) };
-        match reply_lines::waiting(tx, self.token.delivery, self.now)? {
-            Waiting::Listens => {
-                let (kind, data) = line(&self.event);
-                reply_lines::say(tx, self.token.delivery, kind, &data, self.now)?;
-                return Ok(recorded);
-            }
-            Waiting::Lags => {
-                let why = "the sender has not taken in yet what was said before; say this again later";
-                return Err(Error::new(Code::Overloaded, why).retry_after_ms(1000));
-            }
-            Waiting::Nobody => {}
+        let (kind, data) = line(&self.event);
+        if say_to_listener(tx, self.token.delivery, (kind, &data), self.now)? {
+            return Ok(recorded);
         }
         let CallbackEvent::Message { content } = &self.event else {
             tracing::debug!(kind = self.event.word(), trace_id = %sent.trace, "an agent's event about an envelope");
@@ -416,7 +427,11 @@ fn line(event: &CallbackEvent) -> (&'static str, String) {
             message: "the agent is done with the message, and has nothing to say".into(),
         },
         // It lives, and that is all that its sender is told.
-        _ => return ("sign", String::new()),
+        CallbackEvent::Lifecycle { status: Lifecycle::Processing }
+        | CallbackEvent::ToolCall { .. }
+        | CallbackEvent::ToolResult { .. }
+        | CallbackEvent::Status { .. }
+        | CallbackEvent::Artifact { .. } => return ("sign", String::new()),
     };
     (said.kind().as_str(), said.data())
 }

@@ -202,6 +202,11 @@ fn publish(
     let approved_by = Map::from_iter([("approved_by".to_owned(), json!(who))]);
     let body = Masked::kept(&found.body, approved_by).map_err(Error::internal)?;
     let Approval { conversation, author, thread, reply_to, stream, trace, .. } = *found;
+    // A person has agreed to it: it answers the message as it stands by now.
+    let reply_to = match (reply_to, author.agent()) {
+        (Some(named), Some(agent)) => Some(replying::stands_as(tx, named, agent)?),
+        (reply_to, _) => reply_to,
+    };
     let post = Post { thread, reply_to, stream, to, ..Post::new(body) };
     let act = Act { conversation, author, event, trace, now };
     let draft = conversation::draft_message(tx, &act, &post)?;

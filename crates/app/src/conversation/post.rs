@@ -51,17 +51,22 @@ pub(super) fn post_decided(
         app.count_bytes(tx, draft.act.author, event_bytes(draft.body.json().len()))?;
     }
     publish(app, tx, draft, &posted)?;
-    count(app, tx, &posted);
+    count(app, tx, draft, &posted);
     Ok(posted)
 }
 
 /// Once it is committed, counts whom it woke, and whom it did not.
-fn count(app: &AppState, tx: &mut dyn Tx, posted: &Posted) {
+fn count(app: &AppState, tx: &mut dyn Tx, draft: &Draft<'_>, posted: &Posted) {
     let is_knock = |(to, ..): &&(Recipient, DeliveryId, OnItsWay)| to.attention.mode == Mode::Notify;
     let knocked = posted.delivered.iter().filter(is_knock).count();
     let (woken, stored, hub) = (posted.delivered.len() - knocked, posted.stored_for.len(), Arc::clone(app));
-    if woken + knocked + stored > 0 {
+    let (is_message, at) =
+        (matches!(draft.kind, DraftKind::Message(_)), (draft.act.conversation, draft.act.author));
+    if is_message || woken + knocked + stored > 0 {
         tx.after_commit(Box::new(move || {
+            if is_message {
+                hub.turns_saved.note(at.0, at.1, woken);
+            }
             for (outcome, agents) in [("woken", woken), ("knocked", knocked), ("stored", stored)] {
                 hub.metrics.attended(outcome, agents);
             }
@@ -135,6 +140,7 @@ fn publish_message(
             Dialect::C2a => c2a::chat(
                 app,
                 &Told {
+                    id: act.event,
                     conversation: &draft.conversation,
                     agent: recipient.agent,
                     handle: Some(&recipient.handle),

@@ -78,7 +78,13 @@ fn signal(
         Signal::Declined if claiming::may_give_back(tx, at.1, agent, now)? => {
             claiming::ask(tx, at, agent, Request::Release, now)?;
         }
-        _ => {}
+        Signal::Seen
+        | Signal::Agree
+        | Signal::Queued
+        | Signal::Done
+        | Signal::Declined
+        | Signal::Blocked
+        | Signal::Unclear => {}
     }
     disposing::record_of_message(tx, at.1, agent, Cause::Reacted(signal), until, now)?;
     Ok(())

@@ -289,6 +289,7 @@ impl StoredChat {
         let ChatEntry { ref conversation, attention, ref handle, ref mentions, supersedes, sent, .. } =
             self.chat;
         c2a::Told {
+            id: self.chat.event.id,
             conversation,
             agent: self.agent,
             handle: handle.as_deref(),

@@ -10,7 +10,7 @@ mod outside;
 pub use outside::{Brought, Envelope, digest, envelope, foreign, job, quote, result};
 
 use crate::app::App;
-use crate::views::EventView;
+use crate::views::{self, EventView};
 use chorus_attention::knock::{self, Subject};
 use chorus_attention::{self as engine, classify};
 use chorus_protocol::attention::Attention;
@@ -31,6 +31,8 @@ const THREAD_WINDOW: &str = "thread_window";
 
 /// Something that was said, as it is told to one agent.
 pub struct Told<'a> {
+    /// By which name it is told: the message's own, or that of a change of it.
+    pub id: EventId,
     pub conversation: &'a Conversation,
     pub agent: AgentId,
     /// What the agent is called there.
@@ -56,9 +58,8 @@ pub fn chat(app: &App, told: &Told<'_>) -> Result<String, serde_json::Error> {
             content: content(&told.event),
         },
     };
-    let event = EventId::parse(&told.event.event_id).unwrap_or(EventId(uuid::Uuid::nil()));
-    let reliability =
-        Reliability { attempt: told.sent, idempotency_key: IdempotencyKey::of_delivery(event, told.agent) };
+    let idempotency_key = IdempotencyKey::of_delivery(told.id, told.agent);
+    let reliability = Reliability { attempt: told.sent, idempotency_key };
     serde_json::to_string(&Delivery { header, exposure, reliability })
 }
 
@@ -72,7 +73,7 @@ fn header(app: &App, told: &Told<'_>, disposition: Option<Disposition>) -> Heade
     let thread = event.thread.as_deref().and_then(EventId::parse);
     let recipient = told.handle.filter(|_| told.attention.directedness == Directedness::ToMe);
     Header {
-        event_id: WireId(event.event_id.clone()),
+        event_id: told.id.into(),
         source: Some(Source::hub(&app.config.host_name)),
         conversation: place_of(told, thread),
         author: Some(author(event)),
@@ -132,7 +133,8 @@ fn place_of(told: &Told<'_>, thread: Option<EventId>) -> Place {
     let name = Some(&told.conversation.name).filter(|name| !name.is_empty()).cloned();
     let stream_id = told.event.more.get("stream").and_then(Value::as_str).map(|id| WireId(id.to_owned()));
     let place = Place::new(told.conversation.id, told.conversation.kind, thread);
-    let place = Place { name, stream_id, ..place };
+    let glyphs = views::glyphs(told.conversation);
+    let place = Place { name, stream_id, glyphs, ..place };
     if author_kind(&told.event) == AuthorKind::System {
         return Place { kind: WireConversationKind::System, ..place };
     }

@@ -6,7 +6,7 @@
 //! gets nothing but that. What is told in passing is told once, and lost if the harness does not listen.
 
 use super::bridge::Content;
-use super::dialect::Dialect;
+use super::dialect::{Dialect, is_cancellation};
 use super::limits::Cause;
 use super::outbound::{NotTaken, PostError, Signed, To};
 use crate::app::{App, AppState};
@@ -46,7 +46,7 @@ fn cut(text: &str) -> String {
     text.chars().filter(|sign| *sign != '\0').take(MAX_REASON).collect()
 }
 
-/// POSTs `initialize` to an address, and says what the harness there can show its model.
+/// POSTs `initialize` to an address, and says in words what both agreed on: first how events can be shown there.
 pub async fn begin(app: &App, agent: &Agent, url: &str) -> Result<String, PostError> {
     let id = format!("initialize-{}", app.environment.random_hex());
     let params = Initialize {
@@ -63,7 +63,26 @@ pub async fn begin(app: &App, agent: &Agent, url: &str) -> Result<String, PostEr
     if result.protocol_version != PROTOCOL_VERSION {
         return Err(NotTaken::Version(result.protocol_version).into());
     }
-    Ok(attention::words(Capabilities::ALL.intersect(result.capabilities).injection))
+    agreed(Capabilities::ALL.intersect(result.capabilities))
+        .map_err(|error| NotTaken::Unclear(cut(&error.to_string())).into())
+}
+
+/// What both agreed on, in words: the modes by their names, all else as `utilities.cancellation`.
+fn agreed(can: Capabilities) -> Result<String, serde_json::Error> {
+    let mut words = attention::words(can.injection);
+    let Value::Object(groups) = serde_json::to_value(can)? else { return Ok(words) };
+    for (group, members) in groups.iter().filter(|(group, _)| *group != "injection") {
+        let has = members.as_object().into_iter().flatten().filter(|(_, has)| **has == json!(true));
+        for (name, _) in has {
+            words.push_str(&format!(" {group}.{name}"));
+        }
+    }
+    Ok(words)
+}
+
+/// Whether this is among what was agreed on. Of a harness that began when only modes were kept nothing else is known: it gets all.
+fn has_agreed(words: Option<&str>, what: &str) -> bool {
+    words.is_none_or(|words| !words.contains('.') || words.split(' ').any(|word| word == what))
 }
 
 /// POSTs a request and takes its result.
@@ -128,6 +147,9 @@ pub async fn tell(app: AppState, agent: AgentId, notice: Bytes) {
     // One that is connected is told there.
     let may = known.disabled_at.is_none() && known.paused_at.is_none() && known.open_until <= app.now();
     let Some(url) = known.harness.clone().filter(|_| may) else { return };
+    if is_cancellation(&notice) && !has_agreed(known.harness_shows.as_deref(), "utilities.cancellation") {
+        return;
+    }
     let secrets = webhooks::signing(&app.config.master_key, &known, app.now());
     let id = format!("msg_{}", app.environment.uuid_v7().simple());
     let message = Signed::new(&secrets, id, app.now(), notice, false);
@@ -145,6 +167,22 @@ pub fn taken(answer: &Value, id: &str) -> Result<Value, PostError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_that_was_agreed_on_is_kept() {
+        let mut can = Capabilities::ALL;
+        can.injection.digest = false;
+        can.utilities.cancellation = false;
+        let words = agreed(can).unwrap();
+        for word in ["buffered", "notify", "delivery.redelivery", "chatTools.claim", "utilities.logging"] {
+            assert!(words.split(' ').any(|one| one == word), "{word}: {words}");
+        }
+        assert!(!words.contains("digest"), "{words}");
+        assert!(!has_agreed(Some(&words), "utilities.cancellation"));
+        assert!(has_agreed(Some(&words), "utilities.progress"));
+        assert!(has_agreed(Some("buffered notify"), "utilities.cancellation"), "it began before");
+        assert_eq!(attention::of_words(&words), attention::of_words(&attention::words(can.injection)));
+    }
 
     #[test]
     fn only_the_result_of_the_very_request_is_an_acknowledgement() {

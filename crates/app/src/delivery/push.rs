@@ -207,7 +207,7 @@ async fn record(
     app: &AppState,
     due: Due,
     attempt: Option<Attempt>,
-    (why, said): (Option<String>, Option<results::Said>),
+    (why, said): (Option<String>, Option<results::OwnWords>),
     outcome: Outcome,
 ) -> bool {
     if let Outcome::Broken(_) | Outcome::Refused | Outcome::Dead = outcome {

@@ -7,8 +7,8 @@ use super::dialect::End;
 use super::live::Inbox;
 use super::steps::{self, Settings};
 use crate::app::{App, AppState};
-use crate::attention::digesting;
 use crate::attention::overdue::{self, Due};
+use crate::attention::{digesting, offering};
 use crate::away::tell_away;
 use crate::background::{each, report};
 use crate::conversation;
@@ -46,6 +46,7 @@ pub async fn run(app: AppState) {
     report("record what was handed", record_handed(&app, app.live.all()).await);
     report("record what is stored", app.usage.flush(&app.store).await);
     report("record which tools were called", app.tool_log.flush(&app.store).await);
+    report("record what harnesses say", app.harness_log.flush(&app.store).await);
 }
 
 /// The ticks of the background work, one each half a second.
@@ -77,6 +78,8 @@ impl Ticks {
         }
         report("bring in order what was sent", sort_sent(app).await);
         report("record which tools were called", app.tool_log.flush(&app.store).await);
+        report("record what harnesses say", app.harness_log.flush(&app.store).await);
+        report("count what was saved", app.turns_saved.flush(&app.store, &app.metrics).await);
         if tick.is_multiple_of(USAGE_TICKS) {
             report("record what is stored", app.usage.flush(&app.store).await);
         }
@@ -169,7 +172,7 @@ async fn attend(app: &App) -> Result<(), StoreError> {
     }
     for due in claims {
         let step = move |tx: &mut dyn Tx| {
-            overdue::offer_again(tx, now, due).map_err(|error| StoreError::Unexpected(error.message.into()))
+            offering::offer_again(tx, now, due).map_err(|error| StoreError::Unexpected(error.message.into()))
         };
         sent |= each("offer something again", app.store.write(step).await)?;
     }

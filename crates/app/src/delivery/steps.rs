@@ -15,8 +15,8 @@ use chorus_store::deliveries::Lease;
 use chorus_store::market::jobs;
 use chorus_store::push::{self, Due, Room};
 use chorus_store::{
-    StoreError, Tx, accounts, approvals, audit, choir, deliveries, growing, idempotency, inboxes,
-    invitations, mcp_sessions, obligations, reply_lines, retention, tool_calls,
+    StoreError, Tx, accounts, approvals, audit, choir, deliveries, growing, harness_logs, idempotency,
+    inboxes, invitations, mcp_sessions, obligations, reply_lines, retention, tool_calls,
 };
 use std::sync::Arc;
 use uuid::Uuid;
@@ -97,6 +97,7 @@ pub fn clean_up(
     let credentials = accounts::remove_expired(tx, now, CLEAN_UP_STEP)?;
     let acts = audit::remove_old(tx, now, CLEAN_UP_STEP)?;
     let calls = tool_calls::remove_old(tx, now, CLEAN_UP_STEP)?;
+    let lines = harness_logs::remove_old(tx, now, CLEAN_UP_STEP)?;
     let old = settings.retention_ms.map_or(Ok(retention::Removed::default()), |keep_ms| {
         retention::remove_before(tx, now - keep_ms, CLEAN_UP_STEP)
     })?;
@@ -121,6 +122,7 @@ pub fn clean_up(
             credentials,
             acts,
             calls,
+            lines,
             invited,
             decided,
             sessions,

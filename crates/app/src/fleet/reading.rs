@@ -197,7 +197,9 @@ impl<'a> Looker<'a> {
         let mut done = fleet::done_since(tx, agent.id, since)?;
         let mut given = fleet::given_since(tx, agent.id, since)?;
         done.retain(|one| self.sees(one.conversation));
-        given.retain(|one| self.sees(one.conversation));
+        given.retain(|(one, _)| self.sees(one.conversation));
+        let woken = given.iter().filter(|(one, woke)| *woke && one.at >= self.midnight).count() as i64;
+        let given: Vec<_> = given.into_iter().map(|(one, _)| one).collect();
         let mut minutes = vec![0; 60];
         for one in done.iter().chain(&given).filter(|one| one.at > hour) {
             let ago = (self.now - one.at).clamp(0, 60 * MINUTE_MS - 1) / MINUTE_MS;
@@ -214,7 +216,7 @@ impl<'a> Looker<'a> {
             }
         }
         let last_at = done.iter().chain(&given).map(|one| one.at).max();
-        Ok((minutes, Turns { spent, saved: (messages - said - spent).max(0) }, last_at))
+        Ok((minutes, Turns { spent, saved: (messages - said - woken).max(0) }, last_at))
     }
 
     /// How many messages a conversation has since midnight, from this place on.

@@ -228,13 +228,13 @@ pub fn of_text(job: JobId, text: &str) -> JobResult {
 
 /// Why an agent did not take a job, in its own words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
+pub struct OwnWords {
     /// Its code, if it is spelled like one.
     code: Option<String>,
     message: String,
 }
 
-impl Said {
+impl OwnWords {
     /// Reads `{"error": {"code", "message"}}`, the document's result, or whatever text there is.
     fn read(answer: &[u8]) -> Option<Self> {
         let value = json::parse(answer).unwrap_or_else(|_| String::from_utf8_lossy(answer).into());
@@ -258,13 +258,13 @@ fn is_code(text: &str) -> bool {
 
 /// What an agent answered to the POST of a job. It is its result, if it is one; else it says no more than that the agent took the
 /// job, and why it was no result is noted there. Of a refusal the agent's own words are returned.
-pub async fn answered(app: &AppState, due: &Due, status: u16, answer: &[u8]) -> Option<Said> {
+pub async fn answered(app: &AppState, due: &Due, status: u16, answer: &[u8]) -> Option<OwnWords> {
     // Whoever answers lives. What stands before a server that is gone answers as well.
     if status < 500 {
         app.market.saw(due.id.agent, app.now());
     }
     if !(200..300).contains(&status) {
-        return Said::read(answer);
+        return OwnWords::read(answer);
     }
     if answer.is_empty() {
         return None;
@@ -336,7 +336,7 @@ pub fn refused(
     app: &Weak<App>,
     due: &Due,
     why: Option<&str>,
-    said: Option<&Said>,
+    said: Option<&OwnWords>,
 ) -> Result<(), Error> {
     let Some(app) = app.upgrade() else { return Ok(()) };
     let Some(job) = of_event(tx, due)? else { return Ok(()) };

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::usage::event_bytes;
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
-use chorus_protocol::ids::EventId;
+use chorus_protocol::ids::{DeliveryId, EventId};
 use chorus_protocol::relay::CHORUS_VERSION;
 use chorus_protocol::words::DeliveryState;
 use chorus_store::Tx;
@@ -18,6 +18,7 @@ use chorus_store::conversations::Event;
 use chorus_store::deliveries::Lease;
 use chorus_store::directory::{self, Agent};
 use chorus_store::relay::{self, SendError, Sent};
+use chorus_store::reply_lines::{self, Waiting};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::runtime::Handle;
@@ -35,6 +36,23 @@ pub struct EnvelopeAnswer<'a> {
     pub id: EventId,
     pub content: &'a str,
     pub now: i64,
+}
+
+/// Says a line to the sender of what this delivery brought, if it waits for the answer as it comes. Whether it does.
+pub fn say_to_listener(
+    tx: &mut dyn Tx,
+    to: DeliveryId,
+    (kind, data): (&str, &str),
+    now: i64,
+) -> Result<bool, Error> {
+    match reply_lines::waiting(tx, to, now)? {
+        Waiting::Nobody => Ok(false),
+        Waiting::Lags => {
+            let why = "the sender has not taken in yet what was said before; say this again later";
+            Err(Error::new(Code::Overloaded, why).retry_after_ms(1000))
+        }
+        Waiting::Listens => Ok(reply_lines::say(tx, to, kind, data, now)?),
+    }
 }
 
 /// Sends the answer to the sender of an envelope, and says what became of it so far. `runtime` carries what goes to an endpoint.

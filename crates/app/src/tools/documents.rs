@@ -1,6 +1,6 @@
 //! Documents, and their addresses as resources: `chorus://{conversation}/artifacts/{slug}`.
 
-use super::Context;
+use super::context::Context;
 use super::input::{ArtifactCreate, ArtifactEdit, ArtifactList, ArtifactRead};
 use super::output::{DocumentView, Documents, WholeDocument, WrittenDocument};
 use crate::conversation;

@@ -1,6 +1,6 @@
 //! Reading: the log, a thread, what holds certain words, and who is there.
 
-use super::Context;
+use super::context::Context;
 use super::input::{GetRoster, Kind, ListEvents, Place, ReadThread, Search};
 use super::output::{Channel, EventPage, Found, MemberKind, Roster, RosterMember};
 use crate::error::Error;

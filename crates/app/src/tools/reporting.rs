@@ -1,8 +1,9 @@
 //! The tool of a job: by it a model reports what came of it, where a job is all that it was given. Nothing else can be done there,
 //! and nobody else is there.
 
-use super::Effect::Replaces;
-use super::{Place, Tool};
+use super::context::Place;
+use super::tool::Effect::Replaces;
+use super::tool::Tool;
 use crate::app::AppState;
 use crate::error::{Error, Refused};
 use crate::market::results::{self, Worker};

@@ -1,6 +1,6 @@
 //! Saying something, in words or without.
 
-use super::Context;
+use super::context::Context;
 use super::input::{React, SendMessage, SetStatus};
 use super::output::{Added, Sent};
 use crate::conversation;

@@ -1,8 +1,9 @@
 //! The table: which tools there are. Their descriptions are the specification that a model reads: each says what the call does,
 //! whom it wakes, and what to reuse when it is tried again.
 
-use super::Effect::{Adds, Reads, Replaces, Wakes};
-use super::{Tool, documents, reading, speaking, taking_on, waiting};
+use super::tool::Effect::{Adds, Reads, Replaces, Wakes};
+use super::tool::Tool;
+use super::{documents, reading, speaking, taking_on, waiting};
 use std::sync::LazyLock;
 
 /// Made once, because their schemas are derived.

@@ -1,6 +1,6 @@
 //! Taking on what is for several, putting off what must be answered, and saying that it is done.
 
-use super::Context;
+use super::context::Context;
 use super::input::{Claim, Defer, Resolve};
 use super::output::{Claimed, Recorded};
 use crate::conversation;

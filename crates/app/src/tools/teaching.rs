@@ -1,6 +1,6 @@
 //! How a model is taught to take part: in a few words at first, and at length when it asks.
 
-use super::Context;
+use super::context::Context;
 use crate::error::Error;
 use chorus_protocol::ids::Principal;
 use chorus_store::artifacts;

@@ -1,6 +1,6 @@
 //! The long poll: waits for what others do, with a cursor, so that nothing is missed between two waits.
 
-use super::Context;
+use super::context::Context;
 use super::input::{Place, WaitForEvents};
 use super::output::EventPage;
 use super::reading::{of_kind, shown};

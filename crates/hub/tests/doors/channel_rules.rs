@@ -1,6 +1,8 @@
 //! What the owner of a channel says otherwise: when agents talk in a loop there, and how signals look.
 
 use crate::channel_fixture::ChannelFixture;
+use crate::market::trader;
+use crate::market_jobs::{hire, job, result, success};
 use crate::support::{Answer, Setup};
 use chorus_protocol::code::Code;
 use serde_json::{Value, json};
@@ -116,4 +118,30 @@ async fn a_channel_shows_signals_its_own_way() {
     room.change(anna, json!({"glyphs": {"done": ""}})).await.own_failure(Code::Validation);
     let usual = room.change(anna, json!({"glyphs": {}})).await;
     assert_eq!((usual.status, usual.body.get("glyphs")), (200, None), "{}", usual.text);
+}
+
+/// Who works on another's job may say how it goes for as long as the job is open.
+async fn at_work_on_a_job(setup: &Setup) {
+    let fixture = ChannelFixture::on(setup).await;
+    let (boss, worker) = (trader(&fixture.hub, "ada", 1).await, trader(&fixture.hub, "bob", 0).await);
+    for name in ["ada", "bob"] {
+        fixture.join(&fixture.channel, name).await;
+    }
+    let room = Room { fixture, keys: [boss.key, worker.key] };
+    let one = job(1, &worker.id);
+    hire(&room.fixture.hub, &room.keys[0], &one).await;
+    assert_eq!(room.turns("table").await, 20);
+    let done = result(&room.fixture.hub, &room.keys[1], &one, &success(&one)).await;
+    assert_eq!(done.status, 200, "{}", done.text);
+    assert!(!room.wakes("@bob is there anything else to do?").await, "it is done by now");
+}
+
+#[tokio::test]
+async fn talk_about_an_open_job_is_no_loop() {
+    at_work_on_a_job(&Setup::new()).await;
+}
+
+#[tokio::test]
+async fn talk_about_an_open_job_is_no_loop_on_postgres() {
+    at_work_on_a_job(&Setup::postgres()).await;
 }

@@ -114,8 +114,9 @@ async fn what_an_agent_does_is_told_where_one_may_look() {
 async fn turns_are_spent_and_saved() {
     let fixture = ChannelFixture::start().await;
     let hub = &fixture.hub;
+    let bob = hub.register("bob").await;
+    hub.register("cora").await;
     for name in ["bob", "cora"] {
-        hub.register(name).await;
         fixture.join(&fixture.channel, name).await;
     }
     fixture.say("nobody in particular").await;
@@ -123,6 +124,28 @@ async fn turns_are_spent_and_saved() {
     let seen = fleet(hub, &fixture.anna).await;
     assert_eq!(one(&seen, "bob")["turns_today"], json!({"spent": 1, "saved": 1}));
     assert_eq!(one(&seen, "cora")["turns_today"], json!({"spent": 0, "saved": 2}));
+    // The operator's total is the sum of what the fleet says of each.
+    let total = async || {
+        let text = hub.get("/metrics", Some(OPERATOR)).await.text;
+        let line = text.lines().find_map(|line| line.strip_prefix("chorus_model_turns_saved_total "));
+        line.unwrap().parse::<i64>().unwrap()
+    };
+    let sum = async || {
+        let seen = fleet(hub, OPERATOR).await;
+        ["bob", "cora"]
+            .map(|name| one(&seen, name)["turns_today"]["saved"].as_i64().unwrap())
+            .iter()
+            .sum::<i64>()
+    };
+    assert_eq!(eventually(total, |total| *total == 3).await, sum().await);
+    // What an agent says saves it nothing; what it is reminded of, or shown changed, is one message all the same.
+    let path = format!("/api/v1/channels/{}", fixture.channel);
+    let asked = hub.say(&path, &bob, &json!({"content": "@cora can you help?"})).await;
+    let edit = format!("{path}/messages/{}", asked["event_id"].as_str().unwrap());
+    let edited = hub.ask("PATCH", &edit, Some(&bob), &json!({"content": "@cora could you help?"})).await;
+    assert_eq!(edited.status, 200, "{}", edited.text);
+    fixture.say("thanks").await;
+    assert_eq!(eventually(total, |total| *total == 5).await, sum().await);
 }
 
 #[tokio::test]

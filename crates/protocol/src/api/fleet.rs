@@ -129,6 +129,6 @@ pub struct FleetPlace {
 pub struct Turns {
     /// Events that went into one.
     pub spent: i64,
-    /// Messages of others in its conversations that did not.
+    /// Messages of others in its conversations that were not shown to it in full when they were said.
     pub saved: i64,
 }

@@ -3,6 +3,7 @@
 //! A tool that does not do what it was asked says so in its result: `isError`, with a sentence for the model and a
 //! [`Refusal`] for the harness. JSON-RPC's errors are for what cannot be called at all.
 
+use super::WireId;
 use crate::faults::Faults;
 use crate::schema;
 use crate::words::words;
@@ -151,6 +152,8 @@ words! {
         ClaimedByOther = "claimed_by_other",
         /// Somebody else is asked first.
         OfferedToOther = "offered_to_other",
+        /// A newer version took the place of what is answered: answer that.
+        Superseded = "superseded",
         /// There is no claim of the agent's to renew or release.
         NotClaimed = "not_claimed",
         /// The agent is not in the conversation.
@@ -195,17 +198,20 @@ pub struct Refusal {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub retry_after_ms: Option<i64>,
+    /// The event that took the place of the one that was answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub newest_event_id: Option<WireId>,
 }
 
 impl Refusal {
     /// A refusal that stands.
     pub fn new(code: RefusalCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), retry_after_ms: None }
+        Self { code, message: message.into(), retry_after_ms: None, newest_event_id: None }
     }
 
     /// The event is offered to somebody else for so long.
     pub fn offered_to_other(retry_after_ms: i64) -> Self {
         let message = format!("this is offered to another agent first; ask again in {retry_after_ms} ms");
-        Self { code: RefusalCode::OfferedToOther, message, retry_after_ms: Some(retry_after_ms) }
+        Self { retry_after_ms: Some(retry_after_ms), ..Self::new(RefusalCode::OfferedToOther, message) }
     }
 }

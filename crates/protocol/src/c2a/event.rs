@@ -1,6 +1,6 @@
 //! What was said, as C2A shows it: the members that every event has, and its content.
 
-use super::{Time, WireId, merged};
+use super::{Glyphs, Time, WireId, merged};
 use crate::attention;
 use crate::ids::{ConversationId, EventId};
 use crate::words::{
@@ -86,6 +86,9 @@ pub struct Conversation {
     /// What people call it. The document has no such member; whoever does not know it loses nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// How signals are shown there, if that is not as `initialize` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub glyphs: Option<Glyphs>,
 }
 
 impl Conversation {
@@ -96,7 +99,8 @@ impl Conversation {
             ConversationKind::Dm => WireConversationKind::Dm,
             ConversationKind::Channel => WireConversationKind::Channel,
         };
-        Self { id: Some(id.into()), kind, stream_id: None, thread_id: thread.map(Into::into), name: None }
+        let thread_id = thread.map(Into::into);
+        Self { id: Some(id.into()), kind, stream_id: None, thread_id, name: None, glyphs: None }
     }
 }
 

@@ -55,6 +55,11 @@ pub struct InitializeResult {
     #[serde(default)]
     #[schema(nullable)]
     pub glyphs: Glyphs,
+    /// How they are shown in conversations of the agent's that show them otherwise, by their ids; some of them. What is delivered
+    /// from there says it too.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(nullable)]
+    pub conversation_glyphs: BTreeMap<String, Glyphs>,
     /// Where deliveries go on.
     #[serde(default)]
     #[schema(nullable)]

@@ -134,6 +134,8 @@ pub struct Draft<'a> {
     pub changed_seq: Option<i64>,
     /// What a message answers: what it says it does, or in a conversation of two the message before it.
     pub answers: Option<Event>,
+    /// The id by which it names what it answers: the message's own, or that of a change of it.
+    pub answers_as: Option<EventId>,
     /// Whether it names any member, agent or person, or a role.
     pub names_somebody: bool,
     /// Whom it mentions, and nobody here is called so.
@@ -185,7 +187,7 @@ fn message_of<'a>(
         draft.thread = event.thread.or(begins.then_some(event.id)).or(draft.thread);
         if Some(*target) == new.reply_to {
             draft.kind = DraftKind::Message(Some(event.id));
-            draft.answers = Some(event);
+            (draft.answers, draft.answers_as) = (Some(event), new.reply_to);
         }
     }
     draft.find_pair(tx)?;
@@ -297,6 +299,7 @@ fn draft<'a>(
         stream: None,
         changed_seq: None,
         answers: None,
+        answers_as: None,
         names_somebody: false,
         unknown: vec![],
         people: vec![],

@@ -51,7 +51,7 @@ struct Part {
 }
 
 /// Something that was said.
-struct Said {
+struct Latest {
     channel: String,
     name: String,
     event: String,
@@ -61,7 +61,7 @@ struct Said {
 }
 
 struct Taken {
-    said: Said,
+    said: Latest,
     holder: String,
     until: Moment,
 }
@@ -108,7 +108,7 @@ struct OnePage {
     owners: Vec<Part>,
     others: Vec<Part>,
     claimed: Vec<Taken>,
-    latest: Vec<Said>,
+    latest: Vec<Latest>,
     may_change: bool,
     takes_part: bool,
     /// All that it could go on in.
@@ -135,8 +135,8 @@ fn part(member: &StreamMemberView) -> Part {
     }
 }
 
-fn said(FoundView { channel, event }: FoundView) -> Said {
-    Said {
+fn said(FoundView { channel, event }: FoundView) -> Latest {
+    Latest {
         channel: channel.id,
         name: channel.name,
         event: event.event_id,

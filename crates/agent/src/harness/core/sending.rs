@@ -9,7 +9,6 @@ use super::{Core, GRACE_MS, Stop};
 use crate::harness::activity::Activity;
 use crate::harness::turn::Back;
 use chorus_protocol::channel::CallbackEvent;
-use chorus_protocol::words::Disposition;
 
 impl Core {
     pub(super) fn report(
@@ -87,11 +86,10 @@ impl Core {
             }
             // Somebody else has it, or nobody could be asked.
             (Purpose::Claim, sent) => {
-                let why = match sent {
+                task.not_ours(match sent {
                     Conclusion::Unsent { why, .. } => format!("it is not ours: {why}"),
-                    _ => "it is not ours".to_owned(),
-                };
-                task.leave(Disposition::Ignored, Some(why));
+                    Conclusion::Arrived | Conclusion::Gone { .. } => "it is not ours".to_owned(),
+                });
             }
             (purpose, sent) => {
                 if let (Conclusion::Unsent { why, .. }, To::Callback { event, .. }) = (sent, &outgoing.to)

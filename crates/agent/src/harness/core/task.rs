@@ -96,6 +96,10 @@ pub(super) enum Verdict {
     Silent {
         why: Option<String>,
     },
+    /// Somebody else has it, for now.
+    NotOurs {
+        why: String,
+    },
     Failed {
         why: String,
         end: End,
@@ -174,6 +178,12 @@ impl Task {
     pub(super) fn leave(&mut self, disposition: Disposition, why: Option<String>) {
         self.dispose(disposition, why.as_deref());
         self.steps.extend([Step::Done(Verdict::Silent { why }), Step::Idle]);
+    }
+
+    /// Somebody else has it. That is not to let it pass: if that one lets it go, it comes again, and is tried again.
+    pub(super) fn not_ours(&mut self, why: String) {
+        self.supersede_earlier();
+        self.steps.extend([Step::Done(Verdict::NotOurs { why }), Step::Idle]);
     }
 
     /// Tells what became of it, and that what was put together with it is part of that.

@@ -125,6 +125,7 @@ pub fn digest(app: &App, entry: &Entry) -> Result<Brought, serde_json::Error> {
         name: None,
         stream_id: told.stream.as_ref().map(|id| WireId(id.to_string())),
         thread_id: None,
+        glyphs: None,
     };
     let mut header =
         Header { author: Some(by_hub()), ..direct(app, entry.event, entry.created_at, place, "") };
@@ -196,7 +197,8 @@ fn by_hub() -> Author {
 }
 
 fn place(entry: &Entry, kind: WireConversationKind) -> Place {
-    Place { id: Some(entry.conversation.into()), kind, stream_id: None, thread_id: None, name: None }
+    let id = Some(entry.conversation.into());
+    Place { id, kind, stream_id: None, thread_id: None, name: None, glyphs: None }
 }
 
 /// The header of something that is for this agent alone.

@@ -1,5 +1,6 @@
 //! What host and harness did not agree on in `initialize` is not used, by neither.
 
+use super::endpoint::{Endpoint, set};
 use super::harness::{Harness, initialize, text};
 use super::sessions::member;
 use crate::channel_fixture::ChannelFixture;
@@ -148,4 +149,124 @@ async fn calls_of_tools_are_in_the_audit_log() {
         of(format!("actor=lead&limit=2&after={next}"), OPERATOR).await,
         [call("chat.claim", "not_found")]
     );
+}
+
+/// How signals are shown in a channel is told at the beginning, and with what comes from there.
+#[tokio::test]
+async fn glyphs_of_a_channel_reach_a_harness() {
+    let fixture = ChannelFixture::start().await;
+    let key = member(&fixture, "lead", &json!({})).await;
+    let mut lead = Harness::connect(&fixture.hub, &key).await;
+    assert_eq!(lead.begun.get("conversationGlyphs"), None, "as usual");
+    fixture.say("@lead are you there?").await;
+    assert_eq!(lead.delivered().await["conversation"].get("glyphs"), None);
+    let path = format!("/api/v1/channels/{}", fixture.channel);
+    let body = json!({"glyphs": {"done": "🎉"}});
+    let changed = fixture.hub.ask("PATCH", &path, Some(&fixture.anna), &body).await;
+    assert_eq!(changed.status, 200, "{}", changed.text);
+    fixture.say("@lead and now?").await;
+    let glyphs = lead.delivered().await["conversation"]["glyphs"].clone();
+    assert_eq!((&glyphs["done"], &glyphs["seen"]), (&json!("🎉"), &json!("👀")));
+    let again = Harness::connect(&fixture.hub, &key).await;
+    assert_eq!(again.begun["glyphs"]["done"], "✅", "the workspace's own");
+    assert_eq!(again.begun["conversationGlyphs"][&fixture.channel]["done"], "🎉", "{}", again.begun);
+    // Of channels that it is not in a harness is told nothing.
+    let stranger = fixture.hub.register("stranger").await;
+    let stranger = Harness::connect(&fixture.hub, &stranger).await;
+    assert_eq!(stranger.begun.get("conversationGlyphs"), None);
+}
+
+/// What a harness's log says.
+async fn logged(fixture: &ChannelFixture, key: &str) -> crate::support::Answer {
+    fixture.hub.get("/api/v1/audit?kind=log&actor=lead", Some(key)).await
+}
+
+/// What a harness says for the log is read by whoever manages its agent, and by nobody else.
+#[tokio::test]
+async fn what_a_harness_logs_is_kept_for_its_owner() {
+    let fixture = ChannelFixture::start().await;
+    let made = fixture.agent(&json!({"name": "lead"})).await;
+    let key = made["api_key"].as_str().unwrap();
+    let mut lead = Harness::connect(&fixture.hub, key).await;
+    let secret = format!("ca_{}", "0".repeat(32));
+    let said = json!({"level": "warning", "logger": "model", "data": format!("the model is slow, {secret}")});
+    lead.notify("notifications/message", said).await;
+    lead.notify("notifications/message", json!({"level": "info", "data": {"turn": 7}})).await;
+    for who in [&*fixture.anna, OPERATOR, key] {
+        let lines = async || logged(&fixture, who).await.body["items"].clone();
+        let lines = eventually(lines, |lines| lines.as_array().is_some_and(|lines| lines.len() == 2)).await;
+        assert_eq!(
+            (&lines[0]["action"], &lines[0]["detail"]["logger"]),
+            (&json!("warning"), &json!("model")),
+            "{lines}"
+        );
+        let text = lines[0]["detail"]["text"].as_str().unwrap();
+        assert!(text.starts_with("the model is slow") && !text.contains(&secret), "{text}");
+        assert_eq!(lines[1]["detail"]["text"], r#"{"turn":7}"#);
+    }
+    let first = fixture.hub.get("/api/v1/audit?kind=log&actor=lead&limit=1", Some(key)).await;
+    let next = format!("/api/v1/audit?kind=log&actor=lead&after={}", first.body["next"].as_str().unwrap());
+    assert_eq!(fixture.hub.get(&next, Some(key)).await.body["items"][0]["action"], "info");
+    let stranger = fixture.hub.register("stranger").await;
+    assert_eq!(logged(&fixture, &stranger).await.status, 403);
+    // However much it says, the newest is kept, and not all of it.
+    for n in 0..300 {
+        lead.notify("notifications/message", json!({"level": "debug", "data": n})).await;
+    }
+    let count = async || {
+        let page = fixture.hub.get("/api/v1/audit?kind=log&actor=lead&limit=200", Some(key)).await;
+        page.body["items"].as_array().unwrap().len()
+    };
+    eventually(count, |count| *count > 2).await;
+    assert!(count().await <= 200);
+}
+
+/// Of what was not agreed on nothing is kept, nor shown.
+#[tokio::test]
+async fn progress_and_logging_that_were_not_agreed_on_change_nothing() {
+    let fixture = ChannelFixture::start().await;
+    let key = member(&fixture, "lead", &json!({})).await;
+    let statuses = async || {
+        let path = format!("/api/v1/channels/{}/events?kind=status", fixture.channel);
+        fixture.get(&path).await.body["items"].as_array().unwrap().len()
+    };
+    for (utility, expected) in [("progress", 0), ("logging", 1)] {
+        let mut lead = Harness::with(&fixture.hub, &key, &without("utilities", utility)).await;
+        let event = fixture.say("@lead check the deploy").await;
+        lead.delivered().await;
+        let progress = json!({"progressToken": event, "progress": 2, "total": 5, "message": "halfway"});
+        lead.notify("notifications/progress", progress).await;
+        lead.notify("notifications/message", json!({"level": "info", "data": utility})).await;
+        // What is asked after it is answered after it.
+        lead.ask("tools/list", json!({})).await;
+        eventually(statuses, |found| *found == expected).await;
+    }
+    let lines = async || logged(&fixture, OPERATOR).await.body["items"].clone();
+    let lines = eventually(lines, |lines| lines.as_array().is_some_and(|lines| !lines.is_empty())).await;
+    assert_eq!(lines.as_array().unwrap().len(), 1, "{lines}");
+    assert_eq!(lines[0]["detail"]["text"], "progress", "the session that had agreed on logging");
+}
+
+/// The same for a harness that is POSTed to: what it agreed on when it was set holds.
+#[tokio::test]
+async fn an_endpoint_that_knows_no_cancellations_is_told_none() {
+    let fixture = ChannelFixture::start().await;
+    for (name, knows) in [("told", true), ("untold", false)] {
+        let key = member(&fixture, name, &json!({})).await;
+        let endpoint = Endpoint::start().await;
+        endpoint.can.lock().unwrap()["utilities"]["cancellation"] = json!(knows);
+        let set = set(&fixture.hub, name, &key, &endpoint.url).await;
+        assert_eq!(set.status, 200, "{}", set.text);
+        for n in 1..=2 {
+            let event = fixture.say(&format!("@{name} number {n}")).await;
+            endpoint.delivered(n).await;
+            let path = format!("/api/v1/channels/{}/messages/{event}", fixture.channel);
+            assert_eq!(fixture.hub.delete(&path, Some(&fixture.anna)).await.status, 204);
+        }
+        // What was told in passing before the second delivery would be there by now.
+        fixture.say(&format!("@{name} number 3")).await;
+        endpoint.delivered(3).await;
+        let told = endpoint.requests("notifications/cancelled", if knows { 2 } else { 0 }).await;
+        assert_eq!(told.len(), if knows { 2 } else { 0 }, "{told:?}");
+    }
 }

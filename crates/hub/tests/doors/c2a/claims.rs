@@ -4,6 +4,7 @@ use super::harness::Harness;
 use super::sessions::member;
 use crate::channel_fixture::{ChannelFixture, MINUTE};
 use crate::support::{Setup, mcp_tool};
+use chorus_protocol::code::Code;
 use chorus_testkit::clock::ManualClock;
 use chorus_testkit::receiver::FakeAgent;
 use serde_json::{Value, json};
@@ -274,4 +275,32 @@ async fn in_the_thread_of_what_another_holds_only_those_who_take_part_speak() {
     ada.delivered().await;
     assert_eq!(bob.refused("chat.send_message", send("d", &event)).await, "policy_forbidden");
     fixture.hub.say(&path, &fixture.anna, &json!({"content": "well?", "thread": event})).await;
+}
+
+/// By HTTP it is 403, with whose it is, or when to try again.
+#[tokio::test]
+async fn who_answers_what_another_holds_is_refused_by_every_door() {
+    let (fixture, clock, mut ada, mut bob) = two().await;
+    let plain = member(&fixture, "plain", &json!({"roles": ["ops"]})).await;
+    let event = fixture.say("@ops please restart the cache").await;
+    ada.delivered().await;
+    let path = format!("/api/v1/channels/{}/messages", fixture.channel);
+    let answer = async || {
+        let body = json!({"content": "done", "reply_to": event});
+        let refused = fixture.hub.post(&path, Some(&plain), &body).await;
+        assert_eq!(refused.status, 403, "{}", refused.text);
+        refused.own_failure(Code::PolicyForbidden);
+        (refused.body["error"]["details"].clone(), refused.headers.get("retry-after").cloned())
+    };
+    let (offered, retry_after) = answer().await;
+    assert_eq!(offered["refusal"], "offered_to_other");
+    assert_eq!(retry_after.unwrap(), "30");
+    let claimed = ada.done("chat.claim", json!({"eventId": event})).await;
+    // The claim's answer has all of it, and whom it names.
+    assert_eq!(claimed["event"]["target"]["mentions"], json!(["role:ops"]), "{claimed}");
+    assert_eq!(super::harness::text(&claimed["event"]), "@ops please restart the cache");
+    let (held, _) = answer().await;
+    assert_eq!((&held["refusal"], &held["holder"]), (&json!("claimed_by_other"), &json!("ada")));
+    clock.set(clock.now() + MINUTE / 2);
+    assert_eq!(bob.refused("chat.claim", json!({"eventId": event})).await, "claimed_by_other");
 }

@@ -276,3 +276,48 @@ async fn what_was_deleted_before_it_came_is_not_delivered() {
     assert_eq!(ada.delivered().await["eventId"], json!(stands));
     ada.assert_quiet().await;
 }
+
+/// What an agent was given in place of a message is what it answers; people, and who was only ever told of the message, answer that.
+#[tokio::test]
+async fn a_version_that_another_took_the_place_of_is_not_answered() {
+    let fixture = ChannelFixture::start().await;
+    let key = member(&fixture, "lead", &json!({})).await;
+    let plain = member(&fixture, "plain", &json!({})).await;
+    let mut lead = Harness::connect(&fixture.hub, &key).await;
+    let (path, event) = said(&fixture, &fixture.anna, "@lead @plain restart the cash").await;
+    lead.delivered().await;
+    let edit = async |content: &str| {
+        let edited = fixture.hub.ask("PATCH", &path, Some(&fixture.anna), &json!({"content": content})).await;
+        assert_eq!(edited.status, 200, "{}", edited.text);
+        edited.body["event_id"].as_str().unwrap().to_owned()
+    };
+    let first = edit("@lead @plain restart the cache").await;
+    lead.delivered().await;
+    let second = edit("@lead @plain restart the cache, please").await;
+    lead.delivered().await;
+    let reply = |key: &str, event: &str| {
+        json!({"target": {"conversationId": fixture.channel}, "idempotencyKey": key, "visibility": "thread",
+            "directedness": "to_me", "text": "done", "inReplyTo": event})
+    };
+    for (key, old) in [("a", &event), ("b", &first)] {
+        let refused = lead.call("chat.send_message", reply(key, old)).await;
+        assert_eq!(refused["isError"], true, "{refused}");
+        let why = &refused["structuredContent"];
+        assert_eq!((&why["code"], &why["newestEventId"]), (&json!("superseded"), &json!(second)), "{why}");
+    }
+    let messages = format!("/api/v1/channels/{}/messages", fixture.channel);
+    let body = json!({"content": "done", "reply_to": event});
+    let refused = fixture.hub.post(&messages, Some(&key), &body).await;
+    refused.own_failure(Code::PolicyForbidden);
+    assert_eq!(refused.body["error"]["details"]["newest"], json!(second), "{}", refused.text);
+    // Whoever looks finds it under the name by which it is answered.
+    let read = lead.done("chat.read_thread", json!({"conversationId": fixture.channel})).await;
+    let found = &read["events"][0];
+    assert_eq!((&found["eventId"], &found["supersedes"]), (&json!(second), &json!(event)), "{read}");
+    assert_eq!(text(found), "@lead @plain restart the cache, please");
+    lead.done("chat.send_message", reply("c", &second)).await;
+    for (who, status) in [(&plain, 201), (&fixture.anna, 201)] {
+        let answered = fixture.hub.post(&messages, Some(who), &body).await;
+        assert_eq!(answered.status, status, "{}", answered.text);
+    }
+}

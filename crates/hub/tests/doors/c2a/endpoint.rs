@@ -30,7 +30,7 @@ pub(super) enum Says {
 }
 
 #[derive(Debug, Clone)]
-struct Got {
+pub(super) struct Got {
     headers: HeaderMap,
     raw: Bytes,
     body: Value,
@@ -43,6 +43,8 @@ pub(crate) struct Endpoint {
     got: Arc<Mutex<Vec<Got>>>,
     says: Arc<Mutex<Says>>,
     begins: Arc<Mutex<Says>>,
+    /// What it says that it can do.
+    pub(super) can: Arc<Mutex<Value>>,
 }
 
 impl Endpoint {
@@ -53,6 +55,7 @@ impl Endpoint {
             got: Arc::default(),
             says: Arc::new(Mutex::new(Says::Accepted)),
             begins: Arc::new(Mutex::new(Says::Accepted)),
+            can: Arc::new(Mutex::new(initialize()["params"]["capabilities"].clone())),
         };
         let served = endpoint.clone();
         let receive = move |headers: HeaderMap, raw: Bytes| {
@@ -67,7 +70,7 @@ impl Endpoint {
         let body: Value = serde_json::from_slice(&raw).unwrap();
         let begins = body["method"] == "initialize";
         let result = if begins {
-            json!({"protocolVersion": "2026-06-02", "capabilities": initialize()["params"]["capabilities"]})
+            json!({"protocolVersion": "2026-06-02", "capabilities": *self.can.lock().unwrap()})
         } else {
             json!({"status": "accepted"})
         };
@@ -90,7 +93,7 @@ impl Endpoint {
     }
 
     /// All requests of a method, once there are so many.
-    async fn requests(&self, method: &str, n: usize) -> Vec<Got> {
+    pub(super) async fn requests(&self, method: &str, n: usize) -> Vec<Got> {
         let all = async || {
             let got = self.got.lock().unwrap().clone();
             got.into_iter().filter(|got| got.body["method"] == method).collect::<Vec<_>>()

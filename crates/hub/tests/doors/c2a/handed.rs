@@ -2,7 +2,9 @@
 
 use super::harness::{Harness, initialize, text};
 use crate::channel_fixture::{ChannelFixture, MINUTE};
-use crate::support::{HOST, OPERATOR, Setup, eventually};
+use crate::market::trader;
+use crate::market_jobs::{hire, job};
+use crate::support::{HOST, OPERATOR, Setup, TestHub, eventually};
 use chorus_testkit::receiver::FakeAgent;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -241,4 +243,40 @@ async fn a_disposition_that_policy_forbids_is_not_lost_in_silence() {
     assert_eq!(pair.bob.refused("chat.send_message", reply).await, "policy_forbidden");
     // It asks for nothing, and that is what became of it.
     assert_eq!(pair.ladder(&params["eventId"], &pair.alice).await["disposition"], "ignored");
+}
+
+/// A job comes with the time there is for it, and its id is a token of progress.
+#[tokio::test]
+async fn a_job_tells_its_deadline_and_takes_progress() {
+    let hub = TestHub::start();
+    let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await);
+    let mut harness = Harness::connect(&hub, &worker.key).await;
+    let mut one = job(1, &worker.id);
+    one["deadline_ms"] = json!(120_000);
+    hire(&hub, &boss.key, &one).await;
+    let given = harness.delivered().await;
+    assert_eq!(
+        (&given["conversation"]["kind"], &given["attention"]["intent"]),
+        (&json!("tool"), &json!("assignment")),
+        "{given}"
+    );
+    assert_eq!(given["attention"]["deadlineMs"], 120_000, "{given}");
+    let progress = json!({"progressToken": one["job_id"], "progress": 1, "total": 3});
+    harness.notify("notifications/progress", progress).await;
+    let mut found = Value::Null;
+    for _ in 0..100 {
+        let listed = harness.done("chat.list_events", json!({})).await;
+        let events = listed["events"].as_array().unwrap();
+        found = events.iter().find(|event| event["eventId"] == given["eventId"]).unwrap().clone();
+        if found["disposition"] == "claimed" {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(found["disposition"], "claimed", "{found}");
+    // Of another's job nothing is told.
+    let mallory = hub.register("mallory").await;
+    let mut mallory = Harness::connect(&hub, &mallory).await;
+    mallory.notify("notifications/progress", json!({"progressToken": one["job_id"], "progress": 1})).await;
+    assert_eq!(mallory.done("chat.list_events", json!({})).await["events"], json!([]));
 }

@@ -11,6 +11,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::Map;
+use std::collections::BTreeMap;
 
 fn ids() -> impl Strategy<Value = WireId> {
     "[^\0]{1,30}".prop_map(WireId)
@@ -42,8 +43,9 @@ fn objects() -> impl Strategy<Value = Map<String, Value>> {
 
 prop_compose! {
     fn conversations()(id in option::of(ids()), kind in select(WireConversationKind::ALL), stream_id in option::of(ids()),
-        thread_id in option::of(ids()), name in option::of("[^\0]{0,20}")) -> Conversation {
-        Conversation { id, kind, stream_id, thread_id, name }
+        thread_id in option::of(ids()), name in option::of("[^\0]{0,20}"), glyph in option::of("[^\0]{1,8}")) -> Conversation {
+        let glyphs = glyph.map(|glyph| Glyphs::default().with(Signal::Done, glyph));
+        Conversation { id, kind, stream_id, thread_id, name, glyphs }
     }
 }
 
@@ -187,7 +189,7 @@ prop_compose! {
 
 fn refusals() -> impl Strategy<Value = Refusal> {
     (select(RefusalCode::ALL), "[^\0]{0,40}", option::of(0..i64::MAX))
-        .prop_map(|(code, message, retry_after_ms)| Refusal { code, message, retry_after_ms })
+        .prop_map(|(code, message, retry_after_ms)| Refusal { retry_after_ms, ..Refusal::new(code, message) })
 }
 
 /// What the other end reads.
@@ -278,6 +280,7 @@ proptest! {
         prop_assert_eq!(sent(&asked).unwrap(), asked);
         let answer = InitializeResult {
             protocol_version: negotiate_version(&version).into(), server_info: Some(program), capabilities: Capabilities::ALL.intersect(capabilities),
+            conversation_glyphs: BTreeMap::from([("ch_1".to_owned(), Glyphs::default().with(signal, &glyph))]),
             glyphs: Glyphs::default().with(signal, glyph), resume: Resume { last_acked_event_id: acked },
         };
         prop_assert_eq!(answer.capabilities, capabilities);

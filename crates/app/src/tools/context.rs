@@ -1,0 +1,128 @@
+//! Who calls a tool, and where; and what a call looks up first.
+
+use super::holds::{self, Holds};
+use super::{document, input};
+use crate::app::AppState;
+use crate::error::Error;
+use crate::once::Once;
+use crate::tool_log;
+use chorus_protocol::ids::{ConversationId, EventId, Principal};
+use chorus_store::Tx;
+use chorus_store::conversation;
+use chorus_store::conversations::Conversation;
+use chorus_store::members::Member;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// What one page of a list has at most, in bytes: a model must be able to read it.
+const PAGE_BYTES: u64 = 256 * 1024;
+
+/// Who calls, and where.
+#[derive(Clone)]
+pub struct Context {
+    pub app: AppState,
+    /// Which door asks: idempotency keys are its own.
+    pub door: &'static str,
+    pub who: Principal,
+    pub holds: Holds,
+    /// The conversation that the door's address names, or the call.
+    pub conversation: ConversationId,
+}
+
+/// Where a tool is called, and by whom.
+pub trait Place: Clone + Send + Sync + 'static {
+    /// Whether the caller has any business here at all; whoever has none is kept out.
+    fn check(&self) -> impl Future<Output = Result<(), Error>> + Send;
+
+    /// The arguments of a call under this name, as the tools here take them.
+    fn arguments(&self, _name: &str, given: Map<String, Value>) -> Result<Map<String, Value>, Error> {
+        Ok(given)
+    }
+
+    /// A tool was called here, and what came of it.
+    fn called(&self, _tool: &str, _arguments: &Map<String, Value>, _outcome: &str) {}
+}
+
+impl Place for Context {
+    async fn check(&self) -> Result<(), Error> {
+        self.check_member().await
+    }
+
+    fn arguments(&self, name: &str, given: Map<String, Value>) -> Result<Map<String, Value>, Error> {
+        document::arguments(name, self.conversation, given)
+    }
+
+    fn called(&self, tool: &str, arguments: &Map<String, Value>, outcome: &str) {
+        let named = ["event_id", "reply_to", "thread"].iter().find_map(|name| arguments.get(*name)?.as_str());
+        let about =
+            tool_log::About { conversation: Some(self.conversation), event: named.and_then(EventId::parse) };
+        self.app.tool_log.note(self.app.environment.uuid_v7(), (self.door, self.who), tool, about, outcome);
+    }
+}
+
+impl Context {
+    /// Whether the caller may be here at all, still.
+    pub async fn check_member(&self) -> Result<(), Error> {
+        self.read_while_it_holds(|_, _| Ok(())).await
+    }
+
+    /// Reads in one snapshot, as a present member.
+    pub(crate) async fn read<T, F>(&self, work: F) -> Result<T, Error>
+    where
+        F: Fn(&mut dyn Tx, (Conversation, Member)) -> Result<T, Error> + Send + 'static,
+        T: Send + 'static,
+    {
+        let (id, who) = (self.conversation, self.who);
+        let read = move |tx: &mut dyn Tx| {
+            let there = conversation::as_reader(tx, id, who)?;
+            work(tx, there)
+        };
+        self.app.store.read(read).await
+    }
+
+    /// The same for what lasts: what the caller showed is looked up again.
+    pub(crate) async fn read_while_it_holds<T, F>(&self, work: F) -> Result<T, Error>
+    where
+        F: Fn(&mut dyn Tx, (Conversation, Member)) -> Result<T, Error> + Send + 'static,
+        T: Send + 'static,
+    {
+        let look_up = self.look_up();
+        let read = move |tx: &mut dyn Tx| {
+            let there = look_up(tx)?;
+            work(tx, there)
+        };
+        self.app.store.read(read).await
+    }
+
+    /// Looks up whether the caller still may be here.
+    pub(crate) fn look_up(
+        &self,
+    ) -> impl Fn(&mut dyn Tx) -> Result<(Conversation, Member), Error> + Send + use<> {
+        let (id, who, holds) = (self.conversation, self.who, Arc::clone(&self.holds));
+        move |tx| {
+            if !holds(tx)? {
+                return Err(holds::no_longer_valid());
+            }
+            Ok(conversation::as_reader(tx, id, who)?)
+        }
+    }
+
+    /// How many bytes a page of what is listed has at most.
+    pub(super) fn page_bytes(&self) -> u64 {
+        self.app.config.quotas.page_bytes.min(PAGE_BYTES)
+    }
+
+    /// The key of a call that may come again, if it was given one: these words to this tool.
+    pub(super) fn once(
+        &self,
+        tool: &str,
+        key: Option<&input::IdempotencyKey>,
+        words: &impl Serialize,
+    ) -> Result<Once, Error> {
+        let Some(input::IdempotencyKey(key)) = key else { return Ok(Once::NO_KEY) };
+        let (what, words) = (format!("{} {tool}", self.conversation), serde_json::to_vec(words));
+        let words = words.map_err(Error::internal)?;
+        Ok(Once::new(&self.app, self.door, &self.who, &what, Some(key), &words))
+    }
+}

@@ -1,0 +1,161 @@
+//! What a role is asked, and nobody holds any more: whoever's claim ends, somebody who may still answer is asked again.
+
+use super::harness::Harness;
+use super::sessions::member;
+use crate::channel_fixture::{ChannelFixture, MINUTE};
+use crate::support::eventually;
+use chorus_testkit::clock::ManualClock;
+use serde_json::{Value, json};
+
+/// A channel with three of a role connected, and a clock. The first is asked first.
+async fn three() -> (ChannelFixture, ManualClock, [Harness; 3]) {
+    let (fixture, clock) = ChannelFixture::with_clock().await;
+    let mut harnesses = vec![];
+    for name in ["ada", "bob", "cat"] {
+        let key = member(&fixture, name, &json!({"roles": ["ops"]})).await;
+        harnesses.push(Harness::connect(&fixture.hub, &key).await);
+    }
+    let harnesses = harnesses.try_into().unwrap_or_else(|_| panic!("three"));
+    (fixture, clock, harnesses)
+}
+
+/// Once it is in the store that all took what they were brought, time may pass.
+async fn acked(fixture: &ChannelFixture, event: &str) {
+    all_reached(fixture, event, "acked").await;
+}
+
+async fn all_reached(fixture: &ChannelFixture, event: &str, rung: &str) {
+    let ladder = async || fixture.get(&format!("/api/v1/events/{event}")).await.body["deliveries"].clone();
+    let has_all = |deliveries: &Value| {
+        let rungs = |one: &Value| one["rungs"].as_array().unwrap().iter().any(|one| one["rung"] == rung);
+        deliveries.as_array().unwrap().iter().all(rungs)
+    };
+    eventually(ladder, has_all).await;
+}
+
+fn attempt(params: &Value) -> (&Value, &Value) {
+    (&params["eventId"], &params["reliability"]["attempt"])
+}
+
+#[tokio::test]
+async fn what_a_later_one_gives_back_is_asked_of_the_others_again() {
+    for release in [true, false] {
+        let (fixture, clock, [mut ada, mut bob, mut cat]) = three().await;
+        let event = fixture.say("@ops please restart the cache").await;
+        ada.delivered().await;
+        ada.done("chat.react", json!({"inReplyTo": event, "signal": "declined"})).await;
+        for one in [&mut bob, &mut cat] {
+            assert_eq!(attempt(&one.delivered().await), (&json!(event), &json!(1)));
+        }
+        acked(&fixture, &event).await;
+        clock.set(clock.now() + 1);
+        bob.done("chat.claim", json!({"eventId": event})).await;
+        if release {
+            bob.done("chat.claim", json!({"eventId": event, "release": true})).await;
+        } else {
+            bob.done("chat.react", json!({"inReplyTo": event, "signal": "declined"})).await;
+        }
+        let again = cat.delivered().await;
+        assert_eq!(attempt(&again), (&json!(event), &json!(2)));
+        assert_eq!(again["injection"]["mode"], "notify");
+        // Who has let it go is left alone.
+        ada.assert_quiet().await;
+        bob.assert_quiet().await;
+        cat.done("chat.claim", json!({"eventId": event})).await;
+    }
+}
+
+/// However long it was held: meanwhile nobody has let it pass.
+#[tokio::test]
+async fn what_runs_out_of_a_later_one_is_offered_to_the_first_and_then_to_all() {
+    let (fixture, clock, [mut ada, mut bob, mut cat]) = three().await;
+    let event = fixture.say("@ops please restart the cache").await;
+    ada.delivered().await;
+    acked(&fixture, &event).await;
+    clock.set(clock.now() + MINUTE / 2);
+    bob.delivered().await;
+    cat.delivered().await;
+    acked(&fixture, &event).await;
+    bob.done("chat.claim", json!({"eventId": event, "ttlMs": 20 * MINUTE})).await;
+    clock.set(clock.now() + 10 * MINUTE);
+    for one in [&mut ada, &mut bob, &mut cat] {
+        one.assert_quiet().await;
+    }
+    clock.set(clock.now() + 10 * MINUTE);
+    assert_eq!(attempt(&ada.delivered().await), (&json!(event), &json!(2)));
+    acked(&fixture, &event).await;
+    clock.set(clock.now() + MINUTE / 2);
+    for one in [&mut bob, &mut cat] {
+        assert_eq!(attempt(&one.delivered().await), (&json!(event), &json!(2)));
+    }
+    ada.assert_quiet().await;
+    cat.done("chat.claim", json!({"eventId": event})).await;
+    cat.done("chat.react", json!({"inReplyTo": event, "signal": "done"})).await;
+    acked(&fixture, &event).await;
+    // Once it is dealt with, the others are done with it.
+    clock.set(clock.now() + 30 * MINUTE);
+    let dispositions = async || {
+        let ladder = fixture.get(&format!("/api/v1/events/{event}")).await;
+        let last = |handle: &str| {
+            let deliveries = ladder.body["deliveries"].as_array().unwrap().iter().rev();
+            deliveries.clone().find(|one| one["recipient"]["handle"] == handle).unwrap()["disposition"]
+                .clone()
+        };
+        ["ada", "bob", "cat"].map(last)
+    };
+    let done = [json!("ignored"), json!("ignored"), json!("responded")];
+    eventually(dispositions, |found| *found == done).await;
+    bob.assert_quiet().await;
+}
+
+/// Who takes something and lets it go again and again does not wake the others for ever.
+#[tokio::test]
+async fn nobody_is_asked_for_ever() {
+    let (fixture, clock, [mut ada, mut bob, mut cat]) = three().await;
+    let event = fixture.say("@ops please restart the cache").await;
+    ada.delivered().await;
+    ada.done("chat.react", json!({"inReplyTo": event, "signal": "declined"})).await;
+    bob.delivered().await;
+    cat.delivered().await;
+    for round in 2..=5 {
+        acked(&fixture, &event).await;
+        clock.set(clock.now() + 1);
+        bob.done("chat.claim", json!({"eventId": event})).await;
+        bob.done("chat.claim", json!({"eventId": event, "release": true})).await;
+        assert_eq!(attempt(&cat.delivered().await), (&json!(event), &json!(round)));
+    }
+    acked(&fixture, &event).await;
+    clock.set(clock.now() + 1);
+    bob.done("chat.claim", json!({"eventId": event})).await;
+    bob.done("chat.claim", json!({"eventId": event, "release": true})).await;
+    cat.assert_quiet().await;
+}
+
+/// Where there are no knocks the hub takes it for whom it shows it to: one after the other, also once all had it.
+#[tokio::test]
+async fn inboxes_take_their_turns_again() {
+    let (fixture, clock) = ChannelFixture::with_clock().await;
+    let mut inboxes = vec![];
+    for name in ["ada", "bob"] {
+        let key = member(&fixture, name, &json!({"roles": ["ops"]})).await;
+        inboxes.push(fixture.hub.inbox(&key, None).await);
+    }
+    let event = fixture.say("@ops please restart the cache").await;
+    let holders = async || {
+        let ladder = fixture.get(&format!("/api/v1/events/{event}")).await;
+        let claims = ladder.body["claims"].as_array().unwrap().iter();
+        claims.map(|one| one["holder"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let mut expected = vec!["ada"];
+    for next in ["bob", "ada", "bob"] {
+        all_reached(&fixture, &event, "handed").await;
+        clock.set(clock.now() + 5 * MINUTE);
+        let offered = async || fixture.get(&format!("/api/v1/events/{event}")).await.body["claims"].clone();
+        let has_ended = |claims: &Value| claims.as_array().unwrap().iter().all(|one| one["state"] != "held");
+        eventually(offered, has_ended).await;
+        all_reached(&fixture, &event, "handed").await;
+        clock.set(clock.now() + MINUTE / 2);
+        expected.push(next);
+        eventually(holders, |found| *found == expected).await;
+    }
+}
