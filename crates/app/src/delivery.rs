@@ -7,6 +7,7 @@
 
 pub mod bridge;
 pub mod c2a;
+pub mod cancelling;
 pub mod catch_up;
 pub mod challenge;
 pub mod challenges;

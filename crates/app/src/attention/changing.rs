@@ -10,22 +10,18 @@ use super::deciding::{Changed, Decided, Known, decide_each, decide_said, message
 use super::ways::{WITHOUT_KNOCKS, is_delivered, of_words};
 use super::{claiming, disposing};
 use crate::app::AppState;
-use crate::delivery::dialect::{Dialect, delivery_id};
-use bytes::Bytes;
+use crate::delivery::cancelling::tell_cancelled;
 use chorus_attention::capabilities::Capabilities;
 use chorus_attention::disposition::Cause;
 use chorus_attention::{Event, Happening, classify};
-use chorus_protocol::c2a::{Cancelled, Method};
 use chorus_protocol::ids::{AgentId, DeliveryId, EventId};
-use chorus_protocol::rpc::Notification;
 use chorus_protocol::words::{Directedness, Disposition, EntryKind, Intent, Priority, Reason};
 use chorus_store::conversation::{self, Candidate, Draft, DraftKind};
 use chorus_store::deliveries::Bringing;
 use chorus_store::members::{self, MembershipInterval};
 use chorus_store::obligations::{self, Obligation};
 use chorus_store::{StoreError, Tx, blocks, conversations, directory, inboxes, log};
-use serde_json::{Value, json};
-use std::sync::Arc;
+use serde_json::Value;
 
 /// The most agents that a change is told.
 const MAX_TOLD: i64 = 200;
@@ -216,7 +212,7 @@ fn withdraw(
     now: i64,
 ) -> Result<(), StoreError> {
     disposing::record_passively(tx, known.event, known.id.agent, cause, now)?;
-    cancel(app, tx, known, reason, now)
+    tell_cancelled(app, tx, (known.id, known.event), reason, now)
 }
 
 /// Brings the change in place of what was given.
@@ -232,39 +228,5 @@ fn supersede(
     if conversation::deliver(tx, act, id, EntryKind::Chat, known.attention, bringing)?.is_some() {
         disposing::record_passively(tx, known.event, agent, Cause::Edited, act.now)?;
     }
-    Ok(())
-}
-
-/// Tells a harness that is connected, wherever, or is POSTed to, once this is committed.
-fn cancel(
-    app: &AppState,
-    tx: &mut dyn Tx,
-    known: &Obligation,
-    reason: &str,
-    now: i64,
-) -> Result<(), StoreError> {
-    let agent = known.id.agent;
-    let is_here = app.live.dialect(agent) == Some(Dialect::C2a);
-    if !is_here && inboxes::shows(tx, agent, now)?.is_none() {
-        return Ok(());
-    }
-    let cancelled = Cancelled {
-        request_id: json!(delivery_id(known.id.seq)),
-        event_id: Some(known.event.into()),
-        reason: Some(reason.into()),
-    };
-    let unexpected = |error: serde_json::Error| StoreError::Unexpected(error.into());
-    let Value::Object(params) = serde_json::to_value(&cancelled).map_err(unexpected)? else { return Ok(()) };
-    let notice = Notification { method: Method::Cancelled.as_str().to_owned(), params };
-    let notice = serde_json::to_string(&notice).map_err(unexpected)?;
-    let notice = Bytes::from(notice);
-    if !is_here {
-        app.tell_harness_after(tx, agent, notice.clone());
-    }
-    let app = Arc::clone(app);
-    tx.after_commit(Box::new(move || {
-        app.store.pass(agent.0, &notice);
-        app.live.tell(agent, Dialect::C2a, notice);
-    }));
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! Answers to what was said in no conversation of this hub: an envelope is answered by an envelope, what another service posted at
-//! the callback that came with it.
+//! Answers to what was said in no conversation of this hub: an envelope is answered by an envelope, a job by its result, what another
+//! service posted at the callback that came with it.
 //!
-//! Both happen once for the same key. A POST to another service is made while the caller waits, and one that failed is not
+//! All happen once for the same key. A POST to another service is made while the caller waits, and one that failed is not
 //! remembered, so that the same can be tried again; the service knows it again by its `Idempotency-Key`.
 
 use super::harness::Harness;
@@ -14,6 +14,7 @@ use crate::delivery::limits;
 use crate::delivery::outbound::{PostError, Signed, To};
 use crate::delivery::steps::LEASE_MARGIN_MS;
 use crate::error::Error;
+use crate::market::results::{self, Told};
 use crate::once::Once;
 use crate::relay::{EnvelopeAnswer, answer_envelope, say_to_listener};
 use crate::{sealing, webhooks};
@@ -56,10 +57,7 @@ pub(super) async fn answer(
     match sent.kind {
         EventKind::Envelope => by_envelope(harness, sent, message.text.clone(), once).await,
         EventKind::Foreign => by_callback(harness, &sent, message, words).await,
-        EventKind::Job => {
-            let what = "is a job: POST its result to the callback_url in it, or tell how far you are with notifications/progress";
-            Err(Faults::one("inReplyTo", what).into())
-        }
+        EventKind::Job => by_result(harness, sent, &message.text, once).await,
         EventKind::Message
         | EventKind::Edit
         | EventKind::Delete
@@ -78,6 +76,24 @@ pub(super) async fn answer(
             Err(Faults::one("inReplyTo", "is told by the hub, and nobody waits for an answer").into())
         }
     }
+}
+
+/// What an agent answers to a job is its result, and to the question what one would cost its price.
+async fn by_result(harness: &Harness, sent: Event, text: &str, once: Once) -> Result<Sent, Error> {
+    let (app, me) = (Arc::clone(&harness.app), harness.agent());
+    let told_of = results::answered_by_text(&harness.app, sent.id, text).await?;
+    let told_of = told_of.ok_or_else(|| Faults::one("inReplyTo", "is not kept any more"))?;
+    let (id, now) = (EventId(app.environment.uuid_v7()), app.now());
+    let work = move |tx: &mut dyn Tx| {
+        present(tx, me)?;
+        results::said(tx, &app, me, &told_of)?;
+        // The end of a job is noted with it.
+        if matches!(told_of, Told::Offer(..)) {
+            disposing::record(tx, sent.id, me, Cause::Replied, None, now)?;
+        }
+        Ok(told(id, DeliveryState::Delivered))
+    };
+    Ok(harness.app.once(once, |_: &mut dyn Tx| Ok(()), work).await?.result)
 }
 
 async fn by_envelope(harness: &Harness, sent: Event, text: String, once: Once) -> Result<Sent, Error> {

@@ -15,7 +15,7 @@ use chorus_market::schema;
 use chorus_protocol::channel::CallbackEvent;
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
-use chorus_protocol::ids::{AgentId, DeliveryId, JobId, QuoteId};
+use chorus_protocol::ids::{AgentId, DeliveryId, EventId, JobId, QuoteId};
 use chorus_protocol::json;
 use chorus_protocol::market::{JobResult, JobStatus, JobView, MakeOffer, ResultTaken, Timestamp};
 use chorus_protocol::schema::read_exact;
@@ -23,7 +23,7 @@ use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::EventKind;
 use chorus_store::market::jobs::{self, Job};
 use chorus_store::push::Due;
-use chorus_store::{Tx, conversations, deliveries, directory};
+use chorus_store::{StoreError, Tx, conversations, deliveries, directory};
 use serde_json::Value;
 use std::sync::{Arc, Weak};
 
@@ -371,8 +371,22 @@ pub async fn told(
         // What it does meanwhile is nobody's business.
         _ => return Ok(None),
     };
+    told_about(app, move |tx| deliveries::event_of(tx, delivery), failed, text).await
+}
+
+/// The same of an agent that answers the event itself.
+pub async fn answered_by_text(app: &AppState, event: EventId, text: &str) -> Result<Option<Told>, Error> {
+    told_about(app, move |_| Ok(Some(event)), false, text).await
+}
+
+async fn told_about(
+    app: &AppState,
+    event: impl Fn(&mut dyn Tx) -> Result<Option<EventId>, StoreError> + Send + 'static,
+    failed: bool,
+    text: &str,
+) -> Result<Option<Told>, Error> {
     let find = move |tx: &mut dyn Tx| {
-        let Some(event) = deliveries::event_of(tx, delivery)? else { return Ok(None) };
+        let Some(event) = event(tx)? else { return Ok(None) };
         let event = conversations::event_by_id(tx, event)?.filter(|event| event.kind == EventKind::Job);
         event.map_or(Ok(None), |event| given(tx, &event.body))
     };

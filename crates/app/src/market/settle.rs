@@ -2,6 +2,7 @@
 
 use crate::app::App;
 use crate::attention::{self, disposing};
+use crate::delivery::cancelling::tell_cancelled;
 use crate::error::Error;
 use chorus_attention::disposition;
 use chorus_market::escrow::{self, Settlement, Terms, Verdict};
@@ -77,11 +78,25 @@ pub fn settle(
     }
     // Wallets before the inbox, as everywhere.
     disposing::record_passively(tx, agreed.event, agreed.agent, became(verdict), now)?;
+    if let Some(reason) = withdrawn(verdict)
+        && let Some(delivery) = jobs::delivery(tx, agreed)?
+    {
+        tell_cancelled(app, tx, (delivery, agreed.event), reason, now)?;
+    }
     if agreed.callback.is_some() {
         jobs::call_back(tx, agreed, attention::FOREIGN, now)?;
         app.push_after(tx);
     }
     Ok(Some(settlement))
+}
+
+/// Why whoever has a job need not go on with it, if that did not end it itself.
+fn withdrawn(verdict: Verdict) -> Option<&'static str> {
+    match verdict {
+        Verdict::Cancelled => Some("job_cancelled"),
+        Verdict::Overdue => Some("job_deadline_passed"),
+        Verdict::Done(_) | Verdict::Failed | Verdict::BrokenOutput | Verdict::AgentGone => None,
+    }
 }
 
 /// What the end of a job is to whoever was given it.

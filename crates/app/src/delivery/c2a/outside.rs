@@ -21,6 +21,8 @@ use serde_json::{Map, Value};
 
 /// As much of what another service calls somebody is shown.
 const MAX_NAME: usize = 256;
+/// The input of a job is said in its text up to so many bytes; it is beside it in any case.
+const MAX_INPUT: usize = 16 * 1024;
 
 /// Something that is for one agent alone.
 pub struct Brought {
@@ -139,7 +141,12 @@ pub fn digest(app: &App, entry: &Entry) -> Result<Brought, serde_json::Error> {
 pub fn job(app: &App, name: &str, entry: &Entry, job: &str) -> Result<Brought, serde_json::Error> {
     let job: Map<String, Value> = serde_json::from_str(job)?;
     let skill = job.get("skill_name").and_then(Value::as_str).unwrap_or_default();
-    let text = format!("A job that needs your skill {skill}. POST its result to the callback_url in it.");
+    let input = job.get("input_data").map(Value::to_string).filter(|input| input.len() <= MAX_INPUT);
+    let input = input.map_or_else(|| "is in `job`".to_owned(), |input| format!("is {input}"));
+    let text = format!(
+        "A job that needs your skill {skill}. Its input {input}. Answer this with its result, an object in JSON or a text; or POST it to \
+         the callback_url in `job`."
+    );
     let deadline = job.get("deadline_at").and_then(Value::as_str).and_then(parse_rfc3339);
     let deadline_ms = deadline.map(|deadline| (deadline - entry.created_at).max(0));
     let attention = Attention { reason: Reason::Assignment, deadline_ms, ..FOREIGN };
@@ -151,8 +158,8 @@ pub fn quote(app: &App, name: &str, entry: &Entry) -> Result<Brought, serde_json
     let asked: Map<String, Value> = serde_json::from_str(&entry.body)?;
     let member = |name: &str| asked.get(name).and_then(Value::as_str).unwrap_or_default();
     let text = format!(
-        "What would you do a job of your skill {} for? POST {{\"price\", \"expected_ms\"}} to /market/quotes/{}/offer, or let it be: \
-         then your listed price counts.",
+        "What would you do a job of your skill {} for? Answer this with the price, or POST {{\"price\", \"expected_ms\"}} to \
+         /market/quotes/{}/offer, or let it be: then your listed price counts.",
         member("skill_name"),
         member("quote_id")
     );

@@ -3,7 +3,7 @@
 use super::harness::{Harness, initialize, text};
 use crate::channel_fixture::{ChannelFixture, MINUTE};
 use crate::market::trader;
-use crate::market_jobs::{hire, job};
+use crate::market_jobs::{ended, hire, id, job};
 use crate::support::{HOST, OPERATOR, Setup, TestHub, eventually};
 use chorus_testkit::receiver::FakeAgent;
 use serde_json::{Value, json};
@@ -214,6 +214,35 @@ async fn a_foreign_post_and_a_job_are_known_to_the_tools() {
         fixture.hub.get(&format!("/api/v1/events/{}", params["eventId"].as_str().unwrap()), Some(key)).await;
     assert_eq!(seen.body["deliveries"][0]["disposition"], "responded", "{}", seen.text);
     assert!(!seen.text.contains("tok_abc123") && !seen.text.contains("hello"), "{}", seen.text);
+}
+
+/// A harness that knows the document alone does a job: it is asked in words, answers it, and is told when nobody wants it any more.
+#[tokio::test]
+async fn a_job_is_done_by_answering_it() {
+    let hub = TestHub::start();
+    let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await);
+    let mut harness = Harness::connect(&hub, &worker.key).await;
+    let asked = job(1, &worker.id);
+    hire(&hub, &boss.key, &asked).await;
+    let params = harness.delivered().await;
+    let said = params["content"][0]["text"].as_str().unwrap();
+    assert!(said.contains(&asked["input_data"].to_string()), "{said}");
+    let answer = json!({"target": {"conversationId": params["conversation"]["id"]}, "inReplyTo": params["eventId"],
+        "idempotencyKey": "k1", "visibility": "dm", "directedness": "to_me", "text": "{\"entities\": [42000]}"});
+    for _ in 0..2 {
+        let told = harness.done("chat.send_message", answer.clone()).await;
+        assert_eq!(told["delivery"], "delivered", "{told}");
+    }
+    let done = ended(&hub, &boss.key, &asked).await;
+    assert_eq!((&done["status"], &done["settled"]), (&json!("SUCCESS"), &json!(0.1)), "{done}");
+    assert_eq!(done["result"]["output_data"], json!({"entities": [42000]}));
+    let other = job(2, &worker.id);
+    hire(&hub, &boss.key, &other).await;
+    let params = harness.delivered().await;
+    let cancel = format!("/market/jobs/{}/cancel", id(&other));
+    assert_eq!(hub.post(&cancel, Some(&boss.key), &json!({})).await.status, 200);
+    let told = harness.notified("notifications/cancelled").await;
+    assert_eq!((&told["eventId"], &told["reason"]), (&params["eventId"], &json!("job_cancelled")), "{told}");
 }
 
 /// What policy does not allow did not happen: who can be answered is told so, and it is in the audit log.
