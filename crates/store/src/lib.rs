@@ -40,6 +40,7 @@ pub mod mailbox;
 pub mod market;
 pub mod mcp_sessions;
 pub mod members;
+mod metered;
 mod migrate;
 pub mod obligations;
 mod postgres;
@@ -66,6 +67,7 @@ mod work;
 pub mod work_streams;
 
 pub use error::StoreError;
+pub use metered::Metered;
 pub use postgres::PostgresOptions;
 pub use sqlite::{Diagnosis, Durability, SqliteOptions, backup, diagnose};
 pub use tx::{Cell, Param, Row, Tx, TxExt};
