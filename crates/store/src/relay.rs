@@ -172,7 +172,7 @@ pub struct Pending {
     pub transport: Transport,
     /// Its place in the receiver's inbox.
     pub seq: i64,
-    /// What was claimed for it.
+    /// The keys that were reserved for it.
     pub keys: Vec<Key>,
     /// The right to record it.
     pub lease: Lease,
@@ -233,7 +233,7 @@ pub fn send(tx: &mut dyn Tx, send: &Send) -> Result<Sent, SendError> {
         Key::new("turn", &place, turn.content.as_bytes(), Some(send.now + TURN_LIFE_MS))
     }));
     for key in &keys {
-        match idempotency::claim(tx, key, send.now, send.lease.until)? {
+        match idempotency::reserve(tx, key, send.now, send.lease.until)? {
             Known::New => {}
             Known::Answered(answer) => return again(tx, send, &keys, answer),
             Known::InProgress => return Err(SendError::InProgress),
