@@ -8,15 +8,13 @@
 
 mod answer;
 mod callback;
-mod network;
 mod secret;
 
 pub use callback::{Callback, CallbackError};
-pub use network::{Network, NetworkFault};
 pub use secret::{ConnectionSecret, ConnectionSecretFault};
 
 use crate::receive::{Desk, Limits, Queue, Server, Waiting, desk};
-use crate::{BindError, Reach, WebhookSecret};
+use crate::{BindError, Network, Reach, WebhookSecret};
 use chorus_environment::Environment;
 use chorus_protocol::channel::Post;
 use secret::Digest;

@@ -22,6 +22,7 @@ mod error;
 pub mod harness;
 mod inbox;
 mod market;
+mod network;
 mod reach;
 mod receive;
 mod request;
@@ -35,7 +36,7 @@ pub use api::{ApiPath, Method};
 pub use backoff::Backoff;
 pub use channel::{
     Callback, CallbackError, ConnectionOptions, ConnectionSecret, ConnectionSecretFault, ConnectionServer,
-    Delivered, Network, NetworkFault,
+    Delivered,
 };
 pub use choir::{read_public, submit_evidence};
 pub use chorus_environment::Environment;
@@ -45,6 +46,7 @@ pub use direct::{DirectError, send_direct};
 pub use error::{ClientError, ExitClass};
 pub use inbox::{Inbox, InboxItem};
 pub use market::{Finished, Pipeline, PipelineError, Step, WorkerEvent};
+pub use network::{Network, NetworkFault};
 pub use reach::Reach;
 pub use receive::{BindError, ReceiveOptions, Received, Receiver};
 pub use request::SendBody;

@@ -5,8 +5,8 @@
 //! in the beginning. A tool server is more than an address, since a model acts on what it says: one that is not the
 //! hub's is used only when that was asked for.
 
-use crate::channel::Network;
 use crate::client::{CONNECT_LIMIT, USER_AGENT, http_client};
+use crate::network::Network;
 use chorus_outbound::{Blocked, Policy};
 use reqwest::{Method, RequestBuilder};
 use std::sync::Arc;

@@ -1,7 +1,6 @@
 //! Where an act came from, and writing it down in the transaction of the act.
 
 use crate::app::App;
-use crate::caller::Caller;
 use crate::mail_limits::Asker;
 use crate::rate::rate_key;
 use chorus_protocol::ids::AuditId;
@@ -24,51 +23,36 @@ impl RequestContext {
         Asker::Source(rate_key(self.client))
     }
 
-    /// Records what a caller does in this transaction. `detail` is an object of names and numbers, never a secret.
-    pub fn record(
-        &self,
-        tx: &mut dyn Tx,
-        app: &App,
-        caller: &Caller,
-        action: Action,
-        subject: Subject,
-        detail: Value,
-    ) -> Result<(), StoreError> {
-        self.record_as(tx, app, caller.actor(), action, subject, detail)
+    /// Records what is done by this request, in its transaction.
+    pub fn record(&self, tx: &mut dyn Tx, app: &App, deed: Deed) -> Result<(), StoreError> {
+        let request_id = self.request_id.as_ref().to_owned();
+        audit::record(tx, &Entry { request_id, client: self.client.to_string(), ..entry(app, deed) })
     }
+}
 
-    /// The same for somebody who is known by something else than a key.
-    pub fn record_as(
-        &self,
-        tx: &mut dyn Tx,
-        app: &App,
-        actor: Actor,
-        action: Action,
-        subject: Subject,
-        detail: Value,
-    ) -> Result<(), StoreError> {
-        let entry = Entry {
-            request_id: self.request_id.as_ref().to_owned(),
-            client: self.client.to_string(),
-            ..entry(app, actor, action, subject, &detail)
-        };
-        audit::record(tx, &entry)
+/// Who did what to whom, as the audit log keeps it.
+#[derive(Debug)]
+pub struct Deed {
+    actor: Actor,
+    action: Action,
+    subject: Subject,
+    detail: Value,
+}
+
+impl Deed {
+    /// `detail` is an object of names and numbers, never a secret.
+    pub fn new(actor: Actor, action: Action, subject: Subject, detail: Value) -> Self {
+        Self { actor, action, subject, detail }
     }
 }
 
 /// Records what a member does in a conversation, whatever door it came by, or what becomes of that by itself: no request is told.
-pub fn note(
-    tx: &mut dyn Tx,
-    app: &App,
-    actor: Actor,
-    action: Action,
-    subject: Subject,
-    detail: &Value,
-) -> Result<(), StoreError> {
-    audit::record(tx, &entry(app, actor, action, subject, detail))
+pub fn note(tx: &mut dyn Tx, app: &App, deed: Deed) -> Result<(), StoreError> {
+    audit::record(tx, &entry(app, deed))
 }
 
-fn entry(app: &App, actor: Actor, action: Action, subject: Subject, detail: &Value) -> Entry {
+fn entry(app: &App, deed: Deed) -> Entry {
+    let Deed { actor, action, subject, detail } = deed;
     let id = AuditId(app.environment.uuid_v7());
     Entry {
         id,

@@ -13,7 +13,7 @@ pub mod scores;
 pub mod signing_secrets;
 
 use crate::app::App;
-use crate::audit::RequestContext;
+use crate::audit::{Deed, RequestContext};
 use crate::caller::Caller;
 use crate::error::Error;
 use crate::usage::event_bytes;
@@ -108,19 +108,25 @@ fn declared(tx: &mut dyn Tx, row: &ScoreRow) -> Result<Score, Error> {
     serde_json::from_str(&body).map_err(Error::internal)
 }
 
+/// What was done to a Score.
+struct Change<'a> {
+    by: &'a Caller,
+    action: Action,
+    detail: Value,
+}
+
 /// Writes down what was done to an account's Score. What is done by an edit link is not: whoever has one is nobody, and nobody
 /// could be kept from filling the table.
 fn record(
     tx: &mut dyn Tx,
     app: &App,
     context: &RequestContext,
-    caller: &Caller,
-    action: Action,
     score: &ScoreRow,
-    detail: Value,
+    change: Change<'_>,
 ) -> Result<(), Error> {
+    let Change { by, action, detail } = change;
     if score.owner.is_some() {
-        context.record(tx, app, caller, action, Subject::Score(score.id), detail)?;
+        context.record(tx, app, Deed::new(by.actor(), action, Subject::Score(score.id), detail))?;
     }
     Ok(())
 }

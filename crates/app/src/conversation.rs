@@ -48,6 +48,7 @@ pub use unread::{mark_read, mark_read_through, unread};
 
 use self::post::post;
 use crate::app::App;
+use crate::charge::may_say;
 use crate::error::Error;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
@@ -58,6 +59,7 @@ use chorus_store::conversation::{self, Act, ConversationError};
 use chorus_store::conversations::Conversation;
 use serde::Serialize;
 use serde_json::Value;
+use std::sync::OnceLock;
 
 /// Something that somebody does in a conversation now.
 pub fn act(app: &App, who: Principal, conversation: ConversationId) -> Act {
@@ -69,6 +71,21 @@ fn act_by(app: &App, conversation: ConversationId) -> impl Fn(Principal) -> Act 
     let (event, trace) = (EventId(app.environment.uuid_v7()), TraceId(app.environment.uuid_v7()));
     let now = app.now();
     move |author| Act { conversation, author, event, trace, now }
+}
+
+/// Counts a message that an agent says, before anything is written. Only members are counted. `counted` belongs to the
+/// transaction, which may run again: what was decided stands.
+fn count_message(
+    app: &App,
+    tx: &mut dyn Tx,
+    act: &Act,
+    counted: &OnceLock<Result<(), Error>>,
+) -> Result<(), Error> {
+    if act.author.agent().is_some() {
+        conversation::as_reader(tx, act.conversation, act.author)?;
+        counted.get_or_init(|| may_say(app, act.author, act.conversation, 1)).clone()?;
+    }
+    Ok(())
 }
 
 /// The conversation that a text names. What is no id names none, as far as anybody may know.

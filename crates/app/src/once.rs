@@ -65,7 +65,7 @@ impl App {
         let act = move |tx: &mut dyn Tx| {
             let Some(key) = &once.0 else { return work(tx).map(|result| Done { result, again: false }) };
             may(tx)?;
-            match idempotency::claim(tx, key, now, now)? {
+            match idempotency::reserve(tx, key, now, now)? {
                 Known::New => {}
                 Known::Answered(first) => {
                     return open(&master, &first.body).map(|result| Done { result, again: true });

@@ -12,7 +12,7 @@ mod closer;
 pub use closer::{Claimed, Closer, look_closer};
 
 use crate::app::{App, AppState};
-use crate::audit::RequestContext;
+use crate::audit::{Deed, RequestContext};
 use crate::conversation::{masked, only};
 use crate::error::Error;
 use crate::once::{Done, Once};
@@ -246,7 +246,7 @@ struct Log {
 impl Log {
     fn record(&self, tx: &mut dyn Tx, action: Action, id: StreamId, detail: Value) -> Result<(), StoreError> {
         let (actor, subject) = (Actor::Principal(self.who), Subject::Stream(id));
-        self.context.record_as(tx, &self.app, actor, action, subject, detail)
+        self.context.record(tx, &self.app, Deed::new(actor, action, subject, detail))
     }
 }
 

@@ -30,6 +30,27 @@ pub fn redact(text: &str) -> Option<Redacted> {
     scan(text, PROVIDERS.into_iter().chain(own()).chain(GENERIC))
 }
 
+/// So many bytes of a text that goes on are waited for, because a credential may begin there. None is longer.
+const LONGEST: usize = 16 * 1024;
+
+/// Up to where a text that goes on can be masked now. What follows may be a part of a credential: the last word, with `Bearer`
+/// before it, or a key in PEM that has not ended.
+pub fn whole_until(text: &str) -> usize {
+    const BEGIN: &str = "-----BEGIN ";
+    const END: &str = "-----END ";
+    let word = text.trim_end_matches(|c: char| c.is_ascii_graphic()).len();
+    let before = &text[..word];
+    let word = if follows_bearer(before) { before.trim_ascii_end().len() - "bearer".len() } else { word };
+    let end = text.rfind(END).map(|at| at + END.len());
+    let ended = end.and_then(|label| Some(label + pem_label(&text[label..])?)).unwrap_or(0);
+    let pem = text[ended..].match_indices(BEGIN).map(|(at, _)| ended + at).find(|at| {
+        let label = &text[at + BEGIN.len()..];
+        pem_label(label).is_some() || !label.contains("-----")
+    });
+    let is_near = |at: &usize| text.len() - at <= LONGEST;
+    pem.filter(is_near).or(Some(word.max(ended))).filter(is_near).unwrap_or(text.len())
+}
+
 /// A form, and what is known of where it does not fit.
 struct Tried {
     form: Form,
@@ -147,6 +168,51 @@ mod tests {
     use proptest::prelude::*;
 
     const HEX: &str = "0123456789abcdef0123456789abcdef";
+
+    #[test]
+    fn what_may_be_half_a_credential_waits_until_it_is_whole() {
+        let long = "x".repeat(LONGEST + 1);
+        for (text, whole) in [
+            ("", ""),
+            ("one", ""),
+            ("one two", "one "),
+            ("one two ", "one two "),
+            ("你好sk_1", "你好"),
+            ("a bearer ", "a "),
+            ("a Bearer 0123", "a "),
+            ("forbearer 0123", "forbearer "),
+            ("a -----BEGIN RSA PRI", "a "),
+            ("a -----BEGIN PRIVATE KEY-----\nMIIB\nMIIC ", "a "),
+            (
+                "-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----\n ok",
+                "-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----\n ",
+            ),
+            ("-----BEGIN CERTIFICATE-----\nMIIB\nMIIC", "-----BEGIN CERTIFICATE-----\nMIIB\n"),
+            (&long, &long),
+        ] {
+            assert_eq!(&text[..whole_until(text)], whole);
+        }
+    }
+
+    /// However a text comes, its pieces are masked as the whole is.
+    #[test]
+    fn pieces_are_masked_as_the_whole_is() {
+        let text = format!(
+            "see ca_{HEX} and Authorization: Bearer {HEX} or\n-----BEGIN RSA PRIVATE KEY-----\n{HEX}\n{HEX}\n-----END RSA PRIVATE KEY-----\n."
+        );
+        let whole = redact(&text).unwrap().text;
+        for size in 1..text.len() {
+            let (mut masked, mut held) = (String::new(), String::new());
+            for piece in text.as_bytes().chunks(size) {
+                held.push_str(std::str::from_utf8(piece).unwrap());
+                let rest = held.split_off(whole_until(&held));
+                masked.push_str(&redact(&held).map_or(held, |redacted| redacted.text));
+                held = rest;
+            }
+            masked.push_str(&redact(&held).map_or(held, |redacted| redacted.text));
+            assert_eq!(masked, whole, "in pieces of {size}");
+        }
+    }
 
     fn masked(text: &str) -> String {
         redact(text).map_or_else(|| text.to_owned(), |redacted| redacted.text)

@@ -457,36 +457,37 @@ pub fn revoke(
 pub fn end(tx: &mut dyn Tx, kind: CredentialKind, hash: &KeyHash) -> Result<Option<AccountId>, StoreError> {
     let sql = "DELETE FROM credentials WHERE hash = $1 AND kind = $2 RETURNING account_id";
     let ended = tx.first(sql, &[hash.as_slice().into(), kind.as_str().into()])?;
-    let whose = ended
-        .map(|mut row| row.opt_bytes(0))
-        .transpose()?
-        .flatten()
-        .as_deref()
-        .and_then(AccountId::from_slice);
+    let whose = ended.map(|mut row| row.opt_uuid(0)).transpose()?.flatten().map(AccountId);
     if let Some(account) = whose {
         revocation::announce(tx, account)?;
     }
     Ok(whose)
 }
 
-/// Signs an account out of all browsers but the one with this session, and says of how many. Links that would sign in
-/// another one end as well.
+/// Signs an account out of all browsers but the one with this session, and says of how many; links to sign in end as well.
 pub fn end_sessions(tx: &mut dyn Tx, account: AccountId, but: Option<&KeyHash>) -> Result<u64, StoreError> {
-    let but = but.map_or([].as_slice(), <[u8; 32]>::as_slice);
-    let sql = "DELETE FROM credentials WHERE account_id = $1 AND kind = $2 AND hash <> $3";
-    let ended = tx.execute(sql, &[(&account).into(), CredentialKind::Session.as_str().into(), but.into()])?;
-    tx.execute(sql, &[(&account).into(), CredentialKind::Link.as_str().into(), but.into()])?;
+    let ended = end_all(tx, account, CredentialKind::Session, but)?;
+    end_all(tx, account, CredentialKind::Link, but)?;
     revocation::announce(tx, account)?;
     Ok(ended)
 }
 
 /// Revokes all tokens of an account but the one with this secret, and says how many.
 pub fn revoke_tokens(tx: &mut dyn Tx, account: AccountId, but: Option<&KeyHash>) -> Result<u64, StoreError> {
-    let but = but.map_or([].as_slice(), <[u8; 32]>::as_slice);
-    let sql = "DELETE FROM credentials WHERE account_id = $1 AND kind = $2 AND hash <> $3";
-    let revoked = tx.execute(sql, &[(&account).into(), CredentialKind::Token.as_str().into(), but.into()])?;
+    let revoked = end_all(tx, account, CredentialKind::Token, but)?;
     revocation::announce(tx, account)?;
     Ok(revoked)
+}
+
+fn end_all(
+    tx: &mut dyn Tx,
+    account: AccountId,
+    kind: CredentialKind,
+    but: Option<&KeyHash>,
+) -> Result<u64, StoreError> {
+    let but = but.map_or([].as_slice(), <[u8; 32]>::as_slice);
+    let sql = "DELETE FROM credentials WHERE account_id = $1 AND kind = $2 AND hash <> $3";
+    tx.execute(sql, &[(&account).into(), kind.as_str().into(), but.into()])
 }
 
 /// A reconciler: forgets a bounded number of credentials that have ended.

@@ -183,28 +183,19 @@ fn append(
     body: &Masked,
 ) -> Result<i64, StoreError> {
     let seq = tx.next_seq(act.conversation.0)?;
-    place(tx, act, kind, thread, target, body, seq)?;
+    let event = NewEvent { thread, target, ..new_event(act) };
+    conversations::append(tx, &event, kind, body, seq, act.now)?;
     Ok(seq)
 }
 
-fn place(
-    tx: &mut dyn Tx,
-    act: &Act,
-    kind: EventKind,
-    thread: Option<EventId>,
-    target: Option<EventId>,
-    body: &Masked,
-    seq: i64,
-) -> Result<(), StoreError> {
-    let event = NewEvent {
-        id: act.event,
-        conversation: act.conversation,
-        author: act.author,
-        trace: act.trace,
-        thread,
-        target,
-    };
-    conversations::append(tx, &event, kind, body, seq, act.now)
+/// Appends what belongs to no thread and is about no other event, with a number that was taken for it.
+fn append_at(tx: &mut dyn Tx, act: &Act, kind: EventKind, body: &Masked, seq: i64) -> Result<(), StoreError> {
+    conversations::append(tx, &new_event(act), kind, body, seq, act.now)
+}
+
+fn new_event(act: &Act) -> NewEvent {
+    let Act { conversation, author, event: id, trace, .. } = *act;
+    NewEvent { id, conversation, author, trace, thread: None, target: None }
 }
 
 /// What the hub itself tells of a conversation. It is masked like everything: names are what members wrote.
@@ -304,7 +295,7 @@ pub fn put_artifact(tx: &mut dyn Tx, act: &Act, new: &NewArtifact) -> Result<Art
         ("version", artifact.version.into()),
         ("title", artifact.title.as_str().into()),
     ]);
-    place(tx, act, EventKind::Artifact, None, None, &body, artifact.seq)?;
+    append_at(tx, act, EventKind::Artifact, &body, artifact.seq)?;
     Ok(artifact)
 }
 

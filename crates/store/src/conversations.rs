@@ -44,6 +44,32 @@ pub struct Conversation {
     pub oldest: i64,
 }
 
+impl Conversation {
+    /// One that is new, open to all of its members, and of which its owner has said nothing.
+    pub fn new(
+        id: ConversationId,
+        kind: ConversationKind,
+        name: String,
+        owner: Principal,
+        created_at: i64,
+    ) -> Self {
+        Self {
+            id,
+            kind,
+            name,
+            context: None,
+            owner,
+            history: History::All,
+            created_at,
+            archived_at: None,
+            keep_days: None,
+            loop_turns: None,
+            glyphs: None,
+            oldest: 1,
+        }
+    }
+}
+
 /// What [`conversation`] reads.
 macro_rules! conversation_columns {
     () => {

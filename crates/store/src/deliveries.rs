@@ -20,6 +20,9 @@ pub use chorus_protocol::words::Transport;
 use chorus_protocol::words::{DeliveryState, Directedness, EntryKind, Mode, Policy, Priority, Reason};
 use uuid::Uuid;
 
+/// How long a delivery is pushed before it is given up.
+pub const GIVE_UP_MS: i64 = 24 * 60 * 60 * 1000;
+
 /// How a delivery reaches its agent now: the whole decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
@@ -265,8 +268,7 @@ pub(crate) fn append_chat(
 /// Records how a leased delivery ended, and says whether it was still this lease's to end.
 pub fn finish(
     tx: &mut dyn Tx,
-    agent: AgentId,
-    seq: i64,
+    id: DeliveryId,
     lease: Lease,
     state: DeliveryState,
     failure: Option<(Code, &str)>,
@@ -277,8 +279,8 @@ pub fn finish(
                                lease_owner = NULL, lease_until = NULL
          WHERE agent_id = $1 AND seq = $2 AND lease_owner = $7 AND lease_until IS NOT NULL",
         &[
-            (&agent).into(),
-            seq.into(),
+            (&id.agent).into(),
+            id.seq.into(),
             state.as_str().into(),
             failure.map(|(code, _)| code.as_str()).into(),
             failure.map(|(_, detail)| detail).into(),

@@ -4,10 +4,9 @@
 //! and what came after it is counted when it is time. Who was given something, or said it, is not told of it again; nor is
 //! what belongs to a work stream told once more with its channel. When it is time, and what is said, is the engine's.
 
-use crate::deliveries::{self, Bringing, Chat, NewDelivery, Way};
+use crate::deliveries::{self, Bringing, Chat, GIVE_UP_MS, NewDelivery, Way};
 use crate::error::word;
-use crate::push::{self, GIVE_UP_MS};
-use crate::{Row, StoreError, Tx, TxExt, conversations, directory};
+use crate::{Row, StoreError, Tx, TxExt, conversations, directory, push};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, TraceId};
 use chorus_protocol::words::{DeliveryState, EntryKind, EventKind, PrincipalKind, Transport};

@@ -1,18 +1,22 @@
 //! Answers that are being made: seen while they grow by whoever follows the conversation, on every node, and in no log.
 //!
 //! One for each delivery that is answered. Each conversation has a stream for their growth, which moves with every piece, so
-//! that followers are woken like by any commit; they read what is there now, not every step. The last word of a text is
-//! shown once it is whole: half a credential is not known for one.
+//! that followers are woken like by any commit; they read what is there now, not every step. A piece costs what is new: the
+//! text is in the lines of the answer, of which only the last one is written again until it is full. What may be half a
+//! credential is shown once it is whole.
 
-use crate::{Row, StoreError, Tx, TxExt};
+use crate::{Row, StoreError, Tx, TxExt, reply_lines};
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId};
-use chorus_protocol::redact::MaskedText;
+use chorus_protocol::redact::{MaskedText, whole_until};
 use uuid::Uuid;
 
 /// One that nothing was added to for so long is over.
 const LIFE_MS: i64 = 10 * 60 * 1000;
 /// So many of one agent are there at a time; the oldest gives way.
 const MAX_OF_AGENT: i64 = 16;
+
+/// A line is full when it is so many bytes long.
+const FULL: usize = 1024;
 
 /// A message as far as it was said.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,31 +55,41 @@ pub fn stream(conversation: ConversationId) -> Uuid {
     conversation.growth()
 }
 
-/// Adds a piece; the id of the message, or nothing if it would be longer than `most` characters.
+/// Adds a piece; the id of the message, or nothing if it would be longer than `most` characters: then nothing may be kept of it.
 pub fn add(tx: &mut dyn Tx, piece: &NewPiece<'_>, most: usize) -> Result<Option<EventId>, StoreError> {
     let DeliveryId { agent, seq } = piece.delivery;
+    // First of all: whoever adds to it at the same time waits here.
+    let version = tx.next_seq(stream(piece.conversation))?;
     let found = tx.first(
-        "SELECT event_id, content, tail FROM growing WHERE agent_id = $1 AND seq = $2",
+        "SELECT event_id, tail FROM growing WHERE agent_id = $1 AND seq = $2",
         &[(&agent).into(), seq.into()],
     )?;
-    let (event, mut content, tail) = if let Some(mut row) = found {
-        (EventId(row.uuid(0)?), row.text(1)?, row.text(2)?)
+    let (event, tail) = if let Some(mut row) = found {
+        (EventId(row.uuid(0)?), row.text(1)?)
     } else {
         make_room(tx, agent)?;
-        (piece.event, String::new(), String::new())
+        (piece.event, String::new())
     };
     let text = tail + piece.text;
-    let (whole, tail) = text.split_at(last_word(&text));
-    content.push_str(whole);
-    if content.chars().count() + tail.chars().count() > most {
+    let (whole, tail) = text.split_at(whole_until(&text));
+    let whole = MaskedText::new(whole.to_owned());
+    let (mut line, mut data) = reply_lines::last_of_text(tx, piece.delivery)?;
+    let said = line - 1 + data.chars().count() as i64;
+    if said as usize + whole.as_str().chars().count() + tail.chars().count() > most {
         return Ok(None);
     }
-    let content = MaskedText::new(content);
-    let version = tx.next_seq(stream(piece.conversation))?;
+    if !whole.as_str().is_empty() {
+        if data.len() >= FULL {
+            (line, data) = (said + 1, String::new());
+        }
+        data.push_str(whole.as_str());
+        reply_lines::put_text(tx, piece.delivery, line, &data)?;
+    }
+    // In `content` were the texts of hubs before this one.
     tx.execute(
         "INSERT INTO growing (agent_id, seq, conversation_id, event_id, thread_id, content, tail, version, updated_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-         ON CONFLICT (agent_id, seq) DO UPDATE SET content = excluded.content, tail = excluded.tail,
+         VALUES ($1, $2, $3, $4, $5, '', $6, $7, $8)
+         ON CONFLICT (agent_id, seq) DO UPDATE SET tail = excluded.tail,
              version = excluded.version, updated_at = excluded.updated_at",
         &[
             (&agent).into(),
@@ -83,7 +97,6 @@ pub fn add(tx: &mut dyn Tx, piece: &NewPiece<'_>, most: usize) -> Result<Option<
             (&piece.conversation).into(),
             (&event).into(),
             piece.thread.as_ref().map(|thread| &thread.0).into(),
-            content.as_str().into(),
             tail.into(),
             version.into(),
             piece.now.into(),
@@ -92,25 +105,32 @@ pub fn add(tx: &mut dyn Tx, piece: &NewPiece<'_>, most: usize) -> Result<Option<
     Ok(Some(event))
 }
 
-/// Where the last word of a text begins: what may be the beginning of something longer, a credential for instance.
-fn last_word(text: &str) -> usize {
-    text.trim_end_matches(|c: char| c.is_ascii_graphic()).len()
-}
-
 fn make_room(tx: &mut dyn Tx, agent: AgentId) -> Result<(), StoreError> {
-    tx.execute(
+    let gone = tx.query(
         "DELETE FROM growing WHERE agent_id = $1 AND seq IN
-             (SELECT seq FROM growing WHERE agent_id = $1 ORDER BY seq DESC LIMIT $2 OFFSET $3)",
+             (SELECT seq FROM growing WHERE agent_id = $1 ORDER BY seq DESC LIMIT $2 OFFSET $3)
+         RETURNING agent_id, seq",
         &[(&agent).into(), MAX_OF_AGENT.into(), (MAX_OF_AGENT - 1).into()],
     )?;
-    Ok(())
+    remove_texts(tx, gone).map(drop)
+}
+
+/// Removes the texts of those that are gone, and counts them.
+fn remove_texts(tx: &mut dyn Tx, gone: Vec<Row>) -> Result<u64, StoreError> {
+    let count = gone.len() as u64;
+    for mut row in gone {
+        reply_lines::end(tx, DeliveryId { agent: AgentId(row.uuid(0)?), seq: row.int(1)? })?;
+    }
+    Ok(count)
 }
 
 /// The message is said now: the id it was shown under, if it was.
 pub fn finish(tx: &mut dyn Tx, delivery: DeliveryId) -> Result<Option<EventId>, StoreError> {
     let sql = "DELETE FROM growing WHERE agent_id = $1 AND seq = $2 RETURNING event_id";
     let row = tx.first(sql, &[(&delivery.agent).into(), delivery.seq.into()])?;
-    row.map(|mut row| Ok(EventId(row.uuid(0)?))).transpose()
+    let Some(mut row) = row else { return Ok(None) };
+    reply_lines::end(tx, delivery)?;
+    Ok(Some(EventId(row.uuid(0)?)))
 }
 
 /// It comes to nothing: whoever saw it grow is shown that.
@@ -119,13 +139,15 @@ pub fn abandon(
     delivery: DeliveryId,
     conversation: ConversationId,
 ) -> Result<(), StoreError> {
-    let sql = "SELECT 1 FROM growing WHERE agent_id = $1 AND seq = $2 AND content <> ''";
-    if tx.first(sql, &[(&delivery.agent).into(), delivery.seq.into()])?.is_none() {
+    let sql = "SELECT 1 FROM growing WHERE agent_id = $1 AND seq = $2";
+    let grows = tx.first(sql, &[(&delivery.agent).into(), delivery.seq.into()])?.is_some();
+    if !grows || reply_lines::last_of_text(tx, delivery)?.1.is_empty() {
         return Ok(());
     }
     let version = tx.next_seq(stream(conversation))?;
+    reply_lines::end(tx, delivery)?;
     tx.execute(
-        "UPDATE growing SET content = '', tail = '', version = $3 WHERE agent_id = $1 AND seq = $2",
+        "UPDATE growing SET tail = '', version = $3 WHERE agent_id = $1 AND seq = $2",
         &[(&delivery.agent).into(), delivery.seq.into(), version.into()],
     )?;
     Ok(())
@@ -138,45 +160,32 @@ pub fn since(
     version: i64,
     limit: i64,
 ) -> Result<Vec<Growing>, StoreError> {
-    let growing = |mut row: Row| {
-        Ok(Growing {
-            event: EventId(row.uuid(0)?),
-            handle: row.text(1)?,
-            thread: row.opt_uuid(2)?.map(EventId),
-            content: row.text(3)?,
-            version: row.int(4)?,
-        })
-    };
-    tx.query(
-        "SELECT g.event_id, m.handle, g.thread_id, g.content, g.version FROM growing g
+    let rows = tx.query(
+        "SELECT g.agent_id, g.seq, g.event_id, m.handle, g.thread_id, g.version FROM growing g
          JOIN members m ON m.conversation_id = g.conversation_id AND m.member_id = g.agent_id AND m.left_seq IS NULL
          WHERE g.conversation_id = $1 AND g.version > $2 ORDER BY g.version LIMIT $3",
         &[(&conversation).into(), version.into(), limit.into()],
-    )?
-    .into_iter()
-    .map(growing)
-    .collect()
+    )?;
+    let growing = |mut row: Row| {
+        let delivery = DeliveryId { agent: AgentId(row.uuid(0)?), seq: row.int(1)? };
+        Ok(Growing {
+            event: EventId(row.uuid(2)?),
+            handle: row.text(3)?,
+            thread: row.opt_uuid(4)?.map(EventId),
+            content: reply_lines::after(tx, delivery, 0)?.into_iter().map(|line| line.data).collect(),
+            version: row.int(5)?,
+        })
+    };
+    rows.into_iter().map(growing).collect()
 }
 
 /// Forgets what does not grow any more.
 pub fn remove_old(tx: &mut dyn Tx, now: i64, limit: i64) -> Result<u64, StoreError> {
-    tx.execute(
+    let gone = tx.query(
         "DELETE FROM growing WHERE (agent_id, seq) IN
-             (SELECT agent_id, seq FROM growing WHERE updated_at <= $1 ORDER BY updated_at LIMIT $2)",
+             (SELECT agent_id, seq FROM growing WHERE updated_at <= $1 ORDER BY updated_at LIMIT $2)
+         RETURNING agent_id, seq",
         &[(now - LIFE_MS).into(), limit.into()],
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_word_waits_until_it_is_whole() {
-        for (text, shown) in
-            [("", ""), ("one", ""), ("one two", "one "), ("one two ", "one two "), ("你好sk_1", "你好")]
-        {
-            assert_eq!(text.split_at(last_word(text)).0, shown, "{text}");
-        }
-    }
+    )?;
+    remove_texts(tx, gone)
 }

@@ -9,9 +9,9 @@ use crate::clock::MAX_SKEW_MS;
 use crate::{StoreError, Tx, TxExt};
 use sha2::{Digest, Sha256};
 
-/// The longest claim, but for those of a hub whose webhooks may take longer.
-const MAX_CLAIM_MS: i64 = 31 * 60 * 1000;
-/// How often a key is claimed that others forget at the same time.
+/// The longest reservation, but for those of a hub whose webhooks may take longer.
+const MAX_LEASE_MS: i64 = 31 * 60 * 1000;
+/// How often a key is asked for that others forget at the same time.
 const MAX_TRIES: u32 = 10;
 
 /// A request under a key.
@@ -78,13 +78,13 @@ pub enum Known {
     Conflict,
 }
 
-/// Claims `key` for this request until `lease_until`, or says what is known of it already. A claim that lasts longer
+/// Reserves `key` for this request until `lease_until`, or says what is known of it already. One that lasts longer
 /// than any was made before the clock was set back, and is over.
 ///
 /// The insert is the lock: of two transactions with the same key the second waits here for the first to end.
-pub fn claim(tx: &mut dyn Tx, key: &Key, now: i64, lease_until: i64) -> Result<Known, StoreError> {
+pub fn reserve(tx: &mut dyn Tx, key: &Key, now: i64, lease_until: i64) -> Result<Known, StoreError> {
     for _ in 0..MAX_TRIES {
-        if let Some(known) = try_claim(tx, key, now, lease_until)? {
+        if let Some(known) = try_reserve(tx, key, now, lease_until)? {
             return Ok(known);
         }
     }
@@ -92,10 +92,10 @@ pub fn claim(tx: &mut dyn Tx, key: &Key, now: i64, lease_until: i64) -> Result<K
 }
 
 /// Nothing, if somebody forgot the key between two statements of this.
-fn try_claim(tx: &mut dyn Tx, key: &Key, now: i64, lease_until: i64) -> Result<Option<Known>, StoreError> {
+fn try_reserve(tx: &mut dyn Tx, key: &Key, now: i64, lease_until: i64) -> Result<Option<Known>, StoreError> {
     let (id, request) = (key.id.as_slice(), key.request.as_slice());
-    let ahead = lease_until.max(now.saturating_add(MAX_CLAIM_MS)).saturating_add(MAX_SKEW_MS);
-    let claimed = tx.execute(
+    let ahead = lease_until.max(now.saturating_add(MAX_LEASE_MS)).saturating_add(MAX_SKEW_MS);
+    let reserved = tx.execute(
         "INSERT INTO idempotency (id, request, state, lease_until, expires_at) VALUES ($1, $2, 'in_progress', $3, $4)
          ON CONFLICT (id) DO NOTHING",
         &[id.into(), request.into(), lease_until.into(), key.expires_at.into()],
@@ -114,7 +114,7 @@ fn try_claim(tx: &mut dyn Tx, key: &Key, now: i64, lease_until: i64) -> Result<O
                 ahead.into(),
             ],
         )? == 1;
-    if claimed {
+    if reserved {
         return Ok(Some(Known::New));
     }
     let row = tx.first(
@@ -134,7 +134,7 @@ fn try_claim(tx: &mut dyn Tx, key: &Key, now: i64, lease_until: i64) -> Result<O
     }))
 }
 
-/// Keeps the answer to a key, if its claim until `lease_until` still holds: who came later has claimed it anew.
+/// Keeps the answer to a key, if it is still reserved until `lease_until`: who came later has reserved it anew.
 pub fn answer(tx: &mut dyn Tx, key: &Key, lease_until: i64, answer: &Answer) -> Result<(), StoreError> {
     tx.execute(
         "UPDATE idempotency SET state = 'done', status = $3, answer = $4, shorter_from = $5, shorter = $6, lease_until = NULL
@@ -151,7 +151,7 @@ pub fn answer(tx: &mut dyn Tx, key: &Key, lease_until: i64, answer: &Answer) -> 
     Ok(())
 }
 
-/// Forgets a key, if its claim until `lease_until` still holds, so that the same request is a new attempt.
+/// Forgets a key, if it is still reserved until `lease_until`, so that the same request is a new attempt.
 pub fn forget(tx: &mut dyn Tx, key: &Key, lease_until: i64) -> Result<(), StoreError> {
     tx.execute(
         "DELETE FROM idempotency WHERE id = $1 AND lease_until = $2",
@@ -162,7 +162,7 @@ pub fn forget(tx: &mut dyn Tx, key: &Key, lease_until: i64) -> Result<(), StoreE
 
 /// A reconciler: forgets a bounded number of keys that have expired.
 pub fn remove_expired(tx: &mut dyn Tx, now: i64, limit: i64) -> Result<u64, StoreError> {
-    // The time again, because on PostgreSQL the same key may have been claimed anew meanwhile.
+    // The time again, because on PostgreSQL the same key may have been reserved anew meanwhile.
     tx.execute(
         "DELETE FROM idempotency WHERE expires_at <= $1 AND id IN
              (SELECT id FROM idempotency WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2)",

@@ -7,7 +7,7 @@
 //! once.
 
 use crate::accounts::email_key;
-use crate::{Row, StoreError, Tx, TxExt};
+use crate::{Param, Row, StoreError, Tx, TxExt};
 use chorus_protocol::ids::{AccountId, ConversationId, InvitationId, Principal, TraceId};
 use uuid::Uuid;
 
@@ -128,48 +128,30 @@ pub fn insert(
     hidden: bool,
     trace: TraceId,
 ) -> Result<Made, StoreError> {
-    let ((key, other), inviter, now) = (invitee.keys(), new.inviter.uuid(), new.created_at);
+    let ((key, _), inviter, now) = (invitee.keys(), new.inviter.uuid(), new.created_at);
     let conversation = new.conversation.unwrap_or(PAIR);
     tx.execute(
         "DELETE FROM invitations WHERE inviter_id = $1 AND expires_at <= $2",
         &[(&inviter).into(), now.into()],
     )?;
-    let mut count =
-        |sql, params: &[crate::Param<'_>]| tx.first(sql, params)?.map_or(Ok(0), |mut row| row.int(0));
     let again = count(
+        tx,
         "SELECT COUNT(*) FROM invitations WHERE inviter_id = $1 AND invitee = $2 AND conversation_id = $3",
         &[(&inviter).into(), key.as_str().into(), (&conversation).into()],
     )?;
     if again > 0 {
         return Ok(Made::Kept { mail: false });
     }
-    let made = count("SELECT COUNT(*) FROM invitations WHERE inviter_id = $1", &[(&inviter).into()])?;
+    let made = count(tx, "SELECT COUNT(*) FROM invitations WHERE inviter_id = $1", &[(&inviter).into()])?;
     if made >= MOST_OF_INVITER {
         return Ok(Made::Full);
     }
-    let otherwise = count(
-        "SELECT COUNT(*) FROM invitations
-         WHERE inviter_id = $1 AND invitee = $2 AND conversation_id = $3 AND state <> 'hidden'",
-        &[(&inviter).into(), other.as_str().into(), (&conversation).into()],
-    )?;
-    let open = count(
-        "SELECT COUNT(*) FROM invitations
-         WHERE invitee IN ($1, $2) AND inviter_kind = $3 AND state = 'open' AND expires_at > $4",
-        &[key.as_str().into(), other.as_str().into(), new.inviter.kind().as_str().into(), now.into()],
-    )?;
-    // An agent's are its owner's.
-    let theirs = count(
-        "SELECT COUNT(*) FROM invitations i
-         WHERE i.invitee IN ($1, $2) AND i.state = 'open' AND i.expires_at > $3
-           AND COALESCE((SELECT a.owner_id FROM agents a WHERE a.id = i.inviter_id), i.inviter_id)
-             = COALESCE((SELECT a.owner_id FROM agents a WHERE a.id = $4), $4)",
-        &[key.as_str().into(), other.as_str().into(), now.into(), (&inviter).into()],
-    )?;
     let mailed = count(
+        tx,
         "SELECT COUNT(*) FROM invitations WHERE invitee = $1 AND mailed_at > $2",
         &[key.as_str().into(), (now - MAIL_EVERY_MS).into()],
     )?;
-    let hidden = hidden || otherwise > 0 || open >= MOST_OF_INVITEE || theirs >= MOST_OF_BOTH;
+    let hidden = hidden || is_too_much(tx, new, invitee)?;
     let mail = !hidden && mailed == 0 && matches!(invitee, Invitee::Email(_, None));
     let roles = serde_json::to_string(&new.roles).map_err(StoreError::unexpected)?;
     tx.execute(
@@ -194,6 +176,38 @@ pub fn insert(
         ],
     )?;
     Ok(Made::Kept { mail })
+}
+
+fn count(tx: &mut dyn Tx, sql: &'static str, params: &[Param<'_>]) -> Result<i64, StoreError> {
+    tx.first(sql, params)?.map_or(Ok(0), |mut row| row.int(0))
+}
+
+/// Whether the invitee has enough of them: the same one by its other name, many, or many of this inviter.
+fn is_too_much(tx: &mut dyn Tx, new: &Invitation, invitee: &Invitee) -> Result<bool, StoreError> {
+    let ((key, other), inviter, now) = (invitee.keys(), new.inviter.uuid(), new.created_at);
+    let conversation = new.conversation.unwrap_or(PAIR);
+    let otherwise = count(
+        tx,
+        "SELECT COUNT(*) FROM invitations
+         WHERE inviter_id = $1 AND invitee = $2 AND conversation_id = $3 AND state <> 'hidden'",
+        &[(&inviter).into(), other.as_str().into(), (&conversation).into()],
+    )?;
+    let open = count(
+        tx,
+        "SELECT COUNT(*) FROM invitations
+         WHERE invitee IN ($1, $2) AND inviter_kind = $3 AND state = 'open' AND expires_at > $4",
+        &[key.as_str().into(), other.as_str().into(), new.inviter.kind().as_str().into(), now.into()],
+    )?;
+    // An agent's are its owner's.
+    let theirs = count(
+        tx,
+        "SELECT COUNT(*) FROM invitations i
+         WHERE i.invitee IN ($1, $2) AND i.state = 'open' AND i.expires_at > $3
+           AND COALESCE((SELECT a.owner_id FROM agents a WHERE a.id = i.inviter_id), i.inviter_id)
+             = COALESCE((SELECT a.owner_id FROM agents a WHERE a.id = $4), $4)",
+        &[key.as_str().into(), other.as_str().into(), now.into(), (&inviter).into()],
+    )?;
+    Ok(otherwise > 0 || open >= MOST_OF_INVITEE || theirs >= MOST_OF_BOTH)
 }
 
 /// The open invitations of a person, in the order of their ids, after `after`.

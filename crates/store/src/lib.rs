@@ -41,6 +41,7 @@ pub mod mailbox;
 pub mod market;
 pub mod mcp_sessions;
 pub mod members;
+mod metered;
 mod migrate;
 pub mod obligations;
 mod postgres;
@@ -67,6 +68,7 @@ mod work;
 pub mod work_streams;
 
 pub use error::StoreError;
+pub use metered::Metered;
 pub use postgres::PostgresOptions;
 pub use sqlite::{Diagnosis, Durability, SqliteOptions, backup, diagnose};
 pub use tx::{Cell, Param, Row, Tx, TxExt};

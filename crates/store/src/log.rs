@@ -92,22 +92,28 @@ pub fn readable(
     }
 }
 
-/// A page of what a member may read: at most `limit` events, and no more once they hold `max_bytes`. The caller has seen,
-/// in this transaction, that it is a member.
+/// How much a page holds: at most so many events, and no more once they hold so many bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct PageSize {
+    /// At most so many; one, if it is less.
+    pub events: i64,
+    /// The first event is there, however long it is.
+    pub bytes: usize,
+}
+
+/// A page of what a member may read. The caller has seen, in this transaction, that it is a member.
 pub fn page(
     tx: &mut dyn Tx,
     conversation: &Conversation,
     who: Principal,
     filter: &Filter,
     at: At,
-    limit: i64,
-    max_bytes: usize,
+    size: PageSize,
 ) -> Result<Page, StoreError> {
     // The first one always: a page without any would never end.
-    let max_bytes = max_bytes.max(1);
+    let (limit, max_bytes) = (size.events.max(1) as usize, size.bytes.max(1));
     let stays = readable(tx, conversation, who)?;
-    let mut reading =
-        Reading { events: vec![], bytes: 0, limit: limit.max(1) as usize, max_bytes, more: false };
+    let mut reading = Reading { events: vec![], bytes: 0, limit, max_bytes, more: false };
     reading.read(tx, conversation.id, &stays, filter, at)?;
     let Reading { mut events, mut more, .. } = reading;
     let (mut standing, mut bytes, mut done) = (Standing::default(), 0, 0);

@@ -150,9 +150,9 @@ impl Sources {
 
     fn in_order(self) -> (Vec<(EventId, Found)>, bool) {
         let Self { found, end, limit } = self;
-        let settled = found.iter().take_while(|(event, _)| end.is_none_or(|end| **event < end)).count();
+        let in_step = found.iter().take_while(|(event, _)| end.is_none_or(|end| **event < end)).count();
         // Whatever is out of step with its places: somebody who looks gets on.
-        let count = if settled == 0 { found.len() } else { settled }.min(limit.max(0) as usize);
+        let count = if in_step == 0 { found.len() } else { in_step }.min(limit.max(0) as usize);
         let more = end.is_some() || found.len() > count;
         (found.into_iter().take(count).collect(), more)
     }

@@ -14,15 +14,12 @@ mod records;
 pub use leasing::{Due, Room, find_due, find_rerouted, hurry, lease, next_due, reroute};
 pub use records::{Cursor, Filter, Record, attempts, get, list, of_event};
 
-use crate::deliveries::{self, Way};
+use crate::deliveries::{self, GIVE_UP_MS, Way};
 use crate::directory::{self, Agent};
 use crate::{StoreError, Tx, TxExt, obligations};
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId};
 use chorus_protocol::words::{DeliveryState, Transport};
 use std::collections::BTreeSet;
-
-/// How long a delivery is tried before it is given up.
-pub const GIVE_UP_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// The first delivery that waits for this agent in this conversation. Whatever is said there later waits behind it, also if
 /// there is a better way by now. The caller holds the agent's stream.
@@ -122,19 +119,7 @@ pub fn finish(
         ],
     )? == 1;
     if let Some(attempt) = attempt {
-        tx.execute(
-            "INSERT INTO attempts (agent_id, seq, number, at, status, latency_ms, error)
-             VALUES ($1, $2, (SELECT COALESCE(MAX(number), 0) + 1 FROM attempts WHERE agent_id = $1 AND seq = $2),
-                     $3, $4, $5, $6)",
-            &[
-                (&due.id.agent).into(),
-                due.id.seq.into(),
-                attempt.at.into(),
-                attempt.status.into(),
-                attempt.latency_ms.into(),
-                error.into(),
-            ],
-        )?;
+        insert_attempt(tx, due.id, attempt)?;
     }
     if !held {
         return Ok(Finished { held, broke: false });
@@ -153,21 +138,36 @@ pub fn finish(
             i64::from(attempt.is_none()).into(),
         ],
     )?;
-    let mut broke = false;
-    match outcome {
-        Outcome::Again(_) => {}
-        Outcome::Broken(epoch) => {
-            broke = break_connection(tx, due.id.agent, epoch, error.unwrap_or("broken"), now)?;
-        }
+    let broke = match outcome {
+        Outcome::Again(_) => false,
+        Outcome::Broken(epoch) => break_connection(tx, due.id.agent, epoch, error.unwrap_or("broken"), now)?,
         Outcome::Delivered | Outcome::Refused | Outcome::Dead => {
             // Who speaks C2A has said that it has it; others only that they were called.
             if outcome == Outcome::Delivered && due.transport == Transport::Harness {
                 obligations::ack(tx, due.id.agent, &[due.id.seq], now)?;
             }
             next_in_line(tx, due.id.agent, due.conversation, now)?;
+            false
         }
-    }
+    };
     Ok(Finished { held, broke })
+}
+
+fn insert_attempt(tx: &mut dyn Tx, id: DeliveryId, attempt: &Attempt) -> Result<(), StoreError> {
+    tx.execute(
+        "INSERT INTO attempts (agent_id, seq, number, at, status, latency_ms, error)
+         VALUES ($1, $2, (SELECT COALESCE(MAX(number), 0) + 1 FROM attempts WHERE agent_id = $1 AND seq = $2),
+                 $3, $4, $5, $6)",
+        &[
+            (&id.agent).into(),
+            id.seq.into(),
+            attempt.at.into(),
+            attempt.status.into(),
+            attempt.latency_ms.into(),
+            attempt.error.as_deref().into(),
+        ],
+    )?;
+    Ok(())
 }
 
 /// The connection string that was in use at this epoch is wrong: nothing is tried over it until its owner mends it. Says

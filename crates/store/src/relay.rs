@@ -172,7 +172,7 @@ pub struct Pending {
     pub transport: Transport,
     /// Its place in the receiver's inbox.
     pub seq: i64,
-    /// What was claimed for it.
+    /// The keys that were reserved for it.
     pub keys: Vec<Key>,
     /// The right to record it.
     pub lease: Lease,
@@ -233,7 +233,7 @@ pub fn send(tx: &mut dyn Tx, send: &Send) -> Result<Sent, SendError> {
         Key::new("turn", &place, turn.content.as_bytes(), Some(send.now + TURN_LIFE_MS))
     }));
     for key in &keys {
-        match idempotency::claim(tx, key, send.now, send.lease.until)? {
+        match idempotency::reserve(tx, key, send.now, send.lease.until)? {
             Known::New => {}
             Known::Answered(answer) => return again(tx, send, &keys, answer),
             Known::InProgress => return Err(SendError::InProgress),
@@ -241,18 +241,7 @@ pub fn send(tx: &mut dyn Tx, send: &Send) -> Result<Sent, SendError> {
         }
     }
 
-    let (transport, state) = match deliveries::way(&receiver, None, send.now) {
-        Way::Session if send.stream => (Transport::Inbox, DeliveryState::Sending),
-        Way::Session => (Transport::Inbox, DeliveryState::DeliveredSse),
-        Way::Harness => (Transport::Harness, DeliveryState::Sending),
-        Way::Webhook => (Transport::Webhook, DeliveryState::Sending),
-        // Its sender waits for the outcome, so a broken one is tried all the same.
-        Way::Connection | Way::WaitForOwner(Hold::Broken) => (Transport::Channel, DeliveryState::Sending),
-        // Envelopes wait behind nobody; and whoever is kept out is called nowhere.
-        Way::Inbox | Way::WaitForOwner(Hold::Disabled | Hold::Paused) | Way::WaitBehind(_) => {
-            (Transport::Inbox, DeliveryState::Queued)
-        }
-    };
+    let (transport, state) = how(&receiver, send);
     let pending = state == DeliveryState::Sending;
     let lease = pending.then_some(send.lease);
     let seq = store(tx, send, receiver.id, transport, state, lease)?;
@@ -262,18 +251,15 @@ pub fn send(tx: &mut dyn Tx, send: &Send) -> Result<Sent, SendError> {
         if send.stream && transport != Transport::Webhook {
             reply_lines::wait(tx, DeliveryId { agent: receiver.id, seq }, send.lease.until)?;
         }
-        let (lease, trace) = (send.lease, send.trace);
-        let conversation = ConversationId::of_pair(send.sender, receiver.id);
-        let event = send.event;
         return Ok(Sent::Pending(Pending {
+            event: send.event,
+            conversation: ConversationId::of_pair(send.sender, receiver.id),
             receiver,
-            event,
-            conversation,
             transport,
             seq,
             keys,
-            lease,
-            trace,
+            lease: send.lease,
+            trace: send.trace,
         }));
     }
     let outcome = Outcome {
@@ -288,6 +274,22 @@ pub fn send(tx: &mut dyn Tx, send: &Send) -> Result<Sent, SendError> {
         idempotency::answer(tx, key, send.lease.until, &answer)?;
     }
     Ok(Sent::Stored { receiver, seq, outcome })
+}
+
+/// How an envelope travels to its receiver, and what it is called until its outcome is known.
+fn how(receiver: &Agent, send: &Send) -> (Transport, DeliveryState) {
+    match deliveries::way(receiver, None, send.now) {
+        Way::Session if send.stream => (Transport::Inbox, DeliveryState::Sending),
+        Way::Session => (Transport::Inbox, DeliveryState::DeliveredSse),
+        Way::Harness => (Transport::Harness, DeliveryState::Sending),
+        Way::Webhook => (Transport::Webhook, DeliveryState::Sending),
+        // Its sender waits for the outcome, so a broken one is tried all the same.
+        Way::Connection | Way::WaitForOwner(Hold::Broken) => (Transport::Channel, DeliveryState::Sending),
+        // Envelopes wait behind nobody; and whoever is kept out is called nowhere.
+        Way::Inbox | Way::WaitForOwner(Hold::Disabled | Hold::Paused) | Way::WaitBehind(_) => {
+            (Transport::Inbox, DeliveryState::Queued)
+        }
+    }
 }
 
 /// The first answer once more, also under the keys that are new: a retry may carry one the first try had not.
@@ -341,7 +343,8 @@ pub fn record_outcome(
     now: i64,
 ) -> Result<(), StoreError> {
     let failure = outcome.error_code.as_deref().and_then(Code::parse).zip(outcome.detail.as_deref());
-    deliveries::finish(tx, pending.receiver.id, pending.seq, pending.lease, outcome.delivery, failure, now)?;
+    let id = DeliveryId { agent: pending.receiver.id, seq: pending.seq };
+    deliveries::finish(tx, id, pending.lease, outcome.delivery, failure, now)?;
     let answer = answer_of(outcome, now)?;
     for key in &pending.keys {
         if outcome.delivery == DeliveryState::Failed {

@@ -1,4 +1,5 @@
-//! What receivers say to senders that wait for a streamed answer, on whichever node either is.
+//! Answers while they are made, line by line: what receivers say to senders that wait, on whichever node either is, and the texts of
+//! messages that grow in conversations (`growing`). The answer to one delivery is the one or the other.
 //!
 //! A sender that waits leaves line 0; whoever answers adds lines, and the node where the sender waits reads them and takes
 //! them away at the end. Each receiver has a stream for it, so that the waiting node is woken like by any commit.
@@ -11,6 +12,8 @@ use uuid::Uuid;
 const MAX_WAITING: i64 = 1024 * 1024;
 /// What line 0 is.
 const WAITS: &str = "waits";
+/// What a line of a growing message is.
+const TEXT: &str = "text";
 /// What says that an answer was begun, where that can be done once.
 const BEGUN: &str = "begun";
 
@@ -112,6 +115,26 @@ pub fn after(tx: &mut dyn Tx, to: DeliveryId, line: i64) -> Result<Vec<SaidLine>
     .into_iter()
     .map(said)
     .collect()
+}
+
+/// The number and text of the last line of a message that grows; those of its first, if it has none yet. Lines are numbered by
+/// the characters before them, the first with 1.
+pub(crate) fn last_of_text(tx: &mut dyn Tx, to: DeliveryId) -> Result<(i64, String), StoreError> {
+    let row = tx.first(
+        "SELECT line, data FROM reply_lines WHERE agent_id = $1 AND seq = $2 ORDER BY line DESC LIMIT 1",
+        &[(&to.agent).into(), to.seq.into()],
+    )?;
+    row.map_or(Ok((1, String::new())), |mut row| Ok((row.int(0)?, row.text(1)?)))
+}
+
+/// Writes a line of a message that grows. It stays until [`end`]: `growing` says how long that may take.
+pub(crate) fn put_text(tx: &mut dyn Tx, to: DeliveryId, line: i64, data: &str) -> Result<(), StoreError> {
+    tx.execute(
+        "INSERT INTO reply_lines (agent_id, seq, line, kind, data, until_at) VALUES ($1, $2, $3, $4, $5, $6)
+         ON CONFLICT (agent_id, seq, line) DO UPDATE SET data = excluded.data",
+        &[(&to.agent).into(), to.seq.into(), line.into(), TEXT.into(), data.into(), i64::MAX.into()],
+    )?;
+    Ok(())
 }
 
 /// Takes away what the sender has, and keeps that it waits.

@@ -190,30 +190,7 @@ pub fn remove_before(tx: &mut dyn Tx, cutoff: i64, limit: i64) -> Result<Removed
         if kind == EntryKind::Job {
             remove_called_back(tx, event)?;
         }
-        // An event with a place in a conversation belongs to all its readers; one without goes with its last delivery: several are
-        // asked for one offer, and what came of a job is brought under the event of the job.
-        let gone = tx.first(
-            "DELETE FROM events WHERE id = $1 AND seq = 0 AND NOT EXISTS (SELECT 1 FROM chats WHERE event_id = $1)
-             RETURNING author_kind, author_id, OCTET_LENGTH(body), trace_id",
-            &[(&event).into()],
-        )?;
-        if let Some(mut gone) = gone {
-            let large = tx.first(
-                "DELETE FROM large_bodies WHERE event_id = $1 RETURNING OCTET_LENGTH(body)",
-                &[(&event).into()],
-            )?;
-            let large = large.map_or(Ok(0), |mut row| row.int(0))?;
-            if let Some(author) = Principal::new(&gone.text(0)?, gone.uuid(1)?) {
-                // What the hub itself told was counted for nobody.
-                let counted = !matches!(kind, EntryKind::Chat | EntryKind::Digest);
-                let bytes = gone.opt_int(2)?.unwrap_or(0) + large + ROW_BYTES;
-                *removed.bytes.entry(author).or_default() += if counted { bytes } else { 0 };
-                if let Some(sender) = author.agent() {
-                    sent::remove(tx, sender, TraceId(gone.uuid(3)?), seq)?;
-                }
-            }
-            removed.events += 1;
-        }
+        remove_undelivered(tx, event, kind, seq, &mut removed)?;
         inboxes.insert(agent, seq + 1);
     }
     for (agent, next) in inboxes {
@@ -231,4 +208,36 @@ pub fn remove_before(tx: &mut dyn Tx, cutoff: i64, limit: i64) -> Result<Removed
         )?;
     }
     Ok(removed)
+}
+
+/// Removes an event whose last delivery was removed, unless it has a place in a conversation: then it belongs to all readers. One
+/// without may have several: many are asked for one offer, and what came of a job is brought under the event of the job.
+fn remove_undelivered(
+    tx: &mut dyn Tx,
+    event: Uuid,
+    kind: EntryKind,
+    seq: i64,
+    removed: &mut Removed,
+) -> Result<(), StoreError> {
+    let gone = tx.first(
+        "DELETE FROM events WHERE id = $1 AND seq = 0 AND NOT EXISTS (SELECT 1 FROM chats WHERE event_id = $1)
+         RETURNING author_kind, author_id, OCTET_LENGTH(body), trace_id",
+        &[(&event).into()],
+    )?;
+    let Some(mut gone) = gone else { return Ok(()) };
+    removed.events += 1;
+    let large = tx.first(
+        "DELETE FROM large_bodies WHERE event_id = $1 RETURNING OCTET_LENGTH(body)",
+        &[(&event).into()],
+    )?;
+    let large = large.map_or(Ok(0), |mut row| row.int(0))?;
+    let Some(author) = Principal::new(&gone.text(0)?, gone.uuid(1)?) else { return Ok(()) };
+    // What the hub itself told was counted for nobody.
+    let counted = !matches!(kind, EntryKind::Chat | EntryKind::Digest);
+    let bytes = gone.opt_int(2)?.unwrap_or(0) + large + ROW_BYTES;
+    *removed.bytes.entry(author).or_default() += if counted { bytes } else { 0 };
+    match author.agent() {
+        Some(sender) => sent::remove(tx, sender, TraceId(gone.uuid(3)?), seq),
+        None => Ok(()),
+    }
 }

@@ -4,10 +4,10 @@
 //! 404, so that nobody learns what else would be wrong.
 
 use super::secret::Digest;
-use super::{Letter, Network, Shared};
-use crate::Reach;
+use super::{Letter, Shared};
 use crate::receive::{Busy, json_answer, read_body};
 use crate::seen::message_name;
+use crate::{Network, Reach};
 use bytes::Bytes;
 use chorus_protocol::channel::{MAX_BODY, Post};
 use http_body_util::Full;

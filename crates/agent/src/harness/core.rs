@@ -35,7 +35,7 @@ use chorus_protocol::channel::{CallbackEvent, Lifecycle};
 use line::{Batch, Line};
 use notice::{Attend, attend, claim, disposed};
 use route::stream_error;
-use task::{Answer, Purpose, Step, Task, Verdict};
+use task::{Answer, Purpose, Request, Step, Task, Verdict};
 
 /// How many arrivals wait for the agent.
 const QUEUE: usize = 64;
@@ -99,7 +99,7 @@ impl Core {
 
     /// When [`Event::Time`] is to come, if nothing else does before; a moment that has passed means at once.
     pub fn wake_at_ms(&self) -> Option<i64> {
-        let posts = self.tasks.iter().filter_map(|task| Some(task.outgoing.as_ref()?.1.due_ms()));
+        let posts = self.tasks.iter().filter_map(|task| Some(task.request.as_ref()?.post.due_ms()));
         let next = match self.stop {
             Stop::No if !self.has_hands() => None,
             Stop::No if self.line.is_ready(|one| self.is_free(one)) => Some(i64::MIN),
@@ -121,7 +121,7 @@ impl Core {
             Event::Arrived { turn, cursor } => self.arrived(*turn, cursor, now_ms, &mut out),
             Event::Nothing { cursor } => {
                 self.line.nothing(cursor);
-                self.settle(&mut out);
+                self.move_cursor(&mut out);
             }
             Event::Offered(taken) => self.offered(taken, now_ms, &mut out),
             Event::Typing(source) => self.line.typing(source, now_ms),
@@ -141,7 +141,7 @@ impl Core {
                 self.each(now_ms, &event, &mut out, |one| one.number == task);
             }
             Event::Posted { number, .. } => self.each(now_ms, &event, &mut out, |one| {
-                one.outgoing.as_ref().is_some_and(|(_, outgoing)| outgoing.flies() == Some(number))
+                one.request.as_ref().is_some_and(|request| request.is(number))
             }),
         }
         self.advance(now_ms, &mut out);
@@ -162,8 +162,9 @@ impl Core {
         out.push(Command::Write(record));
     }
 
-    fn settle(&mut self, out: &mut Vec<Command>) {
-        self.line.settle().into_iter().for_each(|record| self.write(record, out));
+    /// Writes how far everything was dealt with.
+    fn move_cursor(&mut self, out: &mut Vec<Command>) {
+        self.line.move_cursor().into_iter().for_each(|record| self.write(record, out));
     }
 
     fn intend(&mut self, task: &Task, text: &str, as_envelope: bool, out: &mut Vec<Command>) {
@@ -181,18 +182,18 @@ impl Core {
     }
 
     fn works_on(&self, id: &str) -> bool {
-        self.tasks.iter().filter(|task| !task.settled).flat_map(Task::turns).any(|turn| turn.id == id)
+        self.tasks.iter().filter(|task| !task.recorded).flat_map(Task::turns).any(|turn| turn.id == id)
     }
 
     /// Does what can be done until something has to be waited for.
     fn advance(&mut self, now_ms: i64, out: &mut Vec<Command>) {
         loop {
             for mut task in std::mem::take(&mut self.tasks) {
-                while !task.running && task.outgoing.is_none() {
+                while !task.running && task.request.is_none() {
                     let Some(step) = task.steps.pop_front() else { break };
                     self.step(&mut task, step, now_ms, out);
                 }
-                if task.running || task.outgoing.is_some() {
+                if task.running || task.request.is_some() {
                     self.tasks.push(task);
                 }
             }
@@ -257,13 +258,13 @@ impl Core {
     fn go_on(&mut self, task: &mut Task, now_ms: i64, event: Event, out: &mut Vec<Command>) {
         match event {
             Event::Stop => self.hurry(task, now_ms, out),
-            Event::Shows { event, .. } if task.running && task.outgoing.is_none() => {
+            Event::Shows { event, .. } if task.running && task.request.is_none() => {
                 match self.report(task, event, now_ms, None) {
                     Some(outgoing) => self.send(task, Purpose::Shown, outgoing, out),
                     None => out.push(Command::Resume { task: task.number }),
                 }
             }
-            Event::Grows { text, .. } if task.running && task.outgoing.is_none() => {
+            Event::Grows { text, .. } if task.running && task.request.is_none() => {
                 match self.profile.piece(&task.turn, text, self.environment.random_hex(), now_ms) {
                     Some(outgoing) => {
                         // What a sender heard cannot be said differently; what grows in a channel is replaced by what is said.
@@ -288,30 +289,29 @@ impl Core {
                 self.end_digests(task.number, failed, out);
             }
             Event::Posted { number, posted: Posted::Given(result) } => {
-                let own = task.outgoing.take_if(|(_, outgoing)| outgoing.flies() == Some(number));
-                if own.is_some_and(|(purpose, _)| purpose == Purpose::Claim) {
+                let own = task.request.take_if(|request| request.is(number));
+                if own.is_some_and(|request| request.purpose == Purpose::Claim) {
                     task.claimed(*result);
                 }
             }
             Event::Posted { number, posted } => {
-                let own = task.outgoing.take_if(|(_, outgoing)| outgoing.flies() == Some(number));
-                let Some((purpose, mut outgoing)) = own else { return };
-                let posted = if purpose.is_again() { posted.unless_gone() } else { posted };
-                match outgoing.judge(posted, now_ms, self.environment.random_u64()) {
-                    None => task.outgoing = Some((purpose, outgoing)),
-                    Some(sent) => self.sent(task, purpose, &outgoing, sent, now_ms, out),
+                let own = task.request.take_if(|request| request.is(number));
+                let Some(mut request) = own else { return };
+                let posted = if request.purpose.is_again() { posted.unless_gone() } else { posted };
+                match request.post.judge(posted, now_ms, self.environment.random_u64()) {
+                    None => task.request = Some(request),
+                    Some(sent) => self.sent(task, request, sent, now_ms, out),
                 }
             }
             Event::Time => {
-                let Some((purpose, outgoing)) = task.outgoing.take_if(|(_, one)| one.due_ms() <= now_ms)
-                else {
-                    return;
-                };
-                if outgoing.deadline_ms > now_ms {
-                    return self.send(task, purpose, outgoing, out);
+                let due = task.request.take_if(|request| request.post.due_ms() <= now_ms);
+                let Some(request) = due else { return };
+                if request.post.deadline_ms > now_ms {
+                    return self.send(task, request.purpose, request.post, out);
                 }
-                out.extend(outgoing.flies().map(|number| Command::CancelPost { number }));
-                self.sent(task, purpose, &outgoing, outgoing.late(), now_ms, out);
+                out.extend(request.post.flies().map(|number| Command::CancelPost { number }));
+                let late = request.post.late();
+                self.sent(task, request, late, now_ms, out);
             }
             _ => {}
         }
@@ -320,8 +320,8 @@ impl Core {
     /// The agent is to end: what was not begun is put off, and what is on its way is given a moment.
     fn hurry(&mut self, task: &mut Task, now_ms: i64, out: &mut Vec<Command>) {
         if !task.running && !task.steps.iter().any(|step| matches!(step, Step::Run)) {
-            if let Some((_, outgoing)) = &mut task.outgoing {
-                outgoing.deadline_ms = outgoing.deadline_ms.min(now_ms + GRACE_MS);
+            if let Some(Request { post, .. }) = &mut task.request {
+                post.deadline_ms = post.deadline_ms.min(now_ms + GRACE_MS);
             }
             return;
         }
@@ -402,7 +402,7 @@ impl Core {
         };
         let done = |id: &str, merged| Record::Done { id: id.to_owned(), end, cursor: None, merged };
         let mut records = vec![];
-        task.settled = true;
+        task.recorded = true;
         for turn in &task.earlier {
             // What failed may come again, piece by piece.
             if end == End::Failed {

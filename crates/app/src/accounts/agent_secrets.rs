@@ -5,7 +5,7 @@
 
 use crate::agents::{AgentRef, managed};
 use crate::app::AppState;
-use crate::audit::RequestContext;
+use crate::audit::{Deed, RequestContext};
 use crate::caller::{Caller, key_hash};
 use crate::error::Error;
 use crate::once::{Done, Once};
@@ -55,7 +55,7 @@ pub async fn reset_key(
         hub.push_after(tx);
         let subject = Subject::Agent(agent.id);
         let detail = json!({"name": agent.name, "detach": reset.detach, "release": reset.release});
-        context.record(tx, &hub, &caller, Action::KeyReset, subject, detail)?;
+        context.record(tx, &hub, Deed::new(caller.actor(), Action::KeyReset, subject, detail))?;
         Ok(NewKey { agent_id: agent.id, address: hub.address(&agent.name), api_key: api_key.clone() })
     };
     app.once(once, may, work).await
@@ -104,7 +104,8 @@ pub async fn rotate_webhook_secret(
         let webhook_rotations = directory::rotate_webhook_secret(tx, agent.id, now)?;
         let agent = Agent { webhook_rotations, webhook_rotated_at: Some(now), ..agent };
         let (subject, detail) = (Subject::Agent(agent.id), json!({"rotation": webhook_rotations}));
-        context.record(tx, &hub, &caller, Action::WebhookSecretRotated, subject, detail)?;
+        let deed = Deed::new(caller.actor(), Action::WebhookSecretRotated, subject, detail);
+        context.record(tx, &hub, deed)?;
         Ok(WebhookSecret {
             webhook_secret: webhooks::secret(&hub.config.master_key, &agent).printed(),
             previous_until: webhooks::previous_until(&agent, now).map(rfc3339),

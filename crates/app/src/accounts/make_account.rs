@@ -3,7 +3,7 @@
 use super::mailable;
 use super::tokens::token_of;
 use crate::app::AppState;
-use crate::audit::RequestContext;
+use crate::audit::{Deed, RequestContext};
 use crate::error::Error;
 use crate::once::{Done, Once};
 use chorus_protocol::api::accounts::{Line, MadeAccount, NewAccount};
@@ -36,7 +36,8 @@ pub async fn make_account(
             return Err(Error::new(Code::Conflict, "this address has an account already"));
         }
         accounts::issue(tx, &token)?;
-        context.record_as(tx, &hub, Actor::Operator, Action::AccountMade, Subject::Account(id), json!({}))?;
+        let deed = Deed::new(Actor::Operator, Action::AccountMade, Subject::Account(id), json!({}));
+        context.record(tx, &hub, deed)?;
         Ok(made.clone())
     };
     app.once(once, |_| Ok(()), work).await

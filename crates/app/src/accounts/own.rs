@@ -2,7 +2,7 @@
 
 use super::me;
 use crate::app::AppState;
-use crate::audit::RequestContext;
+use crate::audit::{Deed, RequestContext};
 use crate::caller::{Caller, Person};
 use crate::error::Error;
 use crate::market;
@@ -43,7 +43,7 @@ pub async fn delete_me(
         market::agents::refund(tx, &hub, &agents)?;
         access::delete_account(tx, id, hub.now(), &|| hub.environment.uuid_v7())?;
         let (actor, subject) = (Actor::Principal(id.into()), Subject::Account(id));
-        Ok(context.record_as(tx, &hub, actor, Action::AccountDeleted, subject, json!({}))?)
+        Ok(context.record(tx, &hub, Deed::new(actor, Action::AccountDeleted, subject, json!({})))?)
     };
     app.store.write::<_, Error, _>(delete).await
 }

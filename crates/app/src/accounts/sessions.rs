@@ -2,7 +2,7 @@
 
 use super::DAY_MS;
 use crate::app::AppState;
-use crate::audit::RequestContext;
+use crate::audit::{Deed, RequestContext};
 use crate::caller::key_hash;
 use crate::config::Signup;
 use crate::error::Error;
@@ -48,7 +48,7 @@ pub async fn begin_session(
         // Its id is new, so it was made by this.
         if let Some(new) = account.as_ref().filter(|account| account.id == with.new) {
             let (actor, subject) = (Actor::Principal(new.id.into()), Subject::Account(new.id));
-            context.record_as(tx, &hub, actor, Action::AccountMade, subject, json!({}))?;
+            context.record(tx, &hub, Deed::new(actor, Action::AccountMade, subject, json!({})))?;
         }
         Ok(account.is_some())
     };
@@ -62,7 +62,8 @@ pub async fn end_session(app: &AppState, context: RequestContext, secret: &str) 
     let end = move |tx: &mut dyn Tx| {
         if let Some(account) = accounts::end(tx, CredentialKind::Session, &hash)? {
             let (actor, subject) = (Actor::Principal(account.into()), Subject::Account(account));
-            context.record_as(tx, &hub, actor, Action::SessionsEnded, subject, json!({"ended": 1}))?;
+            let deed = Deed::new(actor, Action::SessionsEnded, subject, json!({"ended": 1}));
+            context.record(tx, &hub, deed)?;
         }
         Ok(())
     };
@@ -81,7 +82,7 @@ pub async fn end_other_sessions(
     let end = move |tx: &mut dyn Tx| {
         let ended = end_sessions(tx, account, own.as_ref(), tokens)?;
         let (actor, subject) = (Actor::Principal(account.into()), Subject::Account(account));
-        context.record_as(tx, &hub, actor, Action::SessionsEnded, subject, json!(ended))?;
+        context.record(tx, &hub, Deed::new(actor, Action::SessionsEnded, subject, json!(ended)))?;
         Ok(ended)
     };
     app.store.write::<_, Error, _>(end).await

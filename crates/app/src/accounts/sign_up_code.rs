@@ -2,7 +2,7 @@
 
 use super::{DAY_MS, credential, mailable, room};
 use crate::app::{App, AppState};
-use crate::audit::RequestContext;
+use crate::audit::{Deed, RequestContext};
 use crate::caller::Caller;
 use crate::config::Signup;
 use crate::error::Error;
@@ -62,7 +62,7 @@ pub async fn make_sign_up_code(
         }
         accounts::issue(tx, &new)?;
         let (subject, detail) = (Subject::Credential(new.id), json!({"expires_at": made.expires_at}));
-        context.record(tx, &hub, &caller, Action::SignUpCodeMade, subject, detail)?;
+        context.record(tx, &hub, Deed::new(caller.actor(), Action::SignUpCodeMade, subject, detail))?;
         Ok(made.clone())
     };
     app.once(once, |_| Ok(()), work).await
@@ -97,7 +97,8 @@ pub async fn revoke_sign_up_code(
     let revoke = move |tx: &mut dyn Tx| {
         if accounts::revoke_sign_up_code(tx, of, id)? {
             let subject = Subject::Credential(id);
-            context.record(tx, &hub, &caller, Action::SignUpCodeRevoked, subject, json!({}))?;
+            let deed = Deed::new(caller.actor(), Action::SignUpCodeRevoked, subject, json!({}));
+            context.record(tx, &hub, deed)?;
         }
         Ok(())
     };

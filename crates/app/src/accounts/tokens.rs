@@ -2,7 +2,7 @@
 
 use super::{credential, room};
 use crate::app::{App, AppState};
-use crate::audit::RequestContext;
+use crate::audit::{Deed, RequestContext};
 use crate::error::Error;
 use crate::once::{Done, Once};
 use crate::page::page;
@@ -33,7 +33,7 @@ pub async fn make_token(
         room(tx, account, CredentialKind::Token, "you have 100 tokens; revoke one that is not used")?;
         accounts::issue(tx, &new)?;
         let (actor, subject) = (Actor::Principal(account.into()), Subject::Credential(new.id));
-        context.record_as(tx, &hub, actor, Action::TokenMade, subject, json!({}))?;
+        context.record(tx, &hub, Deed::new(actor, Action::TokenMade, subject, json!({})))?;
         Ok(made.clone())
     };
     app.once(once, |_| Ok(()), work).await
@@ -76,7 +76,7 @@ pub async fn revoke_token(
         // Nothing of one's own is as good as gone, whether or not somebody else has it.
         if accounts::revoke(tx, account, CredentialKind::Token, id)? {
             let (actor, subject) = (Actor::Principal(account.into()), Subject::Credential(id));
-            context.record_as(tx, &hub, actor, Action::TokenRevoked, subject, json!({}))?;
+            context.record(tx, &hub, Deed::new(actor, Action::TokenRevoked, subject, json!({})))?;
         }
         Ok(())
     };

@@ -2,7 +2,7 @@
 
 use super::{AgentRef, card_fits, check_url, find_managed, host, managed, view};
 use crate::app::AppState;
-use crate::audit::RequestContext;
+use crate::audit::{Deed, RequestContext};
 use crate::caller::Caller;
 use crate::delivery::challenge;
 use crate::error::Error;
@@ -69,7 +69,8 @@ pub async fn change(
         }
         hub.push_after(tx);
         let detail = json!({"endpoint": host(endpoint.as_deref()), "paused": paused});
-        context.record(tx, &hub, &caller, Action::AgentUpdated, Subject::Agent(id), detail)?;
+        let deed = Deed::new(caller.actor(), Action::AgentUpdated, Subject::Agent(id), detail);
+        context.record(tx, &hub, deed)?;
         let changed = directory::by_id(tx, id)?.ok_or_else(|| Error::not_found("agent"))?;
         Ok(view(&hub, &caller, &changed))
     };

@@ -2,7 +2,7 @@
 
 use super::{own, view};
 use crate::app::AppState;
-use crate::audit::RequestContext;
+use crate::audit::{Deed, RequestContext};
 use crate::caller::{Caller, Person, disabled, key_hash};
 use crate::error::Error;
 use crate::once::{Done, Once};
@@ -38,7 +38,7 @@ pub async fn claim(
         }
         own(tx, &hub, agent.id, owner, None)?;
         let (subject, detail) = (Subject::Agent(agent.id), json!({"name": agent.name}));
-        context.record(tx, &hub, &caller, Action::AgentClaimed, subject, detail)?;
+        context.record(tx, &hub, Deed::new(caller.actor(), Action::AgentClaimed, subject, detail))?;
         let (again, id) = (Arc::clone(&hub), agent.id);
         tx.after_commit(Box::new(move || again.usage.forget(id, owner)));
         Ok(view(&hub, &caller, &Agent { owner: Some(owner), ..agent }))

@@ -5,7 +5,7 @@
 
 use super::{AgentRef, check_url, find_managed, host, issued, managed, seal, view};
 use crate::app::AppState;
-use crate::audit::RequestContext;
+use crate::audit::{Deed, RequestContext};
 use crate::caller::{Caller, key_hash};
 use crate::error::Error;
 use crate::once::{Done, Once};
@@ -36,7 +36,7 @@ pub async fn connect(
     let set = move |tx: &mut dyn Tx, agent: &Agent| {
         let sealed = seal(&hub, agent.id, &url)?;
         let (subject, detail) = (Subject::Agent(agent.id), json!({"connection": host(Some(url.as_str()))}));
-        context.record(tx, &hub, &who, Action::ConnectionSet, subject, detail)?;
+        context.record(tx, &hub, Deed::new(who.actor(), Action::ConnectionSet, subject, detail))?;
         directory::set_connection(tx, agent.id, Some(&sealed), hub.now())?;
         push::mend(tx, agent.id, hub.now())?;
         Ok(())
@@ -55,7 +55,8 @@ pub async fn disconnect(
     let remove = move |tx: &mut dyn Tx, agent: &Agent| {
         if agent.connection.is_some() {
             let subject = Subject::Agent(agent.id);
-            context.record(tx, &hub, &who, Action::ConnectionRemoved, subject, json!({}))?;
+            let deed = Deed::new(who.actor(), Action::ConnectionRemoved, subject, json!({}));
+            context.record(tx, &hub, deed)?;
         }
         Ok(directory::set_connection(tx, agent.id, None, now)?)
     };
@@ -106,7 +107,8 @@ pub async fn rotate(
         let agent = managed(tx, &caller, &named)?;
         directory::set_foreign_secret(tx, agent.id, &hash, now)?;
         let subject = Subject::Agent(agent.id);
-        context.record(tx, &hub, &caller, Action::ConnectionStringRotated, subject, json!({}))?;
+        let deed = Deed::new(caller.actor(), Action::ConnectionStringRotated, subject, json!({}));
+        context.record(tx, &hub, deed)?;
         Ok(new.clone())
     };
     app.once(once, may, work).await

@@ -5,7 +5,7 @@
 use super::connection::change;
 use super::{AgentRef, check_url, find_managed, host, managed};
 use crate::app::AppState;
-use crate::audit::RequestContext;
+use crate::audit::{Deed, RequestContext};
 use crate::caller::Caller;
 use crate::delivery::harness;
 use crate::error::Error;
@@ -41,7 +41,7 @@ pub async fn set_harness(
             return Err(Error::not_found("agent"));
         }
         let (subject, detail) = (Subject::Agent(agent.id), json!({"harness": host(Some(url.as_str()))}));
-        context.record(tx, &hub, &who, Action::HarnessSet, subject, detail)?;
+        context.record(tx, &hub, Deed::new(who.actor(), Action::HarnessSet, subject, detail))?;
         directory::set_harness(tx, agent.id, Some((url.as_str(), &shows)), hub.now())?;
         Ok(push::retry_now(tx, agent.id, hub.now())?)
     };
@@ -58,7 +58,8 @@ pub async fn remove_harness(
     let (named, now, hub, who) = (AgentRef::parse(app, named)?, app.now(), Arc::clone(app), caller.clone());
     let remove = move |tx: &mut dyn Tx, agent: &Agent| {
         if agent.harness.is_some() {
-            context.record(tx, &hub, &who, Action::HarnessRemoved, Subject::Agent(agent.id), json!({}))?;
+            let deed = Deed::new(who.actor(), Action::HarnessRemoved, Subject::Agent(agent.id), json!({}));
+            context.record(tx, &hub, deed)?;
             directory::set_harness(tx, agent.id, None, now)?;
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use super::{card_fits, check_url, host, issued, own, seal};
 use crate::app::{App, AppState};
-use crate::audit::RequestContext;
+use crate::audit::{Deed, RequestContext};
 use crate::caller::{Person, key_hash};
 use crate::charge::count_registration;
 use crate::delivery::challenge;
@@ -62,7 +62,7 @@ pub async fn make(
         let endpoint = host(record.endpoint.as_deref());
         let detail = json!({"name": record.name, "endpoint": endpoint, "connection": sealed.is_some()});
         let actor = Actor::Principal(owner.into());
-        context.record_as(tx, &hub, actor, Action::AgentRegistered, Subject::Agent(id), detail)?;
+        context.record(tx, &hub, Deed::new(actor, Action::AgentRegistered, Subject::Agent(id), detail))?;
         if let Some(endpoint) = record.endpoint.clone() {
             let (hub, runtime) = (Arc::clone(&hub), runtime.clone());
             tx.after_commit(Box::new(move || challenge::ask_again(&hub, &runtime, id, endpoint)));

@@ -154,7 +154,7 @@ async fn by_callback(
     let parts = [me.as_bytes(), message.idempotency_key.0.as_bytes()];
     let key = Key::new("c2a callback", &parts, words, Some(now + KEY_LIFE_MS));
     let until = now + app.config.webhook_timeout.as_millis() as i64 + LEASE_MARGIN_MS;
-    let claim = move |tx: &mut dyn Tx| Ok((present(tx, me)?, idempotency::claim(tx, &key, now, until)?));
+    let claim = move |tx: &mut dyn Tx| Ok((present(tx, me)?, idempotency::reserve(tx, &key, now, until)?));
     let (agent, known) = app.store.write::<_, Error, _>(claim).await?;
     match known {
         Known::New => {}

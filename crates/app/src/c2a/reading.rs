@@ -16,7 +16,7 @@ use chorus_protocol::mentions::mentions;
 use chorus_protocol::words::{Disposition, EventKind, Policy};
 use chorus_store::conversation;
 use chorus_store::conversations::{self, Conversation};
-use chorus_store::log::{self, At, Filter, Kinds};
+use chorus_store::log::{self, At, Filter, Kinds, PageSize};
 use chorus_store::members::{self, Member, MembershipInterval};
 use chorus_store::{StoreError, Tx, obligations, work_streams};
 
@@ -147,7 +147,8 @@ fn in_conversation(
         }
     };
     let filter = Filter { thread, kinds: Kinds::Only(EventKind::Message) };
-    let page = log::page(tx, &conversation, agent.into(), &filter, at, limit, PAGE_BYTES as usize)?;
+    let size = PageSize { events: limit, bytes: PAGE_BYTES as usize };
+    let page = log::page(tx, &conversation, agent.into(), &filter, at, size)?;
     let shown = page.events.into_iter().map(|said| Shown {
         conversation: conversation.clone(),
         changes: page

@@ -67,7 +67,7 @@ pub async fn take(app: &AppState, Admitted(secret): Admitted, body: &[u8]) -> Re
         // What the message says may differ between tries: its callback is fresh each time.
         let ids = [agent.as_bytes(), post.channel.id.as_bytes(), post.message.id.as_bytes()];
         let key = Key::new("foreign", &ids, b"", Some(now + KNOWN_MS));
-        if idempotency::claim(tx, &key, now, now)? != Known::New {
+        if idempotency::reserve(tx, &key, now, now)? != Known::New {
             return Ok(());
         }
         let conversation = ConversationId::of_foreign(agent, &post.channel.id);

@@ -1,6 +1,6 @@
 //! Receipts: issuing them, and what anybody may read, verify and compare.
 
-use super::{count, declared, log, own, own_to_change, own_to_change_later, record, score_id};
+use super::{Change, count, declared, log, own, own_to_change, own_to_change_later, record, score_id};
 use crate::app::{App, AppState};
 use crate::audit::RequestContext;
 use crate::caller::Caller;
@@ -154,7 +154,8 @@ pub async fn issue(
         let log_index = log::append(tx, &leaf)?;
         choir::insert_receipt(tx, &ReceiptRow { log_index, ..row.clone() }, trace)?;
         let detail = json!({"label": row.label, "log_index": log_index});
-        record(tx, &hub, &context, &caller, Action::ReceiptIssued, &score, detail)?;
+        let issued = Change { by: &caller, action: Action::ReceiptIssued, detail };
+        record(tx, &hub, &context, &score, issued)?;
         Ok(row.id.clone())
     };
     let Done { result: slug, again } = app.once(once, move |tx| own(tx, &by, id).map(drop), work).await?;

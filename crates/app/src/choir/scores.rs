@@ -2,7 +2,7 @@
 
 use super::{MOST_SCORES, Sent, count, declared, own, own_to_change, read, score_id, signing_secrets};
 use crate::app::{App, AppState};
-use crate::audit::RequestContext;
+use crate::audit::{Deed, RequestContext};
 use crate::caller::{Caller, key_hash};
 use crate::charge::count_registration;
 use crate::error::Error;
@@ -174,7 +174,7 @@ pub async fn claim(
         };
         choir::revoke_secrets(tx, id, now)?;
         let (actor, subject) = (Actor::Principal(owner.into()), Subject::Score(id));
-        context.record_as(tx, &hub, actor, Action::ScoreClaimed, subject, json!({}))?;
+        context.record(tx, &hub, Deed::new(actor, Action::ScoreClaimed, subject, json!({})))?;
         Ok(MadeScore { score_id: id, version: row.version, edit_link: None, masked: vec![] })
     };
     app.once(once, |_| Ok(()), work).await

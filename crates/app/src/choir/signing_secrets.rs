@@ -1,6 +1,6 @@
 //! Signing secrets of a Score: shown once, kept nowhere, ended by their public beginning.
 
-use super::{own, own_to_change, record, score_id};
+use super::{Change, own, own_to_change, record, score_id};
 use crate::app::{App, AppState};
 use crate::audit::RequestContext;
 use crate::caller::Caller;
@@ -50,8 +50,9 @@ pub async fn make(
         }
         let new = SecretRow { id: secret_id, prefix, created_at: now };
         choir::insert_secret(tx, id, &new)?;
-        let made = Action::SigningSecretMade;
-        record(tx, &hub, &context, &caller, made, &row, json!({"prefix": new.prefix}))?;
+        let detail = json!({"prefix": new.prefix});
+        let made = Change { by: &caller, action: Action::SigningSecretMade, detail };
+        record(tx, &hub, &context, &row, made)?;
         let ingest_url = Some(ingest_url(&hub, &row.ingest));
         Ok(SecretView { secret: Some(secret.clone()), ingest_url, ..shown(new) })
     };
@@ -71,8 +72,9 @@ pub async fn revoke(
     let work = move |tx: &mut dyn Tx| {
         let row = own(tx, &caller, id)?;
         if choir::revoke_secret(tx, id, &prefix, now)? {
-            let revoked = Action::SigningSecretRevoked;
-            record(tx, &hub, &context, &caller, revoked, &row, json!({"prefix": prefix}))?;
+            let detail = json!({"prefix": prefix});
+            let revoked = Change { by: &caller, action: Action::SigningSecretRevoked, detail };
+            record(tx, &hub, &context, &row, revoked)?;
         }
         Ok(())
     };

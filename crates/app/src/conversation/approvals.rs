@@ -9,7 +9,7 @@ use super::post::post_decided;
 use super::{act, only};
 use crate::app::{App, AppState};
 use crate::attention::{self, replying};
-use crate::audit::note;
+use crate::audit::{Deed, note};
 use crate::caller::Person;
 use crate::error::Error;
 use crate::page::fitting;
@@ -77,7 +77,8 @@ pub async fn agree(app: &AppState, person: &Person, id: &str) -> Result<Approval
         still_waits(&found, now)?;
         publish(&hub, tx, &found, &member, (said.event, now))?;
         let decided = Decided { at: now, by: Some(account), reason: None, event: Some(said.event) };
-        end(&hub, tx, &found, ApprovalState::Agreed, &decided, Some(&member), told)?;
+        let agreed = Outcome { state: ApprovalState::Agreed, decided, by: Some(&member), told };
+        end(&hub, tx, &found, &agreed)?;
         let found = approvals::by_id(tx, found.id)?.ok_or_else(missing)?;
         view(tx, me, &found, now)
     };
@@ -93,7 +94,8 @@ pub async fn decline(app: &AppState, person: &Person, id: &str, why: Decline) ->
         let (found, member) = enter(tx, me, id)?;
         still_waits(&found, now)?;
         let decided = Decided { at: now, by: Some(account), reason: reason.clone(), event: None };
-        end(&hub, tx, &found, ApprovalState::Declined, &decided, Some(&member), told)?;
+        let declined = Outcome { state: ApprovalState::Declined, decided, by: Some(&member), told };
+        end(&hub, tx, &found, &declined)?;
         let found = approvals::by_id(tx, found.id)?.ok_or_else(missing)?;
         view(tx, me, &found, now)
     };
@@ -118,7 +120,8 @@ pub async fn withdraw(app: &AppState, who: Principal, id: &str) -> Result<(), Er
         }
         still_waits(&found, now)?;
         let decided = Decided { at: now, ..Decided::default() };
-        Ok(end(&hub, tx, &found, ApprovalState::Withdrawn, &decided, None, told)?)
+        let withdrawn = Outcome { state: ApprovalState::Withdrawn, decided, by: None, told };
+        Ok(end(&hub, tx, &found, &withdrawn)?)
     };
     app.store.write::<_, Error, _>(work).await
 }
@@ -136,7 +139,8 @@ pub fn end_by_itself(
     let found = approvals::by_id(tx, id)?.filter(|found| found.state == ApprovalState::Held);
     let Some(found) = found.filter(|found| !found.waits(now)) else { return Ok(false) };
     let decided = Decided { at: now, ..Decided::default() };
-    end(app, tx, &found, by_itself(&found, now), &decided, None, told)?;
+    let ended = Outcome { state: by_itself(&found, now), decided, by: None, told };
+    end(app, tx, &found, &ended)?;
     Ok(true)
 }
 
@@ -232,16 +236,19 @@ pub(super) fn tell_people(app: &AppState, tx: &mut dyn Tx, id: ConversationId) -
     Ok(())
 }
 
-/// It waits no longer: its room is free, it is written down, and its author is told.
-fn end(
-    app: &AppState,
-    tx: &mut dyn Tx,
-    found: &Approval,
+/// What became of something that waited.
+struct Outcome<'a> {
     state: ApprovalState,
-    decided: &Decided,
-    by: Option<&Member>,
+    decided: Decided,
+    /// The person who decided, if one did.
+    by: Option<&'a Member>,
+    /// The id of the event that tells its author.
     told: EventId,
-) -> Result<(), StoreError> {
+}
+
+/// It waits no longer: its room is free, it is written down, and its author is told.
+fn end(app: &AppState, tx: &mut dyn Tx, found: &Approval, outcome: &Outcome<'_>) -> Result<(), StoreError> {
+    let Outcome { state, ref decided, by, .. } = *outcome;
     if !approvals::decide(tx, found.id, state, decided)? {
         return Err(StoreError::Unexpected("what was held was decided meanwhile".into()));
     }
@@ -258,24 +265,17 @@ fn end(
     let actor = Actor::Principal(by.map_or(found.author, |by| by.principal));
     let detail = json!({"approval": found.id.to_string(), "author": found.author.to_string(),
         "event": decided.event.map(|event| event.to_string())});
-    note(tx, app, actor, action, Subject::Channel(found.conversation), &detail)?;
+    note(tx, app, Deed::new(actor, action, Subject::Channel(found.conversation), detail))?;
     if state == ApprovalState::Withdrawn {
         return Ok(());
     }
-    tell(app, tx, found, state, decided, by, told)
+    tell(app, tx, found, outcome)
 }
 
 /// Tells an agent what became of what it wanted to say: a signal of whoever decided, outside of the conversation's order, which
 /// nobody else sees. Who left is not told, nor one whose session does not tell signals from messages: it looks.
-fn tell(
-    app: &AppState,
-    tx: &mut dyn Tx,
-    found: &Approval,
-    state: ApprovalState,
-    decided: &Decided,
-    by: Option<&Member>,
-    event: EventId,
-) -> Result<(), StoreError> {
+fn tell(app: &AppState, tx: &mut dyn Tx, found: &Approval, outcome: &Outcome<'_>) -> Result<(), StoreError> {
+    let Outcome { state, ref decided, by, told: event } = *outcome;
     let Some(agent) = found.author.agent() else { return Ok(()) };
     if members::of(tx, found.conversation, found.author)?.is_none() {
         return Ok(());

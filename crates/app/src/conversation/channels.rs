@@ -2,7 +2,7 @@
 
 use super::{act, is_member, kinds, masked, not_of_two, only};
 use crate::app::{App, AppState};
-use crate::audit::RequestContext;
+use crate::audit::{Deed, RequestContext};
 use crate::caller::Caller;
 use crate::error::Error;
 use crate::once::{Done, Once};
@@ -39,19 +39,11 @@ pub async fn make_channel(
 ) -> Result<Done<ChangedConversation>, Error> {
     let masked = masked(&json!({"name": new.name, "context": new.context}))?;
     let act = act(app, caller.principal()?, ConversationId(app.environment.uuid_v7()));
+    let (kind, name) = (ConversationKind::Channel, masked.text("name").to_owned());
     let conversation = Conversation {
-        id: act.conversation,
-        kind: ConversationKind::Channel,
-        name: masked.text("name").to_owned(),
         context: context(&masked),
-        owner: act.author,
         history: new.history.unwrap_or(History::All),
-        created_at: act.now,
-        archived_at: None,
-        keep_days: None,
-        loop_turns: None,
-        glyphs: None,
-        oldest: 1,
+        ..Conversation::new(act.conversation, kind, name, act.author, act.now)
     };
     let own = || Handle::Like(own_handle(caller));
     let handle = new.handle.map_or_else(own, |Name(handle)| Handle::Exactly(handle));
@@ -133,7 +125,7 @@ pub async fn change_channel(
             room("channels", used, hub.config.quotas.channels)?;
             let (actor, subject) = (Actor::Principal(who), Subject::Channel(id));
             let detail = json!({"owner": new.owner.to_string()});
-            context.record_as(tx, &hub, actor, Action::ChannelOwnerChanged, subject, detail)?;
+            context.record(tx, &hub, Deed::new(actor, Action::ChannelOwnerChanged, subject, detail))?;
         }
         Ok(changed(&new, &masked))
     };

@@ -14,7 +14,7 @@ use crate::usage::{event_bytes, room};
 use chorus_protocol::api::members::Invited;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AccountId, ConversationId, EventId, InvitationId, Principal};
-use chorus_protocol::words::{ConversationKind, History};
+use chorus_protocol::words::ConversationKind;
 use chorus_store::accounts::Account;
 use chorus_store::conversation::{self, Act, Handle, Newcomer};
 use chorus_store::conversations::Conversation;
@@ -103,20 +103,8 @@ pub(super) fn pair(
     (other, theirs): (Principal, &str),
 ) -> Result<(Conversation, bool), Error> {
     let id = ConversationId::of_pair(act.author, other);
-    let new = Conversation {
-        id,
-        kind: ConversationKind::Dm,
-        name: format!("{mine} & {theirs}"),
-        context: None,
-        owner: act.author,
-        history: History::All,
-        created_at: act.now,
-        archived_at: None,
-        keep_days: None,
-        loop_turns: None,
-        glyphs: None,
-        oldest: 1,
-    };
+    let name = format!("{mine} & {theirs}");
+    let new = Conversation::new(id, ConversationKind::Dm, name, act.author, act.now);
     let handles = (Handle::Like(mine.to_owned()), Handle::Like(theirs.to_owned()));
     let (conversation, made) =
         conversation::pair(tx, &Act { conversation: id, ..*act }, &new, handles, other, second)?;

@@ -6,6 +6,7 @@ use crate::page::fitting;
 use crate::views::{self, EventView};
 use chorus_protocol::api::Items;
 use chorus_protocol::ids::{ConversationId, Principal};
+use chorus_store::log::PageSize;
 use chorus_store::{Tx, conversation, log};
 
 pub use chorus_store::log::{At, Filter, Kinds};
@@ -22,7 +23,7 @@ pub async fn read_events(
     let max_bytes = app.config.quotas.page_bytes as usize;
     let read = move |tx: &mut dyn Tx| {
         let (conversation, _) = conversation::as_reader(tx, id, who)?;
-        Ok(log::page(tx, &conversation, who, &filter, at, limit, max_bytes)?)
+        Ok(log::page(tx, &conversation, who, &filter, at, PageSize { events: limit, bytes: max_bytes })?)
     };
     let page = app.store.read::<_, Error, _>(read).await?;
     let edge = match at {

@@ -22,7 +22,7 @@ use chorus_protocol::ids::{ConversationId, Principal};
 use chorus_protocol::relay::{Gap, Notice};
 use chorus_protocol::words::History;
 use chorus_store::growing::{self, Growing};
-use chorus_store::log::{self, At, Filter};
+use chorus_store::log::{self, At, Filter, PageSize};
 use chorus_store::{Tx, conversation};
 use serde_json::json;
 use std::time::Duration;
@@ -30,8 +30,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 
 /// What one turn of a reader takes from the store.
-const READ_EVENTS: i64 = 64;
-const READ_BYTES: usize = 256 * 1024;
+const PAGE: PageSize = PageSize { events: 64, bytes: 256 * 1024 };
 /// What one turn of a reader takes from the frames.
 const FRAME_BYTES: usize = 64 * 1024;
 
@@ -239,7 +238,7 @@ impl Follower {
         let (id, who, at) = (self.id, self.who, At::After(self.cursor));
         let read = move |tx: &mut dyn Tx| {
             let (conversation, _) = conversation::as_reader(tx, id, who)?;
-            let page = log::page(tx, &conversation, who, &Filter::default(), at, READ_EVENTS, READ_BYTES)?;
+            let page = log::page(tx, &conversation, who, &Filter::default(), at, PAGE)?;
             Ok((conversation.history, page, tx.head(id.0)?))
         };
         let (history, page, head) = self.app.store.read::<_, Error, _>(read).await?;

@@ -4,11 +4,10 @@
 //! is told of it but its author and the people of the conversation.
 
 use super::approvals::tell_people;
-use super::{act, is_member, kinds, prepare};
+use super::{act, count_message, is_member, kinds, prepare};
 use crate::app::AppState;
 use crate::attention::{disposing, replying};
-use crate::audit::note;
-use crate::charge::may_say;
+use crate::audit::{Deed, note};
 use crate::error::Error;
 use crate::once::{Done, Once};
 use crate::usage::event_bytes;
@@ -39,11 +38,7 @@ pub(super) async fn hold(
     let id = ApprovalId(app.environment.uuid_v7());
     let (hub, counted) = (Arc::clone(app), OnceLock::new());
     let work = move |tx: &mut dyn Tx| {
-        // Only members are counted, before anything is written. The transaction may run again: what was decided stands.
-        if who.agent().is_some() {
-            conversation::as_reader(tx, conversation, who)?;
-            counted.get_or_init(|| may_say(&hub, who, conversation, 1)).clone()?;
-        }
+        count_message(&hub, tx, &act, &counted)?;
         let draft = conversation::draft_message(tx, &act, &post)?;
         replying::check(tx, &draft)?;
         if !members::has_person_besides(tx, conversation, who)? {
@@ -68,7 +63,8 @@ pub(super) async fn hold(
         tell_people(&hub, tx, conversation)?;
         hub.count_bytes(tx, who, event_bytes(post.body.json().len()))?;
         let (actor, subject) = (Actor::Principal(who), Subject::Channel(conversation));
-        note(tx, &hub, actor, Action::ApprovalHeld, subject, &json!({"approval": id.to_string()}))?;
+        let deed = Deed::new(actor, Action::ApprovalHeld, subject, json!({"approval": id.to_string()}));
+        note(tx, &hub, deed)?;
         // What it answers is not asked for again while it waits.
         if let Some((agent, event)) = who.agent().zip(post.reply_to) {
             disposing::record_passively(tx, event, agent, Cause::Deferred, act.now)?;

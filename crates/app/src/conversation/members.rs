@@ -3,7 +3,7 @@
 use super::consent::{self, Admission, MAY_ADD};
 use super::{act, act_by, is_member, not_of_two, only};
 use crate::app::{App, AppState};
-use crate::audit::RequestContext;
+use crate::audit::{Deed, RequestContext};
 use crate::caller::Caller;
 use crate::error::Error;
 use crate::mail_limits::Asker;
@@ -55,7 +55,7 @@ pub async fn add_member(
         if let Added::Joined(member) = &added {
             let detail = json!({"member": member.id, "handle": member.handle, "lead": member.lead});
             let subject = Subject::Channel(conversation);
-            context.record(tx, &hub, &caller, Action::MemberAdded, subject, detail)?;
+            context.record(tx, &hub, Deed::new(caller.actor(), Action::MemberAdded, subject, detail))?;
         }
         Ok(added)
     };
@@ -171,11 +171,7 @@ pub async fn remove_member(
 ) -> Result<Done<()>, Error> {
     let (act, hub) = (act(app, who, id), Arc::clone(app));
     let work = move |tx: &mut dyn Tx| {
-        let (conversation, _) = conversation::lock_as_speaker(tx, id, who)?;
-        not_of_two(&conversation)?;
-        if !is_handle(&handle) {
-            return Err(ConversationError::NoHandle(handle.clone()).into());
-        }
+        hold_channel_of(tx, id, who, &handle)?;
         let gone = members::by_handle(tx, id, &handle)?;
         conversation::remove_member(tx, &act, &handle).map_err(only(
             "the owner of the channel and its leads remove others; and the owner is removed by nobody",
@@ -184,7 +180,7 @@ pub async fn remove_member(
         if let Some(gone) = gone.filter(|gone| gone.principal != who) {
             let detail = json!({"member": gone.principal.to_string(), "handle": gone.handle});
             let (actor, subject) = (Actor::Principal(who), Subject::Channel(id));
-            context.record_as(tx, &hub, actor, Action::MemberRemoved, subject, detail)?;
+            context.record(tx, &hub, Deed::new(actor, Action::MemberRemoved, subject, detail))?;
         }
         Ok(())
     };
@@ -214,11 +210,7 @@ pub async fn change_member(
     let change = conversation::MemberChange { handle: name.map(|Name(name)| name), roles, lead };
     let (act, hub) = (act(app, who, id), Arc::clone(app));
     let work = move |tx: &mut dyn Tx| {
-        let (conversation, _) = conversation::lock_as_speaker(tx, id, who)?;
-        not_of_two(&conversation)?;
-        if !is_handle(&handle) {
-            return Err(ConversationError::NoHandle(handle.clone()).into());
-        }
+        hold_channel_of(tx, id, who, &handle)?;
         let changed = conversation::change_member(tx, &act, &handle, &change).map_err(only(
             "the owner of the channel and its leads change others, and the owner alone says who leads",
         ))?;
@@ -226,11 +218,18 @@ pub async fn change_member(
             let member = changed.principal.to_string();
             let detail = json!({"member": member, "handle": changed.handle, "roles": changed.roles, "lead": changed.lead});
             let (actor, subject) = (Actor::Principal(who), Subject::Channel(id));
-            context.record_as(tx, &hub, actor, Action::MemberChanged, subject, detail)?;
+            context.record(tx, &hub, Deed::new(actor, Action::MemberChanged, subject, detail))?;
         }
         Ok(views::member(changed))
     };
     app.once(once, is_member(who, id), work).await
+}
+
+/// Holds a channel for a member that wants to change another, which this may be the handle of.
+fn hold_channel_of(tx: &mut dyn Tx, id: ConversationId, who: Principal, handle: &str) -> Result<(), Error> {
+    let (conversation, _) = conversation::lock_as_speaker(tx, id, who)?;
+    not_of_two(&conversation)?;
+    if is_handle(handle) { Ok(()) } else { Err(ConversationError::NoHandle(handle.to_owned()).into()) }
 }
 
 /// Whether a member can be called this.

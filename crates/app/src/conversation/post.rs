@@ -127,30 +127,21 @@ fn publish_message(
     let frames_bytes = event.get().len().saturating_mul(open.len());
     let open = if frames_bytes > MAX_FRAMES_BYTES { vec![] } else { open };
     for ((recipient, id, way), dialect) in open {
-        let delivery = ChatDelivery {
-            conversation: &draft.conversation,
-            trace: act.trace,
-            id: *id,
-            handle: Some(&recipient.handle),
-            attention: recipient.attention,
-            epoch: way.epoch,
-        };
+        let (handle, attention) = (Some(recipient.handle.as_str()), recipient.attention);
+        let conversation = &draft.conversation;
         let data = match dialect {
-            Dialect::Sse => serde_json::to_string(&delivery.data(app, &event)),
-            Dialect::C2a => c2a::chat(
-                app,
-                &Told {
-                    id: act.event,
-                    conversation: &draft.conversation,
-                    agent: recipient.agent,
-                    handle: Some(&recipient.handle),
-                    attention: recipient.attention,
-                    mentions: &draft.mentions,
-                    supersedes: None,
-                    sent: 1,
-                    event: view.clone(),
-                },
-            ),
+            Dialect::Sse => {
+                let (trace, epoch) = (act.trace, way.epoch);
+                let chat = ChatDelivery { conversation, trace, id: *id, handle, attention, epoch };
+                serde_json::to_string(&chat.data(app, &event))
+            }
+            Dialect::C2a => {
+                let (agent, mentions, event) = (recipient.agent, draft.mentions.as_str(), view.clone());
+                let (id, supersedes) = (act.event, None);
+                let told =
+                    Told { id, conversation, agent, handle, attention, mentions, supersedes, sent: 1, event };
+                c2a::chat(app, &told)
+            }
         };
         let data = data.map_err(unexpected)?;
         frames.push((dialect, id.agent.0, id.seq, dialect.entry(EntryKind::Chat, id.seq, &data)));

@@ -2,10 +2,9 @@
 
 use super::hold::hold;
 use super::show::show;
-use super::{act, is_member, kinds, masked, post};
+use super::{act, count_message, is_member, kinds, masked, post};
 use crate::app::{App, AppState};
 use crate::attention;
-use crate::charge::may_say;
 use crate::error::Error;
 use crate::long_work::long_work;
 use crate::once::{Done, Once};
@@ -59,11 +58,7 @@ pub async fn say(
     let (post, act) = (prepare(&new)?, act(app, who, conversation));
     let (hub, counted) = (Arc::clone(app), OnceLock::new());
     let work = move |tx: &mut dyn Tx| {
-        // Only members are counted, before anything is written. The transaction may run again: what was decided stands.
-        if who.agent().is_some() {
-            conversation::as_reader(tx, conversation, who)?;
-            counted.get_or_init(|| may_say(&hub, who, conversation, 1)).clone()?;
-        }
+        count_message(&hub, tx, &act, &counted)?;
         let posted = post_in(&hub, tx, &act, &post)?;
         Ok(Said {
             event_id: act.event,

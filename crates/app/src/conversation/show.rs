@@ -5,11 +5,10 @@
 //! tell who is there.
 
 use super::follow::DIALECT;
-use super::{act, is_member, kinds, prepare};
+use super::{act, count_message, is_member, kinds, prepare};
 use crate::app::AppState;
 use crate::attention::replying;
-use crate::audit::note;
-use crate::charge::may_say;
+use crate::audit::{Deed, note};
 use crate::error::Error;
 use crate::once::{Done, Once};
 use crate::views;
@@ -38,11 +37,7 @@ pub(super) async fn show(
     let (post, act) = (prepare(&new)?, act(app, who, conversation));
     let (hub, counted) = (Arc::clone(app), OnceLock::new());
     let work = move |tx: &mut dyn Tx| {
-        // Only members are counted. The transaction may run again: what was decided stands.
-        if who.agent().is_some() {
-            conversation::as_reader(tx, conversation, who)?;
-            counted.get_or_init(|| may_say(&hub, who, conversation, 1)).clone()?;
-        }
+        count_message(&hub, tx, &act, &counted)?;
         let draft = conversation::draft_message(tx, &act, &post)?;
         replying::check(tx, &draft)?;
         let content = post.body.text("content");
@@ -57,7 +52,7 @@ pub(super) async fn show(
         }
         let detail = json!({"event_id": id, "content": content, "thread": thread});
         let (actor, subject) = (Actor::Principal(who), Subject::Channel(conversation));
-        note(tx, &hub, actor, Action::MessageShown, subject, &detail)?;
+        note(tx, &hub, Deed::new(actor, Action::MessageShown, subject, detail))?;
         let shower = Arc::clone(&hub);
         tx.after_commit(Box::new(move || {
             shower.store.pass(conversation.0, &sign);

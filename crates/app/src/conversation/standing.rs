@@ -8,7 +8,7 @@ use crate::views::{self, EventView};
 use chorus_protocol::ids::{AccountId, ConversationId, EventId, Principal};
 use chorus_protocol::mentions::mentions;
 use chorus_protocol::words::{ClaimState, ConversationKind, EventKind};
-use chorus_store::log::{self, At, Filter, Kinds};
+use chorus_store::log::{self, At, Filter, Kinds, PageSize};
 use chorus_store::members::Member;
 use chorus_store::{Tx, approvals, claims, conversation, invitations, members, readings};
 use serde_json::Value;
@@ -69,12 +69,14 @@ pub async fn addressed(app: &App, account: AccountId) -> Result<Vec<Addressed>, 
         for standing in standings.into_iter().take(LOOKED_INTO) {
             let (place, member) = conversation::as_reader(tx, standing.conversation, who)?;
             let filter = Filter { thread: None, kinds: Kinds::Only(EventKind::Message) };
-            let page = log::page(tx, &place, who, &filter, At::Before(i64::MAX), LOOKED_BACK, max_bytes)?;
+            let size = PageSize { events: LOOKED_BACK, bytes: max_bytes };
+            let page = log::page(tx, &place, who, &filter, At::Before(i64::MAX), size)?;
             let mut events = views::events(&page.events, &page.standing.changes, &page.standing.replies);
             let first = events.first().map_or(0, |event| event.sequence);
             if standing.asked > standing.read && standing.asked < first {
                 let at = At::Before(standing.asked + 1);
-                let page = log::page(tx, &place, who, &filter, at, LOOKED_BACK_FROM_ASKED, max_bytes)?;
+                let size = PageSize { events: LOOKED_BACK_FROM_ASKED, bytes: max_bytes };
+                let page = log::page(tx, &place, who, &filter, at, size)?;
                 events.extend(views::events(&page.events, &page.standing.changes, &page.standing.replies));
             }
             let own = who.to_string();

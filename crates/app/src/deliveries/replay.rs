@@ -3,7 +3,7 @@
 use super::{Asked, unknown};
 use crate::agents::may_manage;
 use crate::app::AppState;
-use crate::audit::RequestContext;
+use crate::audit::{Deed, RequestContext};
 use crate::caller::Caller;
 use crate::error::Error;
 use chorus_protocol::api::deliveries::{ReplayView, ReplayedView};
@@ -47,7 +47,8 @@ pub async fn replay(
         }
         if caller == Caller::Operator {
             let (subject, detail) = (Subject::Agent(id.agent), json!({"delivery": id.to_string()}));
-            context.record(tx, &hub, &caller, Action::DeliveriesReplayed, subject, detail)?;
+            let deed = Deed::new(caller.actor(), Action::DeliveriesReplayed, subject, detail);
+            context.record(tx, &hub, deed)?;
         }
         hub.push_after(tx);
         Ok(())
@@ -79,7 +80,8 @@ pub async fn replay_all(
             let replayed = push::replay_all(tx, &some, now)?;
             if caller == Caller::Operator {
                 let detail = json!({"replayed": replayed});
-                context.record(tx, &hub, &caller, Action::DeliveriesReplayed, Subject::Hub, detail)?;
+                let deed = Deed::new(caller.actor(), Action::DeliveriesReplayed, Subject::Hub, detail);
+                context.record(tx, &hub, deed)?;
             }
             Ok(replayed)
         };

@@ -22,7 +22,7 @@ const MAX_SIGNS: usize = 16;
 
 /// What a connection said of what it was given. It is no more than what one window holds between two looks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Receipts {
+pub struct Acknowledgements {
     /// Entries up to here were given to it.
     pub sent_through: Option<i64>,
     /// These it has.
@@ -46,7 +46,7 @@ pub struct Inbox {
     /// What is told in passing, and kept nowhere.
     notices: Mutex<VecDeque<Bytes>>,
     /// What the connection said of what it was given, where it says so one by one.
-    receipts: Mutex<Receipts>,
+    acknowledgements: Mutex<Acknowledgements>,
     /// Whether the store knows of this connection.
     stored: AtomicBool,
     /// Whether the key it was opened with must be looked up again.
@@ -66,7 +66,7 @@ impl Inbox {
             handed: AtomicI64::new(0),
             recorded: AtomicI64::new(0),
             notices: Mutex::default(),
-            receipts: Mutex::default(),
+            acknowledgements: Mutex::default(),
             stored: AtomicBool::new(false),
             doubted: AtomicBool::new(false),
             end: OnceLock::new(),
@@ -114,30 +114,30 @@ impl Inbox {
 
     /// This entry was given to the connection, which will say when it has it.
     pub fn give(&self, seq: i64) {
-        let mut receipts = self.receipts();
-        receipts.sent_through = receipts.sent_through.max(Some(seq));
+        let mut acknowledgements = self.acknowledgements();
+        acknowledgements.sent_through = acknowledgements.sent_through.max(Some(seq));
     }
 
     /// The connection has it.
     pub fn ack(&self, seq: i64) {
-        self.receipts().acked.push(seq);
+        self.acknowledgements().acked.push(seq);
     }
 
     /// What the store does not know of it yet; it is forgotten here.
-    pub fn take_receipts(&self) -> Option<Receipts> {
-        let receipts = std::mem::take(&mut *self.receipts());
-        (receipts != Receipts::default()).then_some(receipts)
+    pub fn take_acknowledgements(&self) -> Option<Acknowledgements> {
+        let acknowledgements = std::mem::take(&mut *self.acknowledgements());
+        (acknowledgements != Acknowledgements::default()).then_some(acknowledgements)
     }
 
     /// The store did not learn it after all.
-    pub fn give_back(&self, receipts: Receipts) {
-        let mut newer = self.receipts();
-        newer.sent_through = newer.sent_through.max(receipts.sent_through);
-        newer.acked.extend(receipts.acked);
+    pub fn give_back(&self, acknowledgements: Acknowledgements) {
+        let mut newer = self.acknowledgements();
+        newer.sent_through = newer.sent_through.max(acknowledgements.sent_through);
+        newer.acked.extend(acknowledgements.acked);
     }
 
-    fn receipts(&self) -> MutexGuard<'_, Receipts> {
-        self.receipts.lock().unwrap_or_else(PoisonError::into_inner)
+    fn acknowledgements(&self) -> MutexGuard<'_, Acknowledgements> {
+        self.acknowledgements.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The watermark, if the store does not know it yet.

@@ -118,10 +118,13 @@ async fn wait(app: &AppState, flights: &mut Flights, owners: &mut Owners, next: 
     }
 }
 
+/// What became of a try: the try itself, if there was one; why else it ended; and what it led to.
+type Tried = (Option<Attempt>, Option<String>, Outcome);
+
 /// One try, from its lease to its record; the agent, if its connection broke.
 async fn push_one(app: AppState, due: Due) -> Option<AgentId> {
     let (begun, at) = (app.elapsed(), app.now());
-    let failed = |status: Option<u16>, error: Option<String>| Attempt {
+    let attempt = |status: Option<u16>, error: Option<String>| Attempt {
         at,
         status: status.map(i64::from),
         latency_ms: app.elapsed() - begun,
@@ -138,56 +141,72 @@ async fn push_one(app: AppState, due: Due) -> Option<AgentId> {
         Ok(Plan::Post { url, body, epoch, proven, secrets }) => {
             let to = To { url, receiver: due.id.agent, sender: None, cause: Cause::Push, proven };
             let message = Signed::new(&secrets, message_id(&due), at, body, false);
-            let posting = async {
-                // A job may be answered at once.
-                let is_job = due.kind == EntryKind::Job && due.transport == Transport::Webhook;
-                let most = match due.transport {
-                    Transport::Harness => harness::MAX_ANSWER,
-                    _ if is_job => results::MAX_ANSWER,
-                    _ => 0,
-                };
-                let (status, after, answer) = app.outbound.push_reading(&to, message, most).await?;
-                if due.transport == Transport::Harness && (200..300).contains(&status) {
-                    harness::result_of(&answer, &delivery_id(due.id.seq))?;
-                }
-                if is_job {
-                    said = results::answered(&app, &due, status, &answer).await;
-                }
-                Ok((status, after))
-            };
             tokio::select! {
-                posted = posting => match posted {
-                    Err(error @ PostError::Limited(limited)) => {
-                        put_off(&due, &error, limited.wait(), app.now(), app.environment.bytes())
-                    }
-                    Err(error @ PostError::Unproven) => {
-                        challenge::ask_again(&app, &Handle::current(), due.id.agent, to.url);
-                        put_off(&due, &error, UNPROVEN_PAUSE, app.now(), app.environment.bytes())
-                    }
-                    posted => {
-                        if let Err(PostError::NotTaken(why)) = &posted
-                            && why.wants_to_begin()
-                        {
-                            harness::begin_again(&app, due.id.agent);
-                        }
-                        let outcome = judge(&due, epoch, &posted, app.now(), app.environment.bytes());
-                        let (status, error) = match posted {
-                            Ok((status @ 200..300, _)) => (Some(status), None),
-                            Ok((status, _)) => (Some(status), Some(PostError::Status(status).to_string())),
-                            Err(error) => (None, Some(error.to_string())),
-                        };
-                        (Some(failed(status, error)), None, outcome)
-                    }
-                },
+                posted = post(&app, &due, &to, message, &mut said) => led_to(&app, &due, (epoch, to.url), posted, attempt),
                 () = cut(&app) => {
                     let why = "the hub stopped before the outcome was known".into();
-                    (Some(failed(None, Some(why))), None, Outcome::Again(app.now()))
+                    (Some(attempt(None, Some(why))), None, Outcome::Again(app.now()))
                 }
             }
         }
     };
     let agent = due.id.agent;
     record(&app, due, attempt, (why, said), outcome).await.then_some(agent)
+}
+
+/// What a server answered: its status, and when it wants to be asked again.
+type Answered = Result<(u16, Option<String>), PostError>;
+
+/// POSTs it. What an agent said of a job at once goes into `said`.
+async fn post(
+    app: &AppState,
+    due: &Due,
+    to: &To,
+    message: Signed,
+    said: &mut Option<results::Said>,
+) -> Answered {
+    let is_job = due.kind == EntryKind::Job && due.transport == Transport::Webhook;
+    let most = match due.transport {
+        Transport::Harness => harness::MAX_ANSWER,
+        Transport::Webhook if is_job => results::MAX_ANSWER,
+        Transport::Webhook | Transport::Channel | Transport::Inbox => 0,
+    };
+    let (status, after, answer) = app.outbound.push_reading(to, message, most).await?;
+    if due.transport == Transport::Harness && (200..300).contains(&status) {
+        harness::result_of(&answer, &delivery_id(due.id.seq))?;
+    }
+    if is_job {
+        *said = results::answered(app, due, status, &answer).await;
+    }
+    Ok((status, after))
+}
+
+/// What a POST led to.
+fn led_to(
+    app: &AppState,
+    due: &Due,
+    (epoch, url): (i64, String),
+    posted: Answered,
+    attempt: impl Fn(Option<u16>, Option<String>) -> Attempt,
+) -> Tried {
+    match &posted {
+        Err(error @ PostError::Limited(limited)) => {
+            return put_off(due, error, limited.wait(), app.now(), app.environment.bytes());
+        }
+        Err(error @ PostError::Unproven) => {
+            challenge::ask_again(app, &Handle::current(), due.id.agent, url);
+            return put_off(due, error, UNPROVEN_PAUSE, app.now(), app.environment.bytes());
+        }
+        Err(PostError::NotTaken(why)) if why.wants_to_begin() => harness::begin_again(app, due.id.agent),
+        Ok(_) | Err(_) => {}
+    }
+    let outcome = judge(due, epoch, &posted, app.now(), app.environment.bytes());
+    let (status, error) = match posted {
+        Ok((status @ 200..300, _)) => (Some(status), None),
+        Ok((status, _)) => (Some(status), Some(PostError::Status(status).to_string())),
+        Err(error) => (None, Some(error.to_string())),
+    };
+    (Some(attempt(status, error)), None, outcome)
 }
 
 /// The same for every try. A job and what came of it are one event, and two messages.
@@ -265,13 +284,7 @@ fn became(due: &Due, outcome: Outcome) -> Option<disposition::Cause> {
 }
 
 /// What a POST led to.
-fn judge(
-    due: &Due,
-    epoch: i64,
-    posted: &Result<(u16, Option<String>), PostError>,
-    now: i64,
-    random: [u8; 4],
-) -> Outcome {
+fn judge(due: &Due, epoch: i64, posted: &Answered, now: i64, random: [u8; 4]) -> Outcome {
     let after = match posted {
         Ok((200..300, _)) => return Outcome::Delivered,
         Ok((408 | 425 | 429 | 500..600, after)) => after.as_deref().and_then(|after| retry_after(after, now)),
@@ -303,13 +316,7 @@ fn judge(
 }
 
 /// Something was in the way: no try was made, and none counts. Those that wait for the same one do not return together.
-fn put_off(
-    due: &Due,
-    why: &PostError,
-    wait: Duration,
-    now: i64,
-    random: [u8; 4],
-) -> (Option<Attempt>, Option<String>, Outcome) {
+fn put_off(due: &Due, why: &PostError, wait: Duration, now: i64, random: [u8; 4]) -> Tried {
     if now >= due.give_up_at {
         return (None, Some(why.to_string()), Outcome::Dead);
     }

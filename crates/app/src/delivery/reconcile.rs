@@ -107,7 +107,7 @@ impl Ticks {
 
 /// Writes the watermarks that rose since the last time, all in one transaction.
 pub async fn record_handed(app: &App, inboxes: Vec<Arc<Inbox>>) -> Result<(), StoreError> {
-    record_receipts(app, &inboxes).await?;
+    record_acknowledgements(app, &inboxes).await?;
     let handed: Vec<(AgentId, i64)> =
         inboxes.iter().filter_map(|inbox| Some((inbox.agent, inbox.unrecorded()?))).collect();
     if handed.is_empty() {
@@ -126,14 +126,15 @@ pub async fn record_handed(app: &App, inboxes: Vec<Arc<Inbox>>) -> Result<(), St
 }
 
 /// Writes what connections said of what they were given, all in one transaction.
-async fn record_receipts(app: &App, inboxes: &[Arc<Inbox>]) -> Result<(), StoreError> {
-    let told: Vec<_> = inboxes.iter().filter_map(|inbox| Some((inbox, inbox.take_receipts()?))).collect();
+async fn record_acknowledgements(app: &App, inboxes: &[Arc<Inbox>]) -> Result<(), StoreError> {
+    let told: Vec<_> =
+        inboxes.iter().filter_map(|inbox| Some((inbox, inbox.take_acknowledgements()?))).collect();
     if told.is_empty() {
         return Ok(());
     }
     let (now, all) =
         (app.now(), told.iter().map(|(inbox, said)| (inbox.agent, said.clone())).collect::<Vec<_>>());
-    let write = move |tx: &mut dyn Tx| steps::record_receipts(tx, now, &all);
+    let write = move |tx: &mut dyn Tx| steps::record_acknowledgements(tx, now, &all);
     let written = app.store.write::<_, StoreError, _>(write).await;
     if written.is_err() {
         for (inbox, said) in told {

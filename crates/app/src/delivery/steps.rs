@@ -4,7 +4,7 @@
 //! day and in a simulation is the same path. Those called `find` only read, so that a hub with nothing to do writes nothing; what
 //! they found is given to the step, which is harmless if it is no longer so. When they run is for `reconcile` and `push` to say.
 
-use super::live::Receipts;
+use super::live::Acknowledgements;
 use super::replies::MAX_STREAM;
 use crate::attention::envelopes;
 use crate::config::Config;
@@ -65,12 +65,16 @@ pub fn record_handed(tx: &mut dyn Tx, now: i64, handed: &[(AgentId, i64)]) -> Re
 }
 
 /// Writes what connections said of what they were given.
-pub fn record_receipts(tx: &mut dyn Tx, now: i64, told: &[(AgentId, Receipts)]) -> Result<(), StoreError> {
-    for (agent, receipts) in told {
-        if let Some(seq) = receipts.sent_through {
+pub fn record_acknowledgements(
+    tx: &mut dyn Tx,
+    now: i64,
+    told: &[(AgentId, Acknowledgements)],
+) -> Result<(), StoreError> {
+    for (agent, acknowledgements) in told {
+        if let Some(seq) = acknowledgements.sent_through {
             inboxes::send_through(tx, *agent, seq)?;
         }
-        let unknown = obligations::ack(tx, *agent, &receipts.acked, now)?;
+        let unknown = obligations::ack(tx, *agent, &acknowledgements.acked, now)?;
         envelopes::take(tx, *agent, &unknown, now)?;
     }
     Ok(())

@@ -6,7 +6,7 @@ use super::settle::{self, Ended};
 use super::who;
 use crate::agents::may_manage;
 use crate::app::{App, AppState};
-use crate::audit::RequestContext;
+use crate::audit::{Deed, RequestContext};
 use crate::caller::Caller;
 use crate::error::Error;
 use chorus_market::escrow::Verdict;
@@ -157,7 +157,7 @@ pub async fn unregister(
         refund(tx, &hub, &[id])?;
         access::delete_agent(tx, id, hub.now(), &|| hub.environment.uuid_v7())?;
         let (subject, detail) = (Subject::Agent(id), json!({"name": agent.name}));
-        context.record(tx, &hub, &caller, Action::AgentUnregistered, subject, detail)?;
+        context.record(tx, &hub, Deed::new(caller.actor(), Action::AgentUnregistered, subject, detail))?;
         Ok(Some(agent))
     };
     let deleted = app.store.write::<_, Error, _>(leave).await?;

@@ -106,7 +106,7 @@ async fn call_one(app: &AppState, question: &Question, called: &Called) -> Resul
     let record = move |tx: &mut dyn Tx| {
         let failure = (state == DeliveryState::Failed)
             .then_some((Code::AgentUnreachable, "the agent did not take the question"));
-        deliveries::finish(tx, agent, seq, lease, state, failure, now)?;
+        deliveries::finish(tx, DeliveryId { agent, seq }, lease, state, failure, now)?;
         match offer.as_ref().map(|offer| take_offer(tx, agent, quote, offer, now)) {
             // Too late, or it said so by its key before: that stands.
             Some(Err(error)) if error.code != Code::Conflict => Err(error),

@@ -2,7 +2,7 @@
 
 use super::who::{self, Fresh};
 use crate::app::{App, AppState};
-use crate::audit::RequestContext;
+use crate::audit::{Deed, RequestContext};
 use crate::caller::Caller;
 use crate::error::Error;
 use crate::once::{Done, Once};
@@ -15,7 +15,7 @@ use chorus_protocol::market::{
     Economy, Issue, Issued, LedgerSearch, MovementView, Transfer, TransferView, WalletView,
 };
 use chorus_protocol::time::{parse_rfc3339, rfc3339};
-use chorus_store::audit::{Action, Subject};
+use chorus_store::audit::{Action, Actor, Subject};
 use chorus_store::market::jobs;
 use chorus_store::market::ledger::{self, Cause, Entry, Sums};
 use chorus_store::market::wallets::{self, Wallet};
@@ -270,7 +270,7 @@ async fn issue(
         };
         ledger::apply(tx, &[moved], Cause { job: None, transfer: None, trace: fresh.trace }, fresh.now)?;
         let detail = json!({"owner": wallet.owner, "amount": body.amount});
-        context.record_as(tx, &hub, chorus_store::audit::Actor::Operator, action, Subject::Hub, detail)?;
+        context.record(tx, &hub, Deed::new(Actor::Operator, action, Subject::Hub, detail))?;
         let after = wallets::by_id(tx, wallet.id)?.ok_or_else(no_wallet)?;
         Ok(Issued { owner: after.owner, amount: body.amount, balance: after.balance })
     };

@@ -7,7 +7,7 @@ use super::who::{self, Fresh};
 use crate::admission::Admission;
 use crate::agents::own;
 use crate::app::{App, AppState};
-use crate::audit::RequestContext;
+use crate::audit::{Deed, RequestContext};
 use crate::caller::{Caller, key_hash};
 use crate::charge::count_registration;
 use crate::error::Error;
@@ -186,7 +186,8 @@ impl Act {
         }
         let detail = json!({"name": agent.name, "owner": wallet.owner, "skills": self.skills.len()});
         let subject = Subject::Agent(agent.id);
-        self.context.record(tx, &self.app, &self.caller, Action::SkillsOffered, subject, detail)?;
+        let deed = Deed::new(self.caller.actor(), Action::SkillsOffered, subject, detail);
+        self.context.record(tx, &self.app, deed)?;
         Ok(Done { agent, agent_made, owner: wallet.owner, owner_made, reputation, is_new })
     }
 
@@ -316,7 +317,8 @@ impl Act {
             own(tx, &self.app, id, person.id, None)?;
         }
         let (subject, detail) = (Subject::Agent(id), json!({"name": agent.name, "endpoint": null}));
-        self.context.record(tx, &self.app, &self.caller, Action::AgentRegistered, subject, detail)?;
+        let deed = Deed::new(self.caller.actor(), Action::AgentRegistered, subject, detail);
+        self.context.record(tx, &self.app, deed)?;
         Ok(agent)
     }
 }

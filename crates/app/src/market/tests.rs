@@ -20,7 +20,7 @@ use chorus_store::market::agents::{self, NewListing, Skill};
 use chorus_store::market::jobs::{self, Agreed};
 use chorus_store::market::ledger::{self, Cause};
 use chorus_store::market::wallets::{self, NewWallet};
-use chorus_store::{Kind, Param, Row, Store, StoreError, Tx, TxExt, access, inboxes};
+use chorus_store::{Metered, Store, StoreError, Tx, TxExt, access, inboxes};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,52 +32,6 @@ const WORKER: AgentId = AgentId(Uuid::from_u128(1));
 const PAYER: WalletId = WalletId(Uuid::from_u128(2));
 const PAYEE: WalletId = WalletId(Uuid::from_u128(3));
 const TRACE: TraceId = TraceId(Uuid::from_u128(4));
-
-/// A transaction that remembers what it was asked for.
-struct Counting<'a> {
-    tx: &'a mut dyn Tx,
-    asked: Vec<&'static str>,
-}
-
-impl Tx for Counting<'_> {
-    fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, StoreError> {
-        self.asked.push(sql);
-        self.tx.execute(sql, params)
-    }
-
-    fn each(
-        &mut self,
-        sql: &'static str,
-        params: &[Param<'_>],
-        take: &mut dyn FnMut(Row) -> Result<bool, StoreError>,
-    ) -> Result<(), StoreError> {
-        self.asked.push(sql);
-        self.tx.each(sql, params, take)
-    }
-
-    fn next_seq(&mut self, stream: Uuid) -> Result<i64, StoreError> {
-        self.asked.push("number a stream");
-        self.tx.next_seq(stream)
-    }
-
-    fn head(&mut self, stream: Uuid) -> Result<i64, StoreError> {
-        self.asked.push("look at a stream");
-        self.tx.head(stream)
-    }
-
-    fn lock(&mut self, stream: Uuid) -> Result<(), StoreError> {
-        // Nothing on SQLite.
-        self.tx.lock(stream)
-    }
-
-    fn kind(&self) -> Kind {
-        self.tx.kind()
-    }
-
-    fn after_commit(&mut self, action: Box<dyn FnOnce() + Send>) {
-        self.tx.after_commit(action);
-    }
-}
 
 const BEGIN: i64 = 1_774_000_800_000;
 
@@ -148,22 +102,22 @@ async fn a_job_costs_so_many_statements() {
             other => panic!("{other:?}"),
         };
         let work = move |tx: &mut dyn Tx| {
-            let mut hired = Counting { tx, asked: vec![] };
+            let mut hired = Metered::new(tx);
             act.run(&mut hired, None, schema.as_deref())?.expect("it is what was checked");
-            let hired = hired.asked;
+            let hired = hired.statements;
             let job = jobs::by_id(tx, id)?.unwrap();
-            let mut ended = Counting { tx, asked: vec![] };
+            let mut ended = Metered::new(tx);
             let cost = Some(Credits::from_hundredths(15).unwrap());
             let settled = settle::settle(&mut ended, &hub, &job, Verdict::Done(cost), &Ended::default())?;
             assert!(settled.is_some());
-            Ok((hired, ended.asked))
+            Ok((hired, ended.statements))
         };
         let (hired, ended) = app.store.write::<_, Error, _>(work).await.unwrap();
         if round == 1 {
             // Looked at: the wallet, the job, the agent, its offer. Written: the job, the wallet, the hold, its movement, the event, its
             // number, the delivery and what a job is for its agent.
             assert_eq!(hired.len(), 12, "{hired:#?}");
-            // The sides, the job, the hold, the wallet, its movement; the score, its step and the agent's place; what the agent made of it.
+            // The sides, the job, the hold, the wallet, its movement; the reputation, its step and the agent's place; what the agent made of it.
             assert_eq!(ended.len(), 10, "{ended:#?}");
         }
     }

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::open::Opened;
 use crate::tools::Context;
 use chorus_protocol::words::EventKind;
-use chorus_store::log::{self, At, Filter, Kinds};
+use chorus_store::log::{self, At, Filter, Kinds, PageSize};
 use chorus_store::mcp_sessions;
 use serde_json::Value;
 use std::collections::VecDeque;
@@ -16,8 +16,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 /// What one look at the log takes.
-const READ_EVENTS: i64 = 100;
-const READ_BYTES: usize = 256 * 1024;
+const PAGE: PageSize = PageSize { events: 100, bytes: 256 * 1024 };
 
 /// Which documents are told of.
 #[derive(Debug, Clone)]
@@ -114,7 +113,7 @@ impl Changes {
                 Watched::These(slugs, added) => (slugs.clone(), *added, None),
             };
             let filter = Filter { thread: None, kinds: Kinds::Only(EventKind::Artifact) };
-            let page = log::page(tx, &conversation, who, &filter, At::After(after), READ_EVENTS, READ_BYTES)?;
+            let page = log::page(tx, &conversation, who, &filter, At::After(after), PAGE)?;
             let end = tx.head(conversation.id.0)?;
             let next = page.events.last().filter(|_| page.more).map_or(end, |last| last.seq);
             let changes = page.events.iter().flat_map(|event| {

@@ -3,7 +3,7 @@
 use crate::accounts::end_sessions;
 use crate::agents::{AgentRef, view};
 use crate::app::AppState;
-use crate::audit::RequestContext;
+use crate::audit::{Deed, RequestContext};
 use crate::caller::Caller;
 use crate::error::Error;
 use chorus_protocol::api::accounts::EndedSessions;
@@ -48,7 +48,8 @@ async fn change_account(
     let work = move |tx: &mut dyn Tx| {
         let found = account(tx, &id)?;
         if change(tx, found.id, hub.now())? {
-            context.record_as(tx, &hub, Actor::Operator, action, Subject::Account(found.id), json!({}))?;
+            let deed = Deed::new(Actor::Operator, action, Subject::Account(found.id), json!({}));
+            context.record(tx, &hub, deed)?;
             hub.push_after(tx);
         }
         account(tx, &id).map(shown)
@@ -78,7 +79,8 @@ pub async fn end_sessions_of(
         let found = account(tx, &id)?;
         let ended = end_sessions(tx, found.id, None, tokens)?;
         let subject = Subject::Account(found.id);
-        context.record_as(tx, &hub, Actor::Operator, Action::SessionsEnded, subject, json!(ended))?;
+        let deed = Deed::new(Actor::Operator, Action::SessionsEnded, subject, json!(ended));
+        context.record(tx, &hub, deed)?;
         Ok(ended)
     };
     app.store.write::<_, Error, _>(work).await
@@ -106,7 +108,7 @@ async fn change_agent(
         let found = agent.find(tx)?.ok_or_else(|| Error::not_found("agent"))?;
         if change(tx, found.id, hub.now())? {
             let (subject, detail) = (Subject::Agent(found.id), json!({"name": found.name}));
-            context.record_as(tx, &hub, Actor::Operator, action, subject, detail)?;
+            context.record(tx, &hub, Deed::new(Actor::Operator, action, subject, detail))?;
             hub.push_after(tx);
         }
         let changed = directory::by_id(tx, found.id)?.ok_or_else(|| Error::not_found("agent"))?;

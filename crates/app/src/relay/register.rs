@@ -5,7 +5,7 @@ use super::tell_owner::tell_owner;
 use crate::admission::Admission;
 use crate::agents::{self, card_fits};
 use crate::app::{App, AppState};
-use crate::audit::RequestContext;
+use crate::audit::{Deed, RequestContext};
 use crate::authenticate::is_operator;
 use crate::caller::{Caller, disabled, key_hash};
 use crate::charge::count_registration;
@@ -105,27 +105,13 @@ async fn save(
     registrar: Registrar,
     admission: Admission,
 ) -> Result<Saved, Error> {
-    let host = &app.config.host_name;
-    let name = request.agent.local_name(host).ok_or_else(|| {
-        Faults::one(
-            "agent_id",
-            format_args!("the host must be {host} or chorus: this hub speaks for no other"),
-        )
-    })?;
-    if app.address(name).len() > MAX_LEN {
-        // Nobody could write to the address it would get.
-        let what = format_args!("must be at most {MAX_LEN} characters together with @{host}");
-        return Err(Faults::one("agent_id", what).into());
-    }
-    if is_id(name) {
-        return Err(Faults::one("agent_id", "must not have the form of an id").into());
-    }
+    let name = own_name(app, &request)?.to_owned();
     if let Some(endpoint) = &request.endpoint {
         app.outbound.check("endpoint", endpoint).await?;
     }
     let too_large = request.card.as_ref().and_then(|card| card_fits(app, card).err());
     let record = Record {
-        name: name.to_owned(),
+        name,
         endpoint: request.endpoint.map(Into::into),
         card: request.card.map(|card| card.to_string()),
     };
@@ -163,24 +149,40 @@ async fn save(
             tell_owner(tx, &hub, &runtime, agent)?;
         }
         let detail = json!({"name": agent.name, "endpoint": agents::host(agent.endpoint.as_deref())});
-        context.record_as(tx, &hub, actor, action, Subject::Agent(agent.id), detail)?;
+        context.record(tx, &hub, Deed::new(actor, action, Subject::Agent(agent.id), detail))?;
         Ok(registered)
     };
     let registered = app.store.write::<_, Error, _>(register).await?;
     let endpoint_proven = challenge::ask(app, &registered.agent).await;
-    let created = registered.created;
+    let relay::Registered { agent, created, keyed } = registered;
+    let signed = agent.endpoint.as_ref();
+    let webhook_secret = signed.map(|_| webhooks::secret(&app.config.master_key, &agent).printed());
     let agent = Registered {
-        agent_id: app.address(&registered.agent.name),
-        api_key: registered.keyed.then_some(secret),
-        webhook_secret: registered
-            .agent
-            .endpoint
-            .as_ref()
-            .map(|_| webhooks::secret(&app.config.master_key, &registered.agent).printed()),
+        agent_id: app.address(&agent.name),
+        api_key: keyed.then_some(secret),
+        webhook_secret,
         endpoint_proven,
-        registration: registration(app, registered.agent, true),
+        registration: registration(app, agent, true),
     };
     Ok(Saved { created, agent })
+}
+
+/// The name that an agent wants here.
+fn own_name<'a>(app: &App, request: &'a Register) -> Result<&'a str, Faults> {
+    let host = &app.config.host_name;
+    let name = request.agent.local_name(host).ok_or_else(|| {
+        let what = format_args!("the host must be {host} or chorus: this hub speaks for no other");
+        Faults::one("agent_id", what)
+    })?;
+    if app.address(name).len() > MAX_LEN {
+        // Nobody could write to the address it would get.
+        let what = format_args!("must be at most {MAX_LEN} characters together with @{host}");
+        return Err(Faults::one("agent_id", what));
+    }
+    if is_id(name) {
+        return Err(Faults::one("agent_id", "must not have the form of an id"));
+    }
+    Ok(name)
 }
 
 fn refusal(error: RegisterError) -> Error {

@@ -6,8 +6,8 @@ use crate::app::{App, AppState};
 use crate::caller::{Caller, Identity, key_hash};
 use crate::delivery::c2a;
 use crate::delivery::dialect::Dialect;
-use crate::delivery::limits::{Cause, Limited};
-use crate::delivery::replies::MAX_STREAM;
+use crate::delivery::limits::{Cause, Limited, Slot};
+use crate::delivery::replies::{Line, MAX_STREAM};
 use crate::delivery::steps::LEASE_MARGIN_MS;
 use crate::error::Error;
 use crate::finish_detached::FinishDetached;
@@ -19,7 +19,7 @@ use chorus_protocol::relay::{InboxMessage, Outcome, Send};
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::EntryKind;
 use chorus_store::deliveries::{Lease, Transport};
-use chorus_store::directory::{self, KeyHash};
+use chorus_store::directory::{self, Agent, KeyHash};
 use chorus_store::idempotency::Key;
 use chorus_store::relay::{self, NumberedEnvelope, SendError};
 use chorus_store::{StoreError, Tx};
@@ -110,65 +110,13 @@ async fn deliver(
     command: relay::Send,
     envelope: Arc<RawValue>,
 ) -> Result<SendAnswer, Error> {
-    let (hub, wants_stream) = (Arc::clone(&app), command.stream);
+    let (wants_stream, to) = (command.stream, command.receiver.to_ascii_lowercase());
     let (from, sender_address) = (sender.id, app.address(&sender.name));
     // One line at a time: whoever replies waits for whoever listens.
     let (listener, lines) = mpsc::channel(1);
-    let to = command.receiver.to_ascii_lowercase();
-    let accepted = app.store.write_on::<_, Error, _>(to, {
-        let envelope = Arc::clone(&envelope);
-        move |tx: &mut dyn Tx| {
-            let sent = relay::send(tx, &command).map_err(refusal)?;
-            if !matches!(sent, relay::Sent::Again(_)) {
-                hub.count_bytes(tx, command.sender.into(), event_bytes(command.envelope.len()))?;
-            }
-            let (receiver, seq, replied) = match &sent {
-                relay::Sent::Stored { receiver, seq, .. } => (receiver, *seq, false),
-                relay::Sent::Pending(pending) if pending.transport == Transport::Inbox => {
-                    (&pending.receiver, pending.seq, true)
-                }
-                // A sender with enough to wait for is told so, and nothing is stored. The place is a value like any
-                // other: should this run again, the first one is given back.
-                relay::Sent::Pending(_) => {
-                    let place = hub.outbound.limits().begin_send(sender.id, cause);
-                    return Ok((sent, Some(place.map_err(|limited| too_many(&hub, limited))?)));
-                }
-                relay::Sent::Again(_) => return Ok((sent, None)),
-            };
-            if replied {
-                let (hub, agent, listener) = (Arc::clone(&hub), receiver.id, listener.clone());
-                tx.after_commit(Box::new(move || hub.replies.wait(agent, seq, listener)));
-            }
-            if let Some(dialect) = hub.live.dialect(receiver.id) {
-                let reply_stream = replied.then(|| hub.reply_stream(receiver.id, seq));
-                let data = match dialect {
-                    Dialect::Sse => {
-                        let to = &receiver.name;
-                        let message = message(&hub, &sender, to, &command, &envelope, reply_stream);
-                        serde_json::to_string(&message)
-                    }
-                    Dialect::C2a => {
-                        let conversation = ConversationId::of_pair(sender.id, receiver.id);
-                        let said = c2a::Envelope {
-                            event: command.event,
-                            conversation,
-                            sender: &hub.address(&sender.name),
-                            body: envelope.get(),
-                            created_at: command.now,
-                            shows: None,
-                        };
-                        c2a::envelope(&hub, receiver.id, &receiver.name, &said)
-                            .and_then(|brought| brought.params(receiver.id, 1))
-                    }
-                };
-                let data = data.map_err(Error::internal)?;
-                let frame = dialect.entry(EntryKind::Message, seq, &data);
-                let (hub, stream) = (Arc::clone(&hub), receiver.id.0);
-                tx.after_commit(Box::new(move || hub.live.frames.put(dialect, stream, seq, frame)));
-            }
-            Ok((sent, None))
-        }
-    });
+    let hub = Arc::clone(&app);
+    let sending = Sending { hub, sender, cause, command, envelope: Arc::clone(&envelope), listener };
+    let accepted = app.store.write_on::<_, Error, _>(to, move |tx: &mut dyn Tx| sending.accept(tx));
     // Held until the outcome is known, whether or not the sender still waits for it.
     let (sent, place) = accepted.await?;
     let pending = match sent {
@@ -199,29 +147,86 @@ async fn deliver(
     })
 }
 
+/// An envelope on its way into the store.
+struct Sending {
+    hub: AppState,
+    sender: Identity,
+    cause: Cause,
+    command: relay::Send,
+    envelope: Arc<RawValue>,
+    /// Who gets what is said to a sender that wants a stream.
+    listener: mpsc::Sender<Line>,
+}
+
+impl Sending {
+    /// Stores it, with its frame for an inbox that is open here; and a place among the sender's open requests, if it waits for a POST.
+    fn accept(&self, tx: &mut dyn Tx) -> Result<(relay::Sent, Option<Slot>), Error> {
+        let Self { hub, command, .. } = self;
+        let sent = relay::send(tx, command).map_err(refusal)?;
+        if !matches!(sent, relay::Sent::Again(_)) {
+            hub.count_bytes(tx, command.sender.into(), event_bytes(command.envelope.len()))?;
+        }
+        match &sent {
+            relay::Sent::Stored { receiver, seq, .. } => self.show(tx, receiver, *seq, false)?,
+            relay::Sent::Pending(pending) if pending.transport == Transport::Inbox => {
+                let (waiting, listener) = (Arc::clone(hub), self.listener.clone());
+                let (agent, seq) = (pending.receiver.id, pending.seq);
+                tx.after_commit(Box::new(move || waiting.replies.wait(agent, seq, listener)));
+                self.show(tx, &pending.receiver, seq, true)?;
+            }
+            // A sender with enough to wait for is told so, and nothing is stored. The place is a value like any
+            // other: should this run again, the first one is given back.
+            relay::Sent::Pending(_) => {
+                let place = hub.outbound.limits().begin_send(self.sender.id, self.cause);
+                return Ok((sent, Some(place.map_err(|limited| too_many(hub, limited))?)));
+            }
+            relay::Sent::Again(_) => {}
+        }
+        Ok((sent, None))
+    }
+
+    /// Puts its frame where the receiver's reader looks, once it is committed, if that inbox is open here.
+    fn show(&self, tx: &mut dyn Tx, receiver: &Agent, seq: i64, is_replied: bool) -> Result<(), Error> {
+        let Some(dialect) = self.hub.live.dialect(receiver.id) else { return Ok(()) };
+        let reply_stream = is_replied.then(|| self.hub.reply_stream(receiver.id, seq));
+        let data = match dialect {
+            Dialect::Sse => serde_json::to_string(&self.message(receiver, reply_stream)),
+            Dialect::C2a => {
+                let said = c2a::Envelope {
+                    event: self.command.event,
+                    conversation: ConversationId::of_pair(self.sender.id, receiver.id),
+                    sender: &self.hub.address(&self.sender.name),
+                    body: self.envelope.get(),
+                    created_at: self.command.now,
+                    shows: None,
+                };
+                c2a::envelope(&self.hub, receiver.id, &receiver.name, &said)
+                    .and_then(|brought| brought.params(receiver.id, 1))
+            }
+        };
+        let frame = dialect.entry(EntryKind::Message, seq, &data.map_err(Error::internal)?);
+        let (hub, stream) = (Arc::clone(&self.hub), receiver.id.0);
+        tx.after_commit(Box::new(move || hub.live.frames.put(dialect, stream, seq, frame)));
+        Ok(())
+    }
+
+    /// A message as its receiver's inbox shows it.
+    fn message(&self, receiver: &Agent, reply_stream: Option<String>) -> InboxMessage {
+        InboxMessage {
+            trace_id: self.command.trace.into(),
+            sender_id: self.hub.address(&self.sender.name),
+            receiver_id: self.hub.address(&receiver.name),
+            created_at: rfc3339(self.command.now),
+            timestamp: rfc3339(self.command.now),
+            reply_stream,
+            envelope: self.envelope.as_ref().to_owned(),
+        }
+    }
+}
+
 fn known(app: &App, outcome: Outcome) -> SendAnswer {
     app.metrics.delivery(outcome.delivery.as_str());
     SendAnswer::Known(relay::status(&outcome), outcome)
-}
-
-/// A message as its receiver's inbox shows it.
-fn message(
-    app: &App,
-    sender: &Identity,
-    receiver: &str,
-    command: &relay::Send,
-    envelope: &RawValue,
-    reply_stream: Option<String>,
-) -> InboxMessage {
-    InboxMessage {
-        trace_id: command.trace.into(),
-        sender_id: app.address(&sender.name),
-        receiver_id: app.address(receiver),
-        created_at: rfc3339(command.now),
-        timestamp: rfc3339(command.now),
-        reply_stream,
-        envelope: envelope.to_owned(),
-    }
 }
 
 /// Who sends: the sender of the envelope, if the caller may speak for it.

@@ -2,7 +2,7 @@
 
 use crate::agents::{AgentRef, may_manage};
 use crate::app::AppState;
-use crate::audit::RequestContext;
+use crate::audit::{Deed, RequestContext};
 use crate::caller::Caller;
 use crate::error::Error;
 use crate::market;
@@ -35,7 +35,7 @@ pub async fn unregister(
         market::agents::refund(tx, &hub, &[found.id])?;
         access::delete_agent(tx, found.id, now, &|| hub.environment.uuid_v7())?;
         let (subject, detail) = (Subject::Agent(found.id), json!({"name": found.name}));
-        context.record(tx, &hub, &caller, Action::AgentUnregistered, subject, detail)?;
+        context.record(tx, &hub, Deed::new(caller.actor(), Action::AgentUnregistered, subject, detail))?;
         Ok(Some(found))
     };
     let deleted = app.store.write(delete).await?;

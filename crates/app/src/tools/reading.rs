@@ -10,7 +10,7 @@ use chorus_protocol::ids::Principal;
 use chorus_protocol::page;
 use chorus_protocol::time::rfc3339;
 use chorus_store::conversations::{self, Event};
-use chorus_store::log::{self, At, Filter, Kinds, Standing};
+use chorus_store::log::{self, At, Filter, Kinds, PageSize, Standing};
 use chorus_store::{conversation, members, search as index};
 use std::sync::{Mutex, PoisonError};
 
@@ -35,7 +35,8 @@ pub(super) async fn list_events(context: Context, asked: ListEvents) -> Result<E
     };
     let (who, filter, max_bytes) = (context.who, of_kind(kind), context.page_bytes());
     let read = context.read(move |tx, (conversation, _)| {
-        let page = log::page(tx, &conversation, who, &filter, at, limit, max_bytes as usize)?;
+        let size = PageSize { events: limit, bytes: max_bytes as usize };
+        let page = log::page(tx, &conversation, who, &filter, at, size)?;
         Ok((page, tx.head(conversation.id.0)?))
     });
     let (page, end) = read.await?;
@@ -60,7 +61,8 @@ pub(super) async fn read_thread(context: Context, asked: ReadThread) -> Result<E
     let read = context.read(move |tx, (conversation, _)| {
         let message = conversation::message(tx, &conversation, who, thread)?;
         let filter = Filter { thread: Some(message.thread.unwrap_or(message.id)), kinds: Kinds::All };
-        let page = log::page(tx, &conversation, who, &filter, at, limit, max_bytes as usize)?;
+        let size = PageSize { events: limit, bytes: max_bytes as usize };
+        let page = log::page(tx, &conversation, who, &filter, at, size)?;
         Ok((page, tx.head(conversation.id.0)?))
     });
     let (page, end) = read.await?;

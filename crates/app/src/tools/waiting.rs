@@ -6,7 +6,7 @@ use super::output::EventPage;
 use super::reading::{of_kind, shown};
 use crate::error::Error;
 use chorus_protocol::page;
-use chorus_store::log::{self, At, Filter};
+use chorus_store::log::{self, At, Filter, PageSize};
 use std::time::Duration;
 
 struct Poll {
@@ -60,7 +60,8 @@ async fn read_new_events(context: &Context, poll: &Poll) -> Result<EventPage, Er
         let end = tx.head(conversation.id.0)?;
         // A place beyond the end is from another life of the database: it says nothing here.
         let at = At::After(after.filter(|after| *after <= end).unwrap_or(end));
-        let page = log::page(tx, &conversation, who, &filter, at, limit, max_bytes as usize)?;
+        let size = PageSize { events: limit, bytes: max_bytes as usize };
+        let page = log::page(tx, &conversation, who, &filter, at, size)?;
         // What lies between the last one that fits and the end is not for this caller.
         let next = page.events.last().filter(|_| page.more).map_or(end, |last| last.seq);
         Ok((page, next))

@@ -4,7 +4,7 @@ use crate::story::Story;
 use chorus_protocol::ids::{EventId, Principal};
 use chorus_protocol::words::{Disposition, EventKind, Policy};
 use chorus_store::conversations::{self, Event};
-use chorus_store::log::{self, At};
+use chorus_store::log::{self, At, PageSize};
 use chorus_store::obligations;
 use chorus_store::push::{self, Record};
 use serde_json::Value;
@@ -58,7 +58,8 @@ fn events(story: &Story) -> Vec<Event> {
     story.hub.query(move |tx| {
         let conversation = conversations::by_id(tx, channel)?.expect("it was made");
         let filter = log::Filter::default();
-        Ok(log::page(tx, &conversation, who.into(), &filter, At::After(0), ALL, usize::MAX)?.events)
+        let size = PageSize { events: ALL, bytes: usize::MAX };
+        Ok(log::page(tx, &conversation, who.into(), &filter, At::After(0), size)?.events)
     })
 }
 

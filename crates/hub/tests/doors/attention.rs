@@ -185,8 +185,8 @@ async fn two_agents_that_thank_each_other_stop() {
     assert_eq!(turns, 8);
     let path = format!("/api/v1/channels/{}/messages?dry_run=true", two.fixture.channel);
     let body = json!({"content": "@bob is there another one?"});
-    let rehearsed = two.fixture.hub.post(&path, Some(&two.keys[0]), &body).await;
-    let decision = &rehearsed.body["attention"][0];
+    let previewed = two.fixture.hub.post(&path, Some(&two.keys[0]), &body).await;
+    let decision = &previewed.body["attention"][0];
     assert_eq!(
         (&decision["policy"], &decision["reason"]),
         (&json!("must_not_respond"), &json!("loop_guard"))

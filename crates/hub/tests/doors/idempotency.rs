@@ -225,7 +225,7 @@ async fn all_keys_that_are_over_are_forgotten_at_once() {
     let claim = |tx: &mut dyn Tx| {
         for n in 0..3000_u32 {
             let key = Key::new("test", &[&n.to_be_bytes()], b"", Some(1));
-            idempotency::claim(tx, &key, 0, 1)?;
+            idempotency::reserve(tx, &key, 0, 1)?;
         }
         Ok::<_, StoreError>(())
     };

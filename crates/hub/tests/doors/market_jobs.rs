@@ -52,7 +52,7 @@ pub(crate) async fn ended(hub: &TestHub, key: &str, job: &Value) -> Value {
     eventually(async || shown(hub, key, job).await, |shown| shown["status"] != "PENDING").await
 }
 
-pub(crate) async fn score(hub: &TestHub, agent: &Trader) -> Value {
+pub(crate) async fn reputation(hub: &TestHub, agent: &Trader) -> Value {
     hub.get(&format!("/market/reputation/{}", agent.id), None).await.body["reputation_score"].clone()
 }
 
@@ -126,7 +126,7 @@ async fn a_job_from_hiring_to_payment() {
     let pay = json!({"transfer_id": id(&job), "from_owner": boss.owner, "to_owner": worker.owner, "amount": 0.1, "job_id": job["job_id"]});
     hub.post("/market/transfer", Some(&boss.owner_key), &pay).await.own_failure(Code::Conflict);
     assert_eq!(balance(&hub, &worker.owner).await.0, 0.1);
-    assert_eq!(score(&hub, &worker).await, 51.0);
+    assert_eq!(reputation(&hub, &worker).await, 51.0);
     assert_balanced(&hub).await;
 }
 
@@ -164,14 +164,14 @@ async fn results_that_say_little_and_results_that_contradict() {
         assert_eq!(result(&hub, &worker.key, &job, &said).await.body["settled"], paid);
     }
     // A failure pays nothing, and costs 4.5.
-    let before = score(&hub, &worker).await.as_f64().unwrap();
+    let before = reputation(&hub, &worker).await.as_f64().unwrap();
     let failing = job(4, &worker.id);
     hire(&hub, &boss.key, &failing).await;
     let failure = json!({"job_id": failing["job_id"], "status": "FAILURE", "error_message": "out of paper"});
     assert_eq!(result(&hub, &worker.key, &failing, &failure).await.body["status"], "FAILURE");
     let failed = shown(&hub, &boss.key, &failing).await;
     assert_eq!(failed["error"], json!({"code": "EXECUTION_ERROR", "message": "out of paper"}));
-    let after = score(&hub, &worker).await.as_f64().unwrap();
+    let after = reputation(&hub, &worker).await.as_f64().unwrap();
     assert!((before - after - 4.5).abs() < 1e-9, "{before} {after}");
     // So does output that is not what the skill declares.
     let broken = job(5, &worker.id);
@@ -310,7 +310,7 @@ async fn taking_a_job_back() {
         assert_eq!(answer.body["error"]["code"], "CANCELLED");
     }
     assert_eq!(balance(&hub, &boss.owner).await, (json!(1.0), json!(0.0)));
-    assert_eq!(score(&hub, &worker).await, 50.0);
+    assert_eq!(reputation(&hub, &worker).await, 50.0);
     result(&hub, &worker.key, &job, &success(&job)).await.own_failure(Code::Conflict);
     assert_eq!(balance(&hub, &worker.owner).await.0, 0.0);
 }
@@ -343,7 +343,7 @@ async fn an_owners_job_to_its_own_agent_moves_no_reputation() {
     hire(&hub, &worker.owner_key, &job).await;
     assert_eq!(result(&hub, &worker.key, &job, &success(&job)).await.status, 200);
     assert_eq!(balance(&hub, &worker.owner).await, (json!(1.0), json!(0.0)));
-    assert_eq!(score(&hub, &worker).await, 50.0);
+    assert_eq!(reputation(&hub, &worker).await, 50.0);
     let changes = hub.get(&format!("/market/reputation/{}", worker.id), None).await.body["changes"].clone();
     assert_eq!(changes, json!([]));
 }
@@ -363,7 +363,7 @@ async fn a_deadline_refunds_and_counts() {
         (&json!("FAILURE"), &json!("AGENT_OFFLINE")),
         "{failed}"
     );
-    assert_eq!(score(&hub, &worker).await, 45.5);
+    assert_eq!(reputation(&hub, &worker).await, 45.5);
     result(&hub, &worker.key, &job_one, &success(&job_one)).await.own_failure(Code::Conflict);
     // It had it, and did not do it.
     let mut inbox = hub.inbox(&worker.key, None).await;
@@ -382,7 +382,7 @@ async fn a_deadline_refunds_and_counts() {
     clock.advance(60_000);
     let failed = ended(&hub, &boss.key, &job_two).await;
     assert_eq!(failed["error"]["code"], "EXECUTION_ERROR", "{failed}");
-    assert_eq!(score(&hub, &worker).await, 41.0);
+    assert_eq!(reputation(&hub, &worker).await, 41.0);
     assert_eq!(balance(&hub, &boss.owner).await, (json!(1.0), json!(0.0)));
     assert_balanced(&hub).await;
 }

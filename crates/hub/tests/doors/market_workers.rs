@@ -1,7 +1,7 @@
 //! Workers that know the document alone: an endpoint that takes jobs, sends no heartbeat, and says in its own words what is wrong.
 
 use crate::market::{BEGIN, Trader, assert_balanced, balance, trader, trader_at};
-use crate::market_jobs::{ended, hire, job, score, shown, success, text};
+use crate::market_jobs::{ended, hire, job, reputation, shown, success, text};
 use crate::support::{SOON, Setup, TestHub, eventually};
 use chorus_protocol::code::Code;
 use chorus_store::TxExt as _;
@@ -186,7 +186,7 @@ async fn whoever_answers_errors_was_not_offline() {
     let failed = ended(&hub, &boss.key, &gone).await;
     assert_eq!(failed["error"]["code"], "AGENT_OFFLINE", "{failed}");
     assert!(text(&failed["error"]["message"]).contains("could not be reached"), "{failed}");
-    assert_eq!(score(&hub, &worker).await, 50.0 - 3.0 * 4.5);
+    assert_eq!(reputation(&hub, &worker).await, 50.0 - 3.0 * 4.5);
 }
 
 /// Waits until so many tries to reach an agent are recorded.

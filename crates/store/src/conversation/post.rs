@@ -5,9 +5,8 @@
 
 use super::draft::{Draft, DraftKind};
 use super::{Act, append};
-use crate::deliveries::{self, Bringing, Chat, NewDelivery, OnItsWay, Way};
-use crate::push::{self, GIVE_UP_MS};
-use crate::{StoreError, Tx, blocks, directory, readings, search, work_streams};
+use crate::deliveries::{self, Bringing, Chat, GIVE_UP_MS, NewDelivery, OnItsWay, Way};
+use crate::{StoreError, Tx, blocks, directory, push, readings, search, work_streams};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::ids::{AgentId, DeliveryId, EventId, Principal, StreamId};
 use chorus_protocol::words::{DeliveryState, EntryKind, Mode, Transport};

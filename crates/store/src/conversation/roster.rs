@@ -1,6 +1,6 @@
 //! Making, changing and archiving conversations, and who comes and goes.
 
-use super::{Act, ConversationError, append, as_reader, lock_as_speaker, place, told};
+use super::{Act, ConversationError, append, append_at, as_reader, lock_as_speaker, told};
 use crate::conversations::{self, Conversation, ConversationKind};
 use crate::digests::{self, Scope, Told};
 use crate::members::{self, Member};
@@ -105,7 +105,7 @@ fn join(tx: &mut dyn Tx, act: &Act, new: &Newcomer) -> Result<Member, Conversati
     if member.lead {
         begin_digests(tx, act, &member, seq)?;
     }
-    place(tx, act, EventKind::Join, None, None, &about(&member), seq)?;
+    append_at(tx, act, EventKind::Join, &about(&member), seq)?;
     Ok(member)
 }
 

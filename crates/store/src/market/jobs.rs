@@ -5,10 +5,9 @@
 
 use super::credits;
 use crate::clock::MAX_SKEW_MS;
-use crate::deliveries::{self, Bringing, Chat, NewDelivery, Way};
+use crate::deliveries::{self, Bringing, Chat, GIVE_UP_MS, NewDelivery, Way};
 use crate::directory::Agent;
 use crate::error::word;
-use crate::push::GIVE_UP_MS;
 use crate::usage::ROW_BYTES;
 use crate::{Param, Row, StoreError, Tx, TxExt, conversations};
 use chorus_protocol::attention::Attention;

@@ -3,8 +3,8 @@
 //! Finding is a read of its own, so that nobody who writes waits for it. First tries come first, and what failed before gets
 //! only a part of a node's tries: receivers that hang do not hold up those that answer.
 
-use super::{GIVE_UP_MS, next_in_line};
-use crate::deliveries::{self, Hold, Lease, Way};
+use super::next_in_line;
+use crate::deliveries::{self, GIVE_UP_MS, Hold, Lease, Way};
 use crate::directory::Agent;
 use crate::error::word;
 use crate::{StoreError, Tx, TxExt, directory, log, market, members};
@@ -94,43 +94,46 @@ pub fn find_due(tx: &mut dyn Tx, node: Uuid, now: i64, room: &Room) -> Result<Ve
         *sending.entry(AgentId(row.uuid(0)?)).or_insert(0) += 1;
         retrying += usize::from(row.int(1)? > 1);
     }
-    let mut found = vec![];
+    let mut search = Search { now, per_agent: room.per_agent, sending, found: vec![] };
     let most = room.tries.saturating_sub(tries);
-    pick(tx, FIRST_TRIES, now, most, room.per_agent, &mut sending, &mut found)?;
-    let most = most.min(found.len() + room.retries.saturating_sub(retrying));
-    pick(tx, RETRIES, now, most, room.per_agent, &mut sending, &mut found)?;
-    Ok(found)
+    search.add(tx, FIRST_TRIES, most)?;
+    let most = most.min(search.found.len() + room.retries.saturating_sub(retrying));
+    search.add(tx, RETRIES, most)?;
+    Ok(search.found)
 }
 
-/// Adds to what was found until it is `most`, passing over agents that have enough to do.
-fn pick(
-    tx: &mut dyn Tx,
-    sql: &'static str,
+/// A search for what is due.
+struct Search {
     now: i64,
-    most: usize,
     per_agent: usize,
-    sending: &mut HashMap<AgentId, usize>,
-    found: &mut Vec<DeliveryId>,
-) -> Result<(), StoreError> {
-    let mut after = (i64::MIN, DeliveryId { agent: AgentId(Uuid::nil()), seq: 0 });
-    while found.len() < most {
-        let (time, id) = after;
-        let params = [now.into(), time.into(), (&id.agent).into(), id.seq.into(), PAGE.into()];
-        let page = tx.query(sql, &params)?;
-        let is_last = (page.len() as i64) < PAGE;
-        for mut row in page {
-            after = (row.int(0)?, DeliveryId { agent: AgentId(row.uuid(1)?), seq: row.int(2)? });
-            let sending = sending.entry(after.1.agent).or_insert(0);
-            if found.len() < most && *sending < per_agent {
-                *sending += 1;
-                found.push(after.1);
+    /// How many tries of each agent run, or were found.
+    sending: HashMap<AgentId, usize>,
+    found: Vec<DeliveryId>,
+}
+
+impl Search {
+    /// Adds to what was found until it is `most`, passing over agents that have enough to do.
+    fn add(&mut self, tx: &mut dyn Tx, sql: &'static str, most: usize) -> Result<(), StoreError> {
+        let mut after = (i64::MIN, DeliveryId { agent: AgentId(Uuid::nil()), seq: 0 });
+        while self.found.len() < most {
+            let (time, id) = after;
+            let params = [self.now.into(), time.into(), (&id.agent).into(), id.seq.into(), PAGE.into()];
+            let page = tx.query(sql, &params)?;
+            let is_last = (page.len() as i64) < PAGE;
+            for mut row in page {
+                after = (row.int(0)?, DeliveryId { agent: AgentId(row.uuid(1)?), seq: row.int(2)? });
+                let sending = self.sending.entry(after.1.agent).or_insert(0);
+                if self.found.len() < most && *sending < self.per_agent {
+                    *sending += 1;
+                    self.found.push(after.1);
+                }
+            }
+            if is_last {
+                break;
             }
         }
-        if is_last {
-            break;
-        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Leases what was found, as far as nobody was faster, each by the best way its agent has now. What can go into an open inbox

@@ -9,7 +9,7 @@ use chorus_store::artifacts::Content;
 use chorus_store::conversation::{self, Act, ConversationError, Handle, NewArtifact, Newcomer, Post, Posted};
 use chorus_store::conversations::{self, Conversation, ConversationKind, History};
 use chorus_store::deliveries::Transport;
-use chorus_store::log::{self, At, Filter, Page};
+use chorus_store::log::{self, At, Filter, Page, PageSize};
 use chorus_store::members::{self, Member};
 use chorus_store::{Store, Tx, artifacts};
 use serde_json::json;
@@ -43,20 +43,8 @@ pub(crate) fn act(room: Room, author: Principal) -> Act {
 }
 
 pub(crate) fn conversation(room: Room, history: History) -> Conversation {
-    Conversation {
-        id: room.id,
-        kind: ConversationKind::Channel,
-        name: "room".into(),
-        context: None,
-        owner: room.owner,
-        history,
-        created_at: NOW,
-        archived_at: None,
-        keep_days: None,
-        loop_turns: None,
-        glyphs: None,
-        oldest: 1,
-    }
+    let new = Conversation::new(room.id, ConversationKind::Channel, "room".into(), room.owner, NOW);
+    Conversation { history, ..new }
 }
 
 pub(crate) async fn run<T, F>(store: &Store, work: F) -> Result<T, ConversationError>
@@ -162,7 +150,7 @@ pub(crate) async fn page(
 ) -> Page {
     let look = move |tx: &mut dyn Tx| {
         let (conversation, _) = conversation::as_reader(tx, room.id, who)?;
-        Ok(log::page(tx, &conversation, who, &filter, at, limit, usize::MAX)?)
+        Ok(log::page(tx, &conversation, who, &filter, at, PageSize { events: limit, bytes: usize::MAX })?)
     };
     soon(store.read::<_, ConversationError, _>(look)).await.unwrap()
 }

@@ -2,7 +2,6 @@
 //! grow with the page.
 
 use crate::channel::{Room, act, delete, edit, join, post, post_of, react, remove, room};
-use crate::counting::Counting;
 use crate::support::{Fixture, agent, deliver, fresh, message, on_both, read, write};
 use chorus_protocol::ids::{AgentId, DeliveryId, EventId};
 use chorus_protocol::words::{EntryKind, EventKind};
@@ -10,7 +9,7 @@ use chorus_store::chats::{self, ChatEntry};
 use chorus_store::conversation::{self, Act};
 use chorus_store::conversations::{self, History};
 use chorus_store::deliveries::{self, Bringing, Entry};
-use chorus_store::{Store, directory, log, members, push};
+use chorus_store::{Metered, Store, directory, log, members, push};
 
 on_both!(
     a_page_is_read_as_its_entries_are,
@@ -27,12 +26,12 @@ async fn page(
     after: i64,
     limit: i64,
     max_bytes: usize,
-) -> (Vec<Entry>, Vec<ChatEntry>, u32) {
+) -> (Vec<Entry>, Vec<ChatEntry>, usize) {
     read(store, move |tx| {
-        let mut counting = Counting::new(tx);
-        let mut entries = deliveries::page(&mut counting, agent, after, limit, usize::MAX)?;
-        let chats = chats::of_page(&mut counting, agent, &mut entries, max_bytes)?;
-        Ok((entries, chats, counting.statements))
+        let mut metered = Metered::new(tx);
+        let mut entries = deliveries::page(&mut metered, agent, after, limit, usize::MAX)?;
+        let chats = chats::of_page(&mut metered, agent, &mut entries, max_bytes)?;
+        Ok((entries, chats, metered.statements.len()))
     })
     .await
 }
@@ -171,7 +170,7 @@ async fn what_edits_added_counts(fixture: Fixture) {
         said.push(event);
     }
     delete(store, room, room.owner, said[0]).await.unwrap();
-    let kept = |(entries, chats, _): (Vec<Entry>, Vec<ChatEntry>, u32)| {
+    let kept = |(entries, chats, _): (Vec<Entry>, Vec<ChatEntry>, usize)| {
         assert_eq!(entries.len(), chats.len());
         let changes: Vec<_> = chats.iter().map(|chat| chat.changes.len()).collect();
         (entries.last().unwrap().seq, changes)

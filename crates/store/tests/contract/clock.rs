@@ -16,7 +16,7 @@ on_both!(
     a_living_node_keeps_what_it_holds,
     what_was_put_off_is_tried,
     what_waits_for_its_owner_waits_on,
-    a_claim_is_over,
+    a_reservation_is_over,
     a_sign_of_life_is_news,
 );
 
@@ -107,17 +107,17 @@ async fn what_waits_for_its_owner_waits_on(fixture: Fixture) {
     assert_eq!(record(store, waiting).await.due_at, Some(leased[0].give_up_at));
 }
 
-async fn a_claim_is_over(fixture: Fixture) {
+async fn a_reservation_is_over(fixture: Fixture) {
     let store = &fixture.store;
-    let claim = |now: i64| {
+    let reserve = |now: i64| {
         let key = Key::new("test", &[b"a"], b"", Some(BEFORE + 24 * HOUR));
-        write(store, move |tx| idempotency::claim(tx, &key, now, now + 45_000))
+        write(store, move |tx| idempotency::reserve(tx, &key, now, now + 45_000))
     };
-    assert_eq!(claim(BEFORE).await, Known::New);
-    assert_eq!(claim(BEFORE).await, Known::InProgress);
-    assert_eq!(claim(BEFORE - 2 * MAX_SKEW_MS).await, Known::InProgress, "it may be one that lasts longer");
-    assert_eq!(claim(THEN).await, Known::New, "whoever made it is an hour ahead");
-    assert_eq!(claim(THEN).await, Known::InProgress);
+    assert_eq!(reserve(BEFORE).await, Known::New);
+    assert_eq!(reserve(BEFORE).await, Known::InProgress);
+    assert_eq!(reserve(BEFORE - 2 * MAX_SKEW_MS).await, Known::InProgress, "it may be one that lasts longer");
+    assert_eq!(reserve(THEN).await, Known::New, "whoever made it is an hour ahead");
+    assert_eq!(reserve(THEN).await, Known::InProgress);
 }
 
 async fn a_sign_of_life_is_news(fixture: Fixture) {

@@ -4,12 +4,13 @@ use crate::channel::{Room, join, remove, room};
 use crate::support::{Fixture, NOW, agent, count, fresh, on_both, read, write};
 use chorus_protocol::ids::{AgentId, DeliveryId, EventId};
 use chorus_protocol::words::History;
-use chorus_store::Store;
 use chorus_store::growing::{self, Growing, NewPiece};
 use chorus_store::reply_lines::{self, SaidLine, Waiting};
+use chorus_store::{Metered, Store};
 
 on_both!(
     a_message_grows,
+    a_piece_costs_what_is_new,
     what_is_over_is_gone,
     an_agent_has_so_many_at_a_time,
     lines_come_in_order,
@@ -76,6 +77,43 @@ async fn a_message_grows(fixture: Fixture) {
     let finish = async |delivery| write(store, move |tx| growing::finish(tx, delivery)).await;
     assert_eq!((finish(first).await, finish(first).await), (Some(event), None));
     assert_eq!(since(store, room, 0).await, []);
+}
+
+/// The bytes that are written for an answer of so many pieces, and its text.
+async fn cost(store: &Store, room: Room, delivery: DeliveryId, pieces: usize) -> (usize, String) {
+    let event = EventId(fresh());
+    let written = write(store, move |tx| {
+        let mut metered = Metered::new(tx);
+        for _ in 0..pieces {
+            let text = "é little by ";
+            let piece = NewPiece { delivery, conversation: room.id, thread: None, event, text, now: NOW };
+            assert!(growing::add(&mut metered, &piece, usize::MAX)?.is_some());
+        }
+        Ok(metered.bytes_written)
+    })
+    .await;
+    let grown = since(store, room, 0).await;
+    let own = grown.into_iter().find(|one| one.event == event).unwrap();
+    (written, own.content)
+}
+
+async fn a_piece_costs_what_is_new(fixture: Fixture) {
+    let store = &fixture.store;
+    let room = room(store, History::All).await;
+    let bob = talker(store, room, "bob").await;
+    let (few, text) = cost(store, room, DeliveryId { agent: bob, seq: 1 }, 200).await;
+    assert_eq!(text, "é little by ".repeat(200));
+    let (many, text) = cost(store, room, DeliveryId { agent: bob, seq: 2 }, 2000).await;
+    assert_eq!(text, "é little by ".repeat(2000));
+    // Ten times as long is about ten times as dear, where it was a hundred times.
+    assert!(many < few * 11, "{few} bytes for 200 pieces, {many} for 2000");
+    assert!(few < 200 * 1024, "{few} bytes for 200 pieces");
+    let lines = count(store, "SELECT COUNT(*) FROM reply_lines").await;
+    assert!((20..60).contains(&lines), "{lines} lines");
+    for seq in 1..=2 {
+        write(store, move |tx| growing::finish(tx, DeliveryId { agent: bob, seq })).await;
+    }
+    assert_eq!(count(store, "SELECT COUNT(*) FROM reply_lines").await, 0);
 }
 
 async fn what_is_over_is_gone(fixture: Fixture) {

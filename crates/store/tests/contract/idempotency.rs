@@ -26,7 +26,7 @@ on_both![
     what_a_receiver_said_is_kept_for_a_day,
     turns_differ_by_everything_that_places_them,
     a_retry_with_a_new_key_is_known_by_its_turn,
-    a_refused_request_claims_nothing,
+    a_refused_request_reserves_nothing,
     a_new_process_frees_only_what_nobody_can_finish,
     a_key_expires,
     expired_keys_are_removed,
@@ -228,7 +228,7 @@ async fn a_retry_with_a_new_key_is_known_by_its_turn(fixture: Fixture) {
     assert_eq!(events(store).await, 2);
 }
 
-async fn a_refused_request_claims_nothing(fixture: Fixture) {
+async fn a_refused_request_reserves_nothing(fixture: Fixture) {
     let store = &fixture.store;
     let (anna, bob) = pair(store).await;
     let message =
@@ -325,19 +325,19 @@ async fn a_key_expires(fixture: Fixture) {
 
 async fn expired_keys_are_removed(fixture: Fixture) {
     let store = &fixture.store;
-    let claim = |word: &'static str, expires_at: Option<i64>| {
+    let reserve = |word: &'static str, expires_at: Option<i64>| {
         let key = Key::new("test", &[word.as_bytes()], b"r", expires_at);
-        write(store, move |tx: &mut dyn Tx| idempotency::claim(tx, &key, NOW, LEASE_END))
+        write(store, move |tx: &mut dyn Tx| idempotency::reserve(tx, &key, NOW, LEASE_END))
     };
     for (word, expires_at) in [("a", Some(NOW + 1)), ("b", Some(NOW + 2)), ("c", None)] {
-        assert_eq!(claim(word, expires_at).await, Known::New);
+        assert_eq!(reserve(word, expires_at).await, Known::New);
     }
     let remove = |now| write(store, move |tx: &mut dyn Tx| idempotency::remove_expired(tx, now, 100));
     assert_eq!(remove(NOW).await, 0);
     assert_eq!(remove(NOW + 1).await, 1);
     assert_eq!(remove(NOW + 1).await, 0);
-    assert_eq!(claim("b", Some(NOW + 2)).await, Known::InProgress);
-    assert_eq!(claim("a", None).await, Known::New);
+    assert_eq!(reserve("b", Some(NOW + 2)).await, Known::InProgress);
+    assert_eq!(reserve("a", None).await, Known::New);
     assert_eq!(remove(i64::MAX).await, 1);
     assert_eq!(count(store, "SELECT COUNT(*) FROM idempotency").await, 2);
 }
@@ -346,7 +346,7 @@ async fn expired_keys_are_removed_in_steps(fixture: Fixture) {
     let store = &fixture.store;
     for n in 0..5_i64 {
         let key = Key::new("test", &[&n.to_be_bytes()], b"r", Some(NOW + n));
-        write(store, move |tx: &mut dyn Tx| idempotency::claim(tx, &key, NOW - 1, LEASE_END)).await;
+        write(store, move |tx: &mut dyn Tx| idempotency::reserve(tx, &key, NOW - 1, LEASE_END)).await;
     }
     let remove = || write(store, move |tx: &mut dyn Tx| idempotency::remove_expired(tx, NOW + 3, 3));
     assert_eq!((remove().await, remove().await, remove().await), (3, 1, 0));

@@ -11,7 +11,7 @@ use chorus_protocol::redact::Masked;
 use chorus_protocol::words::{EventKind, Signal};
 use chorus_store::conversation::{self, ConversationError};
 use chorus_store::conversations::{self, History, NewEvent};
-use chorus_store::log::{self, At, Filter, Kinds};
+use chorus_store::log::{self, At, Filter, Kinds, PageSize};
 use chorus_store::{Kind, StoreError, Tx, TxExt};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -49,7 +49,7 @@ async fn pages_of_the_log(fixture: Fixture) {
     let bounded = move |tx: &mut dyn Tx| {
         let (conversation, who) = (conversation(room, History::All), room.owner);
         let filter = Filter { thread: None, kinds: Kinds::Only(EventKind::Message) };
-        log::page(tx, &conversation, who, &filter, At::After(0), 100, 31)
+        log::page(tx, &conversation, who, &filter, At::After(0), PageSize { events: 100, bytes: 31 })
     };
     let page = read(store, bounded).await;
     assert_eq!((places(&page), page.more), (vec![2, 3, 4], true));

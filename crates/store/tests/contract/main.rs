@@ -26,8 +26,6 @@ mod clock;
 #[cfg(test)]
 mod consent;
 #[cfg(test)]
-mod counting;
-#[cfg(test)]
 mod deliveries;
 #[cfg(test)]
 mod directory;

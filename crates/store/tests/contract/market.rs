@@ -397,7 +397,7 @@ async fn a_callback_is_pushed(fixture: Fixture) {
         let lease = deliveries::Lease { owner: node, until: NOW + 100 };
         let leased = write(store, move |tx| push::lease(tx, &due, NOW + 5, lease)).await;
         assert_eq!((leased[0].kind, leased[0].transport), (EntryKind::Result, Transport::Webhook));
-        assert_eq!((leased[0].event, leased[0].give_up_at), (job.event, NOW + 5 + push::GIVE_UP_MS));
+        assert_eq!((leased[0].event, leased[0].give_up_at), (job.event, NOW + 5 + deliveries::GIVE_UP_MS));
         // Nobody takes it: a dead letter, which can be seen.
         let due = leased[0].clone();
         let finished =

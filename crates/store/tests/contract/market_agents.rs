@@ -130,10 +130,12 @@ async fn the_best_come_first_page_by_page(fixture: Fixture) {
     let store = &fixture.store;
     let owner = wallet(store, "owner", 0).await;
     let mut expected = vec![];
-    for (n, score, cost) in [(0, "50", 10), (1, "92.3", 30), (2, "92.3", 20), (3, "10", 1), (4, "92.3", 20)] {
+    for (n, reputation, cost) in
+        [(0, "50", 10), (1, "92.3", 30), (2, "92.3", 20), (3, "10", 1), (4, "92.3", 20)]
+    {
         let id = listed(store, &format!("worker-{n}"), owner, &[("sum", cost), ("other", 5)]).await;
-        rate(store, id, score).await;
-        let shortfall = 1_000_000 - Reputation::parse(score).unwrap().ten_thousandths();
+        rate(store, id, reputation).await;
+        let shortfall = 1_000_000 - Reputation::parse(reputation).unwrap().ten_thousandths();
         expected.push((shortfall, cost, id));
     }
     expected.sort_unstable();
@@ -213,8 +215,8 @@ async fn a_change_of_reputation_is_recorded_and_ranks(fixture: Fixture) {
         listed(store, "one", owner, &[("sum", 10)]).await,
         listed(store, "other", owner, &[("sum", 10)]).await,
     );
-    for score in ["51", "52"] {
-        rate(store, other, score).await;
+    for reputation in ["51", "52"] {
+        rate(store, other, reputation).await;
     }
     let order = found(store, &everything()).await;
     assert_eq!(order.into_iter().map(|(id, _)| id).collect::<Vec<_>>(), [other, one]);

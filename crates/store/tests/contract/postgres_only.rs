@@ -319,13 +319,13 @@ impl Tx for Meddled<'_> {
 
 /// A failed attempt forgets its key at the very moment when its retry has found it taken.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_that_vanishes_while_it_is_claimed_is_free() {
+async fn a_key_that_vanishes_while_it_is_reserved_is_free() {
     let database = database();
     let (store, _) = node(&database);
     let key = Key::new("test", &[b"k"], b"r", None);
-    let claim = move |tx: &mut dyn Tx| idempotency::claim(tx, &key, NOW, LEASE_END);
+    let reserve = move |tx: &mut dyn Tx| idempotency::reserve(tx, &key, NOW, LEASE_END);
     for moment in ["INSERT", "UPDATE"] {
-        assert_eq!(write(&store, claim).await, Known::New);
+        assert_eq!(write(&store, reserve).await, Known::New);
         let url = database.url.clone();
         let meddled = AtomicUsize::new(0);
         let known = write(&store, move |tx| {
@@ -334,10 +334,10 @@ async fn a_key_that_vanishes_while_it_is_claimed_is_free() {
                     outside(&url, "DELETE FROM idempotency");
                 }
             };
-            claim(&mut Meddled { tx, after: &after })
+            reserve(&mut Meddled { tx, after: &after })
         });
         assert_eq!(known.await, Known::New, "after the {moment}");
-        assert_eq!(write(&store, claim).await, Known::InProgress);
+        assert_eq!(write(&store, reserve).await, Known::InProgress);
         outside(&database.url, "DELETE FROM idempotency");
     }
 }

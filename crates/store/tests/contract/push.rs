@@ -6,8 +6,8 @@ use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, TraceId
 use chorus_protocol::words::{DeliveryState, Disposition, EntryKind};
 use chorus_store::conversation::{self, Act};
 use chorus_store::conversations::{self, NewEvent};
-use chorus_store::deliveries::{self, Bringing, Lease};
-use chorus_store::push::{self, Attempt, Due, Filter, GIVE_UP_MS, Outcome, Room};
+use chorus_store::deliveries::{self, Bringing, GIVE_UP_MS, Lease};
+use chorus_store::push::{self, Attempt, Due, Filter, Outcome, Room};
 use chorus_store::{Store, Tx, directory, obligations, retention};
 use std::collections::HashSet;
 use uuid::Uuid;

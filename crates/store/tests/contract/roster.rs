@@ -2,16 +2,15 @@
 
 use crate::attention::post_in;
 use crate::channel::{act, join, post_of, room, run};
-use crate::counting::Counting;
 use crate::support::{Fixture, agent, on_both};
 use chorus_store::conversation::{self, ConversationError};
 use chorus_store::conversations::History;
-use chorus_store::{Store, Tx};
+use chorus_store::{Metered, Store, Tx};
 
 on_both![a_message_looks_at_nobody_it_is_not_for];
 
 /// Statements and rows of checking a message and finding whom it concerns, and of posting it.
-async fn cost(store: &Store, members: usize) -> [(u32, u32); 2] {
+async fn cost(store: &Store, members: usize) -> [(usize, usize); 2] {
     let room = room(store, History::All).await;
     for n in 0..members {
         let name = format!("m{members}-{n}");
@@ -21,12 +20,12 @@ async fn cost(store: &Store, members: usize) -> [(u32, u32); 2] {
     let new = post_of("please look", &[&format!("m{members}-0"), "nobody"], None);
     let work = move |tx: &mut dyn Tx| {
         let act = act(room, room.owner);
-        let mut drafted = Counting::new(tx);
+        let mut drafted = Metered::new(tx);
         conversation::draft_message(&mut drafted, &act, &new)?;
-        let drafted = (drafted.statements, drafted.rows);
-        let mut posted = Counting::new(tx);
+        let drafted = (drafted.statements.len(), drafted.rows);
+        let mut posted = Metered::new(tx);
         post_in(&mut posted, &act, &new)?;
-        Ok::<_, ConversationError>([drafted, (posted.statements, posted.rows)])
+        Ok::<_, ConversationError>([drafted, (posted.statements.len(), posted.rows)])
     };
     run(store, work).await.unwrap()
 }

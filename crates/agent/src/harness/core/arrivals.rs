@@ -27,7 +27,7 @@ impl Core {
                 self.line.passed(&turn.id);
             }
             out.push(Command::Tell(Activity::Repeated { message: turn.message_id }));
-            return self.settle(out);
+            return self.move_cursor(out);
         }
         self.line_up(turn, now_ms, out);
     }

@@ -2,7 +2,7 @@
 //! the inbox that nobody may go on after yet.
 //!
 //! Conversations are worked on side by side, so messages are not done with in the order in which they came. The journal
-//! knows one place of the inbox to go on after: everything before it was dealt with. [`Line::settle`] says how far that is.
+//! knows one place of the inbox to go on after: everything before it was dealt with. [`Line::move_cursor`] says how far that is.
 
 use crate::harness::ledger::{End, Record};
 use crate::harness::turn::Turn;
@@ -186,7 +186,7 @@ impl Line {
         };
         (first.done, first.record) = (true, Some(record));
         own.for_each(|place| place.done = true);
-        self.settle()
+        self.move_cursor()
     }
 
     /// Nothing more is done about a message.
@@ -195,7 +195,7 @@ impl Line {
     }
 
     /// How far everything was dealt with, if that has moved, with what was to be written until there.
-    pub(super) fn settle(&mut self) -> Vec<Record> {
+    pub(super) fn move_cursor(&mut self) -> Vec<Record> {
         let (mut records, mut rest) = (vec![], None);
         while let Some(place) = self.places.pop_front_if(|place| place.done) {
             match place.record {

@@ -4,7 +4,7 @@ use super::event::Command;
 use super::notice::shown;
 use super::post::{Conclusion, Outgoing, To};
 use super::route::{REPORT_PATIENCE_MS, Route};
-use super::task::{Answer, Purpose, Step, Task};
+use super::task::{Answer, Purpose, Request, Step, Task};
 use super::{Core, GRACE_MS, Stop};
 use crate::harness::activity::Activity;
 use crate::harness::turn::Back;
@@ -28,12 +28,12 @@ impl Core {
         &mut self,
         task: &mut Task,
         purpose: Purpose,
-        mut outgoing: Outgoing,
+        mut post: Outgoing,
         out: &mut Vec<Command>,
     ) {
         self.posts += 1;
-        out.push(Command::Post(outgoing.fly(self.posts)));
-        task.outgoing = Some((purpose, outgoing));
+        out.push(Command::Post(post.fly(self.posts)));
+        task.request = Some(Request { purpose, post });
     }
 
     pub(super) fn answer(
@@ -60,12 +60,12 @@ impl Core {
     pub(super) fn sent(
         &mut self,
         task: &mut Task,
-        purpose: Purpose,
-        outgoing: &Outgoing,
+        request: Request,
         sent: Conclusion,
         now_ms: i64,
         out: &mut Vec<Command>,
     ) {
+        let Request { purpose, post } = request;
         match (purpose, sent) {
             (Purpose::Answer(answer), Conclusion::Arrived) => task.answered(&answer),
             (Purpose::Answer(answer), Conclusion::Gone { refused: true }) if answer.again => {
@@ -78,10 +78,10 @@ impl Core {
             }
             // It is sent at the next start. An answer that is still to be sent is no rest.
             (Purpose::Answer(_), Conclusion::Unsent { .. })
-                if self.stop != Stop::No && outgoing.deadline_ms <= now_ms => {}
+                if self.stop != Stop::No && post.deadline_ms <= now_ms => {}
             (Purpose::Answer(answer), Conclusion::Unsent { why, perhaps_sent }) => {
                 // A process that died may have sent it, whatever became of it now.
-                let before = answer.again && !outgoing.knows_keys();
+                let before = answer.again && !post.knows_keys();
                 task.unsent(&why, perhaps_sent || before);
             }
             // Somebody else has it, or nobody could be asked.
@@ -92,7 +92,7 @@ impl Core {
                 });
             }
             (purpose, sent) => {
-                if let (Conclusion::Unsent { why, .. }, To::Callback { event, .. }) = (sent, &outgoing.to)
+                if let (Conclusion::Unsent { why, .. }, To::Callback { event, .. }) = (sent, &post.to)
                     && !std::mem::replace(&mut task.complained, true)
                 {
                     let why = format!("{} was not taken: {why}", event.word());

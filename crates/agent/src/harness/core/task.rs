@@ -28,15 +28,29 @@ pub(super) struct Task {
     /// Something was sent, or a tool was called that may have changed something: there is no way back.
     pub(super) committed: bool,
     /// What became of it is written; what is left to do is only to be seen.
-    pub(super) settled: bool,
+    pub(super) recorded: bool,
     /// How much was shown of it.
     pub(super) shown: u64,
     /// It was said already that reports do not arrive.
     pub(super) complained: bool,
     pub(super) running: bool,
-    pub(super) outgoing: Option<(Purpose, Outgoing)>,
+    pub(super) request: Option<Request>,
     /// What is to be done after that, in order.
     pub(super) steps: VecDeque<Step>,
+}
+
+/// What was sent and is not answered yet.
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) purpose: Purpose,
+    pub(super) post: Outgoing,
+}
+
+impl Request {
+    /// Whether it is the one that was sent under this number.
+    pub(super) fn is(&self, number: u64) -> bool {
+        self.post.flies() == Some(number)
+    }
 }
 
 /// What a request is for.
@@ -110,8 +124,7 @@ pub(super) enum Verdict {
 
 impl Task {
     pub(super) fn cancel_post(&mut self, out: &mut Vec<Command>) {
-        let outgoing = self.outgoing.take();
-        let flies = outgoing.and_then(|(_, outgoing)| outgoing.flies());
+        let flies = self.request.take().and_then(|request| request.post.flies());
         out.extend(flies.map(|number| Command::CancelPost { number }));
     }
 
@@ -126,11 +139,11 @@ impl Task {
             turn,
             begun_ms: now_ms,
             committed: false,
-            settled: false,
+            recorded: false,
             shown: 0,
             complained: false,
             running: false,
-            outgoing: None,
+            request: None,
             steps: VecDeque::new(),
         }
     }
@@ -148,7 +161,7 @@ impl Task {
     /// Whether it is only being thought about, or asked for.
     pub(super) fn can_be_broken_off(&self) -> bool {
         let to_run = self.steps.iter().any(|step| matches!(step, Step::Run | Step::Claim));
-        let claims = matches!(self.outgoing, Some((Purpose::Claim, _)));
+        let claims = matches!(self.request, Some(Request { purpose: Purpose::Claim, .. }));
         !self.committed && (self.running || to_run || claims)
     }
 

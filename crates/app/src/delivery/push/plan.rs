@@ -13,8 +13,9 @@ use bytes::Bytes;
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::EntryKind;
 use chorus_store::deliveries::{self, Hold, Transport, Way};
+use chorus_store::directory::{self, Agent};
 use chorus_store::push::{Due, Outcome};
-use chorus_store::{StoreError, Tx, conversations, directory, market, members};
+use chorus_store::{StoreError, Tx, conversations, market, members};
 
 const GONE: &str = "what was said is gone";
 
@@ -69,18 +70,7 @@ fn plan_in(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Plan, StoreError> {
         Ok(body) => body,
         Err(why) => return Ok(Plan::refuse(why)),
     };
-    let held = match deliveries::way_of_push(&agent) {
-        Way::WaitForOwner(Hold::Disabled) => Some("the agent is disabled".to_owned()),
-        Way::WaitForOwner(Hold::Paused) => Some("the agent is paused".to_owned()),
-        Way::WaitForOwner(Hold::Broken) => agent.broken.as_ref().map(|(why, since)| {
-            // Until it is mended.
-            format!("the connection was broken since {}: {why}", rfc3339(*since))
-        }),
-        Way::Harness | Way::Webhook | Way::Connection | Way::Session | Way::Inbox | Way::WaitBehind(_) => {
-            None
-        }
-    };
-    if let Some(why) = held {
+    if let Some(why) = held(&agent) {
         return Ok(Plan::wait(due, over, why));
     }
     // Whatever waited long for its turn gets one try.
@@ -95,17 +85,15 @@ fn plan_in(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Plan, StoreError> {
         Transport::Webhook | Transport::Channel | Transport::Inbox => body,
     };
     let secrets = webhooks::signing(&app.config.master_key, &agent, now);
-    // Whoever pasted a connection string has shown that it wants what is sent there.
+    let open = |sealed: &[u8]| app.config.master_key.open(agent.id.as_bytes(), sealed);
     let (url, proven) = match due.transport {
-        Transport::Channel => match agent.connection.as_deref() {
-            Some(sealed) => {
-                let Some(url) = app.config.master_key.open(agent.id.as_bytes(), sealed) else {
-                    let outcome = Outcome::Broken(agent.epoch);
-                    return Ok(Plan::Without(outcome, Some(UNREADABLE_CONNECTION.into())));
-                };
-                (Some(url), true)
+        Transport::Channel => match agent.connection.as_deref().map(open) {
+            Some(None) => {
+                let outcome = Outcome::Broken(agent.epoch);
+                return Ok(Plan::Without(outcome, Some(UNREADABLE_CONNECTION.into())));
             }
-            None => (None, true),
+            // Whoever pasted a connection string has shown that it wants what is sent there.
+            url => (url.flatten(), true),
         },
         // It has answered `initialize`.
         Transport::Harness => (agent.harness, true),
@@ -115,13 +103,25 @@ fn plan_in(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Plan, StoreError> {
     };
     // Until it has a way again.
     let Some(url) = url else {
-        return Ok(Plan::wait(
-            due,
-            over,
-            "the agent has no harness, no endpoint and no connection string".into(),
-        ));
+        let why = "the agent has no harness, no endpoint and no connection string";
+        return Ok(Plan::wait(due, over, why.into()));
     };
     Ok(Plan::Post { url, body, epoch: agent.epoch, proven, secrets })
+}
+
+/// Why nothing is POSTed to an agent until somebody lets it, if that is so.
+fn held(agent: &Agent) -> Option<String> {
+    match deliveries::way_of_push(agent) {
+        Way::WaitForOwner(Hold::Disabled) => Some("the agent is disabled".to_owned()),
+        Way::WaitForOwner(Hold::Paused) => Some("the agent is paused".to_owned()),
+        Way::WaitForOwner(Hold::Broken) => {
+            let (why, since) = agent.broken.as_ref()?;
+            Some(format!("the connection was broken since {}: {why}", rfc3339(*since)))
+        }
+        Way::Harness | Way::Webhook | Way::Connection | Way::Session | Way::Inbox | Way::WaitBehind(_) => {
+            None
+        }
+    }
 }
 
 /// What is POSTed, each time with a fresh callback; or why nothing is. A harness is told the same in C2A.

@@ -7,7 +7,7 @@ use crate::secrets::MasterKey;
 use chorus_environment::{Environment, ManualClock};
 use chorus_protocol::api::messages::NewMessage;
 use chorus_protocol::ids::{AccountId, AgentId, ConversationId, EventId, Principal};
-use chorus_protocol::words::{ConversationKind, History};
+use chorus_protocol::words::ConversationKind;
 use chorus_store::conversation::{self, ConversationError, Handle, Newcomer};
 use chorus_store::conversations::Conversation;
 use chorus_store::directory::Record;
@@ -38,19 +38,10 @@ impl Fixture {
         let bob = Identity { id: AgentId(app.environment.uuid_v7()), name: "bob".into() };
         let ann = Principal::from(AccountId(app.environment.uuid_v7()));
         let new = act(&app, ann, ConversationId(app.environment.uuid_v7()));
+        let (kind, name) = (ConversationKind::Channel, "plans".to_owned());
         let channel = Conversation {
-            id: new.conversation,
-            kind: ConversationKind::Channel,
-            name: "plans".into(),
             context: Some("What we do next".into()),
-            owner: ann,
-            history: History::All,
-            created_at: new.now,
-            archived_at: None,
-            keep_days: None,
-            loop_turns: None,
-            glyphs: None,
-            oldest: 1,
+            ..Conversation::new(new.conversation, kind, name, ann, new.now)
         };
         let joins = act(&app, ann, new.conversation);
         let (agent, now) = (bob.clone(), new.now);

@@ -7,7 +7,7 @@ use chorus_protocol::ids::{AgentId, EventId, Principal};
 use chorus_protocol::inbox::DigestBody;
 use chorus_protocol::words::{ClaimState, Disposition, EventKind, Policy};
 use chorus_store::conversations::{self, Event};
-use chorus_store::log::{self, At};
+use chorus_store::log::{self, At, PageSize};
 use chorus_store::obligations::{self, Obligation};
 use chorus_store::{StoreError, Tx, TxExt, claims};
 use serde_json::Value;
@@ -212,7 +212,8 @@ impl Story {
         self.host.query(move |tx: &mut dyn Tx| {
             let conversation = conversations::by_id(tx, channel)?.expect("it was made");
             let filter = log::Filter::default();
-            let page = log::page(tx, &conversation, who.into(), &filter, At::After(0), ALL, usize::MAX)?;
+            let size = PageSize { events: ALL, bytes: usize::MAX };
+            let page = log::page(tx, &conversation, who.into(), &filter, At::After(0), size)?;
             Ok::<_, StoreError>(page.events)
         })
     }

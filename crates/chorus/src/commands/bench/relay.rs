@@ -60,25 +60,32 @@ pub(crate) async fn measure(
             Some(program) => Some(Before::open(program, &folder.join("before"), load).await?),
             None => None,
         };
-        return rounds(&folder, load, &hub.url, &fleet, Some(store), before, progress).await;
+        let beside = Beside { store: Some(store), before };
+        return rounds(&folder, load, (hub.url.as_str(), &fleet), beside, progress).await;
     };
     // Before anybody is registered there.
     Target::find(url).await?;
     let fleet = Fleet::register(url, load.senders, load.receivers).await?;
-    let section = rounds(&folder, load, url, &fleet, None, None, progress).await;
+    let section = rounds(&folder, load, (url, &fleet), Beside::default(), progress).await;
     let left = fleet.unregister(url).await;
     section.and_then(|section| left.map(|()| section))
+}
+
+/// What is measured in the same rounds as the relay, to be compared with it.
+#[derive(Default)]
+struct Beside {
+    store: Option<StorePath>,
+    before: Option<Before>,
 }
 
 async fn rounds(
     folder: &Path,
     load: &Load,
-    url: &str,
-    fleet: &Fleet,
-    mut store: Option<StorePath>,
-    mut before: Option<Before>,
+    (url, fleet): (&str, &Fleet),
+    beside: Beside,
     progress: &Progress,
 ) -> anyhow::Result<Section> {
+    let Beside { mut store, mut before } = beside;
     let (pace, size) = (&load.pace, load.pace.size);
     let echo = Child::echo().await?;
     let mut bare = Senders::new(&[Target::find(&echo.url).await?], fleet, size, Clock::start());

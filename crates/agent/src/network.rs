@@ -1,4 +1,4 @@
-//! Networks that requests may come from.
+//! Networks: from which requests may come, and into which they may go.
 
 use chorus_outbound::IpNet;
 use std::fmt;
