@@ -27,6 +27,9 @@ use std::collections::BTreeSet;
 /// How many members of a role are told that something is open to all of them.
 const MAX_KNOCKED: i64 = 50;
 
+/// What a person has taken on is looked at again after so long, if not before.
+const LOOK_AGAIN_MS: i64 = 30_000;
+
 /// Something that an agent was given is due: the next step is taken if it is time for it. `escalation` is the id of an event, should
 /// there be one. Whether anything was sent.
 pub fn attend(
@@ -57,6 +60,13 @@ pub fn attend(
         obligations::dispose(tx, &known, Some(Disposition::Ignored), (None, None), now)?;
         return Ok(false);
     };
+    let asks = matches!(step, Step::Redeliver | Step::Remind | Step::Escalate);
+    if asks && let Some(until) = held_by_person(tx, known.supersedes.unwrap_or(event), now)? {
+        // Whoever gives it back early keeps nobody waiting for long.
+        let next_at = Some(until.min(now + LOOK_AGAIN_MS));
+        obligations::put_off(tx, &Obligation { next_at, ..known })?;
+        return Ok(false);
+    }
     match step {
         Step::Redeliver | Step::Remind => {
             let known = Obligation { reminded_at: Some(now), ..known };
@@ -75,6 +85,12 @@ pub fn attend(
             Ok(false)
         }
     }
+}
+
+/// Until when a person has taken an event on, if one has: meanwhile no agent is asked again.
+fn held_by_person(tx: &mut dyn Tx, event: EventId, now: i64) -> Result<Option<i64>, StoreError> {
+    let Some(Open::Held(held)) = claiming::of(tx, event)?.map(|claim| claim.open(now)) else { return Ok(None) };
+    Ok(matches!(held.holder, Principal::Account(_)).then_some(held.until_ms))
 }
 
 /// The time of an envelope has come: an answer is expected no longer, and in the end it was ignored. It is not sent again, because a
@@ -203,7 +219,9 @@ pub fn offer_again(
         && before.state == ClaimState::Held
         && after.state == ClaimState::Expired
     {
-        disposing::record_passively(tx, event, before.holder, Cause::ClaimEnded, now)?;
+        if let Principal::Agent(agent) = before.holder {
+            disposing::record_passively(tx, event, agent, Cause::ClaimEnded, now)?;
+        }
     }
     let Some(said) = conversations::event_by_id(tx, event)? else { return Ok(false) };
     match at.open(now) {
@@ -283,7 +301,7 @@ fn open_to_all(tx: &mut dyn Tx, said: &Event, claim: Claim, now: i64) -> Result<
         return Ok(false);
     }
     let take = Request::Take { ttl_ms: None };
-    claiming::ask_and_dispose(tx, (said.conversation, said.id), next, take, now)?;
+    claiming::ask_and_dispose(tx, (said.conversation, said.id), next.into(), take, now)?;
     Ok(true)
 }
 
@@ -304,7 +322,7 @@ fn first_given(
     claim: Claim,
     now: i64,
 ) -> Result<Option<Obligation>, StoreError> {
-    let held = claim.held.map(|held| held.holder);
+    let held = claim.held.and_then(|held| held.holder.agent());
     for agent in claim.first.into_iter().chain(held).chain(obligations::given(tx, said.id, 1)?) {
         if let Some(known) = obligations::of(tx, said.id, agent, now)? {
             return Ok(Some(known));

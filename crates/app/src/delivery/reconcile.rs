@@ -172,6 +172,7 @@ async fn attend(app: &App) -> Result<(), StoreError> {
             overdue::offer_again(tx, now, due).map_err(|error| StoreError::Unexpected(error.message.into()))
         };
         sent |= each("offer something again", app.store.write(step).await)?;
+        conversation::tell_attention(app, (due.1, due.0));
     }
     if sent {
         app.due.notify_one();
