@@ -40,9 +40,7 @@ pub use react::react;
 pub use say::{post_in, prepare, preview, say, send};
 pub(crate) use search::show;
 pub use search::{FoundView, Question, find_messages};
-pub use standing::{
-    Addressed, MAX_COUNT, Standing, Surroundings, addressed, standings, surroundings,
-};
+pub use standing::{Addressed, MAX_COUNT, Standing, Surroundings, addressed, standings, surroundings};
 pub use status::set_status;
 pub use take_on::{claim, conversation_of, defer, is_missing, resolve};
 pub use talk::{Talk, talk_to};

@@ -139,7 +139,11 @@ pub fn look_at(tx: &mut dyn Tx, event: EventId, at: i64) -> Result<(), StoreErro
 /// Everybody that ever held the claim on an event, the first one first.
 pub fn holders(tx: &mut dyn Tx, event: EventId, limit: i64) -> Result<Vec<Held>, StoreError> {
     tx.query(
-        concat!("SELECT ", held_columns!("h"), " FROM claim_holders h WHERE h.event_id = $1 ORDER BY h.since_at, h.holder LIMIT $2"),
+        concat!(
+            "SELECT ",
+            held_columns!("h"),
+            " FROM claim_holders h WHERE h.event_id = $1 ORDER BY h.since_at, h.holder LIMIT $2"
+        ),
         &[(&event).into(), limit.into()],
     )?
     .into_iter()

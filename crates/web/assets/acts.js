@@ -66,7 +66,7 @@ function takeBack(item, button) {
   if (isSure(button, "Take back?")) call("DELETE", `${api}/messages/${item.id}`).catch((error) => toast(error.message));
 }
 function takeOn(item) {
-  const mine = $("[data-react=claimed][data-mine]", item) !== null;
+  const mine = $(".chip[data-held][data-until]", item) !== null;
   return react(item, "claimed", mine);
 }
 list.addEventListener("click", (event) => {

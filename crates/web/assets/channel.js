@@ -1,10 +1,10 @@
 // A conversation as it goes on: what comes in by its stream, and where it belongs.
 
-import { $, $$, hubNow, minutes } from "./shell.js";
+import { $ } from "./shell.js";
 import { compose } from "./composer.js";
-import { id, list, main, soon, thread } from "./conversation.js";
+import { id, main, soon, thread } from "./conversation.js";
 import { nodes, place, renew } from "./items.js";
-import { renewSide, renewWaiting } from "./side.js";
+import { boardSoon, countDown, renewSide, renewWaiting } from "./side.js";
 import { isAtWork, work } from "./turns.js";
 import { begin, lastSeen, read, saw, sends, shown } from "./reading.js";
 import { grows, passes, typing } from "./passing.js";
@@ -30,7 +30,10 @@ function follow() {
     live.classList.remove("lost");
     live.textContent = "Live";
     // What was told while nobody listened is asked for.
-    if (missed || !lost.hidden) soon("waiting", renewWaiting);
+    if (missed || !lost.hidden) {
+      soon("waiting", renewWaiting);
+      boardSoon();
+    }
     missed = false;
     lost.hidden = true;
   });
@@ -47,6 +50,7 @@ function follow() {
   };
   events.addEventListener("item", (event) => {
     seen(event);
+    boardSoon();
     const data = JSON.parse(event.data);
     if (data.thread) {
       const root = document.getElementById(data.thread);
@@ -63,6 +67,7 @@ function follow() {
   });
   events.addEventListener("touch", (event) => {
     seen(event);
+    boardSoon();
     const data = JSON.parse(event.data);
     // What an agent does has a target too: the message it is about.
     if (["reaction", "edit", "delete"].includes(data.kind)) {
@@ -75,24 +80,22 @@ function follow() {
   events.addEventListener("typing", (event) => typing(JSON.parse(event.data).handle));
   events.addEventListener("growing", (event) => grows(JSON.parse(event.data)));
   events.addEventListener("ephemeral", (event) => passes(JSON.parse(event.data)));
-  events.addEventListener("approvals", () => soon("waiting", renewWaiting));
+  events.addEventListener("approvals", () => {
+    soon("waiting", renewWaiting);
+    boardSoon();
+  });
+  // It may be told before the message itself came.
+  events.addEventListener("attention", (event) => {
+    const message = JSON.parse(event.data).event_id;
+    soon(message, () => {
+      const item = document.getElementById(message);
+      if (item?.dataset.from) renew(item);
+    }, 300);
+    boardSoon();
+  });
 }
 
-// Claims run out by the hub's clock.
-setInterval(() => {
-  for (const chip of $$("[data-until]", list)) {
-    const left = Math.round((Number(chip.dataset.until) - hubNow()) / 1000);
-    chip.classList.toggle("warn", left < 60);
-    chip.classList.toggle("work", left >= 60);
-    if (left > 0) $(".countdown", chip).textContent = minutes(left);
-    else {
-      chip.removeAttribute("data-until");
-      chip.className = "chip";
-      chip.textContent = "free to claim";
-    }
-  }
-}, 1000);
-
+countDown();
 const composer = $("#composer");
 if (composer) compose(composer, main, sends);
 

@@ -2,6 +2,7 @@
 
 import { $, $$, fetchPage, localTimes } from "./shell.js";
 import { id, list, soon } from "./conversation.js";
+import { countDown } from "./side.js";
 
 const TOGETHER = 5 * 60 * 1000;
 
@@ -94,4 +95,5 @@ export async function renew(item) {
   if (menu) fresh.append(menu);
   if (focused) (fresh.contains(focused) ? focused : fresh).focus({ preventScroll: true });
   localTimes(fresh);
+  countDown();
 }

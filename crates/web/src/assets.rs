@@ -46,8 +46,8 @@ assets! {
     countdown_script: "countdown", "js", SCRIPT;
     composer_script: "composer", "js", SCRIPT;
     conversation_script: "conversation", "js", SCRIPT;
-    items_script: "items", "js", SCRIPT;
     side_script: "side", "js", SCRIPT;
+    items_script: "items", "js", SCRIPT;
     turns_script: "turns", "js", SCRIPT;
     reading_script: "reading", "js", SCRIPT;
     passing_script: "passing", "js", SCRIPT;

@@ -89,7 +89,9 @@ pub fn attend(
 
 /// Until when a person has taken an event on, if one has: meanwhile no agent is asked again.
 fn held_by_person(tx: &mut dyn Tx, event: EventId, now: i64) -> Result<Option<i64>, StoreError> {
-    let Some(Open::Held(held)) = claiming::of(tx, event)?.map(|claim| claim.open(now)) else { return Ok(None) };
+    let Some(Open::Held(held)) = claiming::of(tx, event)?.map(|claim| claim.open(now)) else {
+        return Ok(None);
+    };
     Ok(matches!(held.holder, Principal::Account(_)).then_some(held.until_ms))
 }
 

@@ -129,7 +129,11 @@ fn blocked(tx: &mut dyn Tx, id: ConversationId) -> Result<Vec<Row>, StoreError> 
             Signal::Seen | Signal::Agree | Signal::Queued | Signal::Unclear => false,
         };
         // The newest that says anything tells.
-        if !says_how_it_goes || !told.insert((reaction.author, target)) || signal != Signal::Blocked || removed {
+        if !says_how_it_goes
+            || !told.insert((reaction.author, target))
+            || signal != Signal::Blocked
+            || removed
+        {
             continue;
         }
         let since = trail::done_by(tx, reaction.author, Some(reaction.id), 0, DONE_SINCE)?;
@@ -183,7 +187,8 @@ pub async fn attended(
             if let Some(held) = held.filter(|held| held.state == ClaimState::Held && held.until > now) {
                 let member = members::of(tx, id, held.holder)?;
                 let mine = held.holder == who;
-                attended.held = member.map(|member| Holder { handle: member.handle, until: held.until, mine });
+                attended.held =
+                    member.map(|member| Holder { handle: member.handle, until: held.until, mine });
             }
             for agent in board::knocked(tx, *message, MAX_KNOCKED)? {
                 let member = members::of(tx, id, agent.into())?;

@@ -75,7 +75,9 @@ fn person_signals(
         (Signal::Claimed | Signal::Working, true) | (Signal::Declined, false) => Request::Release,
         (Signal::Done, false) => Request::Resolve,
         (Signal::Done | Signal::Declined, true)
-        | (Signal::Seen | Signal::Agree | Signal::Queued | Signal::Blocked | Signal::Unclear, _) => return Ok(()),
+        | (Signal::Seen | Signal::Agree | Signal::Queued | Signal::Blocked | Signal::Unclear, _) => {
+            return Ok(());
+        }
     };
     let takes = matches!(request, Request::Take { .. });
     if takes || claiming::holder(tx, at.1, now)? == Some(who) {

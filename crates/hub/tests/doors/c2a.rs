@@ -12,6 +12,7 @@ mod harness;
 mod mailbox;
 mod minimal;
 mod missed_edits;
+mod people;
 mod sessions;
 mod should;
 mod streams;
