@@ -10,7 +10,7 @@ const api = `/api/v1/channels/${id}`;
 function react(item, signal, removed) {
   return call("POST", `${api}/messages/${item.id}/reactions`, { signal, removed }).catch((error) => toast(error.message));
 }
-export function chooseReaction(item) {
+function chooseReaction(item) {
   $(".reactions-menu")?.remove();
   const menu = document.createElement("div");
   menu.className = "reactions-menu";
@@ -90,7 +90,7 @@ list.addEventListener("click", (event) => {
 
 // The keyboard: one message is chosen.
 const chosen = () => $(".item.chosen", list);
-function choose(item) {
+export function choose(item) {
   chosen()?.classList.remove("chosen");
   item?.classList.add("chosen");
   item?.focus({ preventScroll: true });
