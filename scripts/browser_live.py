@@ -120,9 +120,9 @@ def keys(browser, mine):
     press(browser, "\ue00c")
     assert browser.run("return document.activeElement.classList.contains('item')"), "focus is nowhere"
     press(browser, "c")
-    browser.see("claimed · anna", f"#{mine}")
+    browser.see("anna holds this", f"#{mine}")
     press(browser, "c")
-    wait("given back", lambda: "claimed" not in browser.text(f"#{mine}"))
+    wait("given back", lambda: "holds this" not in browser.text(f"#{mine}"))
     press(browser, "w")
     browser.see("Why who got this", "#side")
     press(browser, "\ue00c")

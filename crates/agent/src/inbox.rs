@@ -214,6 +214,7 @@ impl Inbox {
                 | Notice::Growing
                 | Notice::Ephemeral
                 | Notice::Approvals
+                | Notice::Attention
                 | Notice::Revoked,
             )
             | None => self.numbered(event),

@@ -1,6 +1,7 @@
 //! What members do in a conversation: one file for each.
 
 mod approvals;
+mod board;
 mod change_message;
 mod channels;
 mod consent;
@@ -23,6 +24,7 @@ mod typing;
 mod unread;
 
 pub use approvals::{agree, decline, end_by_itself, list_approvals, look_at_approval, withdraw};
+pub use board::{Attended, Board, Holder, Open, attended, board};
 pub use change_message::{delete, edit};
 pub use channels::{archive, change_channel, list_conversations, look_at, make_channel, restore};
 pub use document::{
@@ -31,15 +33,14 @@ pub use document::{
 };
 pub use events::{At, Filter, Kinds, read_events};
 pub use follow::Follower;
+pub(crate) use follow::tell_attention;
 pub use invitations::{accept_invitation, block_inviter, decline_invitation, list_invitations};
 pub use members::{Added, add_member, change_member, list_members, remove_member};
 pub use react::react;
 pub use say::{post_in, prepare, preview, say, send};
 pub(crate) use search::show;
 pub use search::{FoundView, Question, find_messages};
-pub use standing::{
-    Addressed, MAX_COUNT, Standing, Surroundings, addressed, holders, standings, surroundings,
-};
+pub use standing::{Addressed, MAX_COUNT, Standing, Surroundings, addressed, standings, surroundings};
 pub use status::set_status;
 pub use take_on::{claim, conversation_of, defer, is_missing, resolve};
 pub use talk::{Talk, talk_to};

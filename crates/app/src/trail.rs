@@ -110,11 +110,14 @@ fn read<T>(
 /// An agent or a person that a filter names.
 fn principal(tx: &mut dyn Tx, app: &App, text: &str) -> Result<Principal, Error> {
     let id = party_id(tx, app, "actor", text)?;
-    let found =
-        AgentId::parse(&id).map(Principal::from).or_else(|| AccountId::parse(&id).map(Principal::from));
-    found.ok_or_else(|| {
+    principal_id(&id).ok_or_else(|| {
         Faults::one("actor", "must be an agent or an account, unless acts are asked for").into()
     })
+}
+
+/// An agent or a person by its id.
+fn principal_id(id: &str) -> Option<Principal> {
+    AgentId::parse(id).map(Principal::from).or_else(|| AccountId::parse(id).map(Principal::from))
 }
 
 async fn id_for_owner(app: &AppState, actor: Option<PartyName>) -> Result<Option<PartyName>, Error> {
@@ -237,7 +240,7 @@ fn about(tx: &mut dyn Tx, asked: &Asked, event: EventId) -> Result<Found, Error>
         }
         TrailKind::Claim => {
             let holders = claims::holders(tx, event, asked.limit)?;
-            let mine = holders.into_iter().filter(|held| by(held.holder.into()));
+            let mine = holders.into_iter().filter(|held| by(held.holder));
             mine.map(|held| claim(&Taken { event, conversation: said.conversation, held })).collect()
         }
         TrailKind::ToolCall | TrailKind::Send => {
@@ -308,13 +311,13 @@ fn taken(tx: &mut dyn Tx, asked: &Asked, scope: Scope) -> Result<Found, Error> {
     let more = found.len() as i64 > asked.limit;
     let found = &found[..found.len().min(asked.limit as usize)];
     let next = found.last().filter(|_| more).map(|last| claim(last).cursor);
-    let by = |taken: &&Taken| asked.actor.is_none_or(|actor| actor == taken.held.holder.into());
+    let by = |taken: &&Taken| asked.actor.is_none_or(|actor| actor == taken.held.holder);
     Ok((found.iter().filter(by).map(claim).collect(), next))
 }
 
 fn claim_place(text: &str) -> Option<ClaimPlace> {
     let mut parts = text.split('.');
-    let place = (EventId::parse(parts.next()?)?, parts.next()?.parse().ok()?, AgentId::parse(parts.next()?)?);
+    let place = (EventId::parse(parts.next()?)?, parts.next()?.parse().ok()?, principal_id(parts.next()?)?);
     parts.next().is_none().then_some(place)
 }
 
@@ -323,7 +326,7 @@ fn claim(taken: &Taken) -> TrailEntry {
     let detail = json!({"channel": conversation.to_string(), "until": rfc3339(held.until)});
     TrailEntry {
         at: rfc3339(held.since),
-        actor: party("agent", &held.holder),
+        actor: party(held.holder.kind().as_str(), &held.holder),
         action: held.state.to_string(),
         subject: party("event", event),
         cursor: format!("{event}.{}.{}", held.since, held.holder),

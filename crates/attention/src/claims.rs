@@ -1,13 +1,14 @@
-//! Claims: the right of one agent, for a time, to answer an event that is for several.
+//! Claims: the right of one, for a time, to answer an event that is for several.
 //!
 //! A state machine over what one event's claim is: [`Claim::apply`] gives the claim as it is afterwards, or says why
 //! not. Never two hold it at one time. What is offered to one first is open to the rest when that one lets the offer
 //! pass or declines; a claim that runs out is offered again in the same order. Time passes by itself: nothing has to
-//! be written when a claim expires, but somebody may want to look ([`Claim::next_change`]).
+//! be written when a claim expires, but somebody may want to look ([`Claim::next_change`]). Agents are asked, people are
+//! not; but a person may take what nobody holds, whoever it is offered to.
 //!
 //! Who may see the event at all, and what a claim is worth to a sender ([`crate::outbound`]), is not decided here.
 
-use chorus_protocol::ids::AgentId;
+use chorus_protocol::ids::{AgentId, Principal};
 use chorus_protocol::words::ClaimState;
 use std::cmp::Ordering;
 use std::fmt;
@@ -36,7 +37,7 @@ pub struct Claim {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
     /// Who.
-    pub holder: AgentId,
+    pub holder: Principal,
     /// Since when.
     pub since_ms: i64,
     /// Until when; at that moment it is free.
@@ -76,7 +77,7 @@ pub enum Refusal {
     /// Another holds it.
     ClaimedByOther {
         /// Who.
-        holder: AgentId,
+        holder: Principal,
         /// How long still.
         retry_after_ms: i64,
     },
@@ -113,7 +114,7 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::ClaimedByOther { .. } => "another agent holds the claim on this; leave it to that one",
+            Self::ClaimedByOther { .. } => "another holds the claim on this; leave it to that one",
             Self::OfferedToOther { .. } => "this is offered to another agent first; try again later",
             Self::NotClaimed => "you hold no claim on this",
         })
@@ -152,7 +153,7 @@ impl Claim {
     }
 
     /// Who holds it now.
-    pub fn holder(self, now_ms: i64) -> Option<AgentId> {
+    pub fn holder(self, now_ms: i64) -> Option<Principal> {
         match self.open(now_ms) {
             Open::Held(held) => Some(held.holder),
             Open::ToOne(..) | Open::ToAll => None,
@@ -169,7 +170,7 @@ impl Claim {
     }
 
     /// The claim after somebody's request.
-    pub fn apply(self, now_ms: i64, who: AgentId, request: Request) -> Result<Self, Refusal> {
+    pub fn apply(self, now_ms: i64, who: Principal, request: Request) -> Result<Self, Refusal> {
         let open = self.open(now_ms);
         let now = self.at(now_ms);
         let held = match open {
@@ -177,7 +178,7 @@ impl Claim {
                 let retry_after_ms = held.until_ms - now_ms;
                 return Err(Refusal::ClaimedByOther { holder: held.holder, retry_after_ms });
             }
-            Open::ToOne(first, until_ms) if first != who && request != Request::Release => {
+            Open::ToOne(first, until_ms) if waits_for(first, who) && request != Request::Release => {
                 return Err(Refusal::OfferedToOther { retry_after_ms: until_ms - now_ms });
             }
             Open::Held(held) => Some(held),
@@ -193,7 +194,7 @@ impl Claim {
             Request::Resolve => Ok(Self { first: None, held: hold(now_ms, ClaimState::Resolved), ..now }),
             // Whoever gave it back is not asked first again.
             Request::Release if held.is_some() => {
-                let first = now.first.filter(|first| *first != who);
+                let first = now.first.filter(|first| Principal::from(*first) != who);
                 let held = hold(now_ms, ClaimState::Released);
                 Ok(Self { first, offered_at_ms: now_ms, held })
             }
@@ -203,8 +204,13 @@ impl Claim {
     }
 }
 
-fn open_to(open: Open, who: AgentId) -> bool {
-    matches!(open, Open::ToOne(first, _) if first == who)
+/// An offer to one agent keeps other agents waiting, and no person.
+fn waits_for(first: AgentId, who: Principal) -> bool {
+    who.agent().is_some_and(|agent| agent != first)
+}
+
+fn open_to(open: Open, who: Principal) -> bool {
+    matches!(open, Open::ToOne(first, _) if who == first.into())
 }
 
 /// One of those who could answer.
@@ -236,10 +242,19 @@ pub fn first_of(responders: &[Responder<'_>]) -> Option<AgentId> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use chorus_protocol::ids::AccountId;
     use proptest::prelude::*;
 
-    fn agent(number: u8) -> AgentId {
+    fn id(number: u8) -> AgentId {
         AgentId::from_slice(&[number; 16]).unwrap()
+    }
+
+    fn agent(number: u8) -> Principal {
+        id(number).into()
+    }
+
+    fn person() -> Principal {
+        AccountId::from_slice(&[99; 16]).unwrap().into()
     }
 
     const TAKE: Request = Request::Take { ttl_ms: None };
@@ -270,8 +285,8 @@ mod tests {
 
     #[test]
     fn one_is_asked_first_then_the_rest() {
-        let claim = Claim::offered(Some(agent(1)), 0);
-        assert_eq!(claim.open(29_999), Open::ToOne(agent(1), 30_000));
+        let claim = Claim::offered(Some(id(1)), 0);
+        assert_eq!(claim.open(29_999), Open::ToOne(id(1), 30_000));
         let refusal = claim.apply(10_000, agent(2), TAKE).unwrap_err();
         assert_eq!(refusal, Refusal::OfferedToOther { retry_after_ms: 20_000 });
         assert!(claim.apply(10_000, agent(1), TAKE).is_ok());
@@ -284,10 +299,26 @@ mod tests {
     }
 
     #[test]
+    fn a_person_takes_what_nobody_holds() {
+        let offered = Claim::offered(Some(id(1)), 0);
+        let claim = offered.apply(5, person(), TAKE).unwrap();
+        assert_eq!(claim.holder(5), Some(person()));
+        let refusal = Refusal::ClaimedByOther { holder: person(), retry_after_ms: 299_999 };
+        assert_eq!(claim.apply(6, agent(1), TAKE), Err(refusal), "whoever is asked first waits too");
+        // It goes back to whom it was offered.
+        let back = claim.apply(10, person(), Request::Release).unwrap();
+        assert_eq!(back.open(10), Open::ToOne(id(1), 30_010));
+        assert_eq!(claim.open(300_005), Open::ToOne(id(1), 330_005));
+        // What an agent holds is that agent's.
+        let theirs = offered.apply(5, agent(1), TAKE).unwrap();
+        assert!(matches!(theirs.apply(6, person(), TAKE), Err(Refusal::ClaimedByOther { .. })));
+    }
+
+    #[test]
     fn what_runs_out_is_offered_again() {
-        let claim = Claim::offered(Some(agent(1)), 0).apply(0, agent(1), TAKE).unwrap();
+        let claim = Claim::offered(Some(id(1)), 0).apply(0, agent(1), TAKE).unwrap();
         assert_eq!(claim.holder(299_999), Some(agent(1)));
-        assert_eq!(claim.open(300_000), Open::ToOne(agent(1), 330_000));
+        assert_eq!(claim.open(300_000), Open::ToOne(id(1), 330_000));
         assert_eq!(claim.at(300_000).held.unwrap().state, ClaimState::Expired);
         let other = claim.apply(330_000, agent(2), TAKE).unwrap();
         assert_eq!(other.holder(330_000), Some(agent(2)));
@@ -296,7 +327,7 @@ mod tests {
 
     #[test]
     fn freed_by_release_and_by_resolve() {
-        let claim = Claim::offered(Some(agent(1)), 0).apply(0, agent(1), TAKE).unwrap();
+        let claim = Claim::offered(Some(id(1)), 0).apply(0, agent(1), TAKE).unwrap();
         let released = claim.apply(10, agent(1), Request::Release).unwrap();
         assert_eq!((released.holder(10), released.open(10)), (None, Open::ToAll));
         assert_eq!(released.held.unwrap().state, ClaimState::Released);
@@ -305,15 +336,15 @@ mod tests {
         assert_eq!(resolved.held.unwrap().state, ClaimState::Resolved);
         assert_eq!(resolved.open(10), Open::ToAll);
         // What another gave back goes to the first again.
-        let late = Claim::offered(Some(agent(1)), 0).apply(40_000, agent(2), TAKE).unwrap();
+        let late = Claim::offered(Some(id(1)), 0).apply(40_000, agent(2), TAKE).unwrap();
         let back = late.apply(50_000, agent(2), Request::Release).unwrap();
-        assert_eq!(back.open(50_000), Open::ToOne(agent(1), 80_000));
+        assert_eq!(back.open(50_000), Open::ToOne(id(1), 80_000));
     }
 
     #[test]
     fn who_is_asked_first() {
         let responder = |number, address, load, active_at_ms| Responder {
-            agent: agent(number),
+            agent: id(number),
             address,
             load,
             active_at_ms,
@@ -326,7 +357,7 @@ mod tests {
             (&[responder(3, "c@x", 0, 100)], Some(3)),
         ];
         for (responders, expected) in rows {
-            assert_eq!(first_of(responders), expected.map(agent));
+            assert_eq!(first_of(responders), expected.map(id));
         }
     }
 
@@ -345,7 +376,7 @@ mod tests {
             first in prop::option::of(0u8..4),
             steps in prop::collection::vec((0i64..60_000, 0u8..4, any_request()), 1..60),
         ) {
-            let mut claim = Claim::offered(first.map(agent), 0);
+            let mut claim = Claim::offered(first.map(id), 0);
             let mut holds_until = [i64::MIN; 4];
             let mut now = 0;
             for (passed, who, request) in steps {

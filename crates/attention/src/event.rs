@@ -43,7 +43,7 @@ pub struct Event<'a> {
     pub deadline_ms: Option<i64>,
     /// What the message was meant as that this one replies or reacts to; in a conversation of two, the one before it.
     pub answers: Option<Intent>,
-    /// Agents have talked among themselves for too long: what [`crate::loop_guard::is_loop`] said.
+    /// Agents have talked among themselves for too long: what [`crate::loop_guard::find_loop`] said.
     pub damped: bool,
 }
 

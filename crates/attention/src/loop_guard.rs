@@ -44,10 +44,22 @@ pub struct Exchange<'a> {
     pub on_task: bool,
 }
 
+/// Why an exchange is a loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loop {
+    /// So many turns went without a person.
+    Turns(u32),
+    /// What was said is said again.
+    Repeats,
+}
+
 /// Whether what an agent says now goes on with a loop. `limit` is the number of turns; without one the guard is off.
-pub fn is_loop(text: &str, exchange: &Exchange<'_>, limit: Option<u32>) -> bool {
-    let Some(limit) = limit else { return false };
-    (exchange.turns >= limit && !exchange.on_task) || repeats(text, exchange)
+pub fn find_loop(text: &str, exchange: &Exchange<'_>, limit: Option<u32>) -> Option<Loop> {
+    let limit = limit?;
+    if exchange.turns >= limit && !exchange.on_task {
+        return Some(Loop::Turns(exchange.turns));
+    }
+    repeats(text, exchange).then_some(Loop::Repeats)
 }
 
 fn repeats(text: &str, exchange: &Exchange<'_>) -> bool {
@@ -74,6 +86,10 @@ mod tests {
     use proptest::prelude::*;
 
     const ON: Option<u32> = Some(DEFAULT_TURNS);
+
+    fn is_loop(text: &str, exchange: &Exchange<'_>, limit: Option<u32>) -> bool {
+        find_loop(text, exchange, limit).is_some()
+    }
 
     fn agent(text: &str) -> Spoken<'_> {
         Spoken { by_person: false, text }

@@ -5,7 +5,7 @@
 
 use crate::claims::{self, Claim, Request};
 use crate::disposition::PolicyForbidden;
-use chorus_protocol::ids::AgentId;
+use chorus_protocol::ids::Principal;
 use chorus_protocol::words::Policy;
 use std::fmt;
 
@@ -67,7 +67,7 @@ impl fmt::Display for Refusal {
             Self::Mentions => {
                 f.write_str("the response policy of this event is ack_only: a receipt mentions nobody")
             }
-            Self::Answered => f.write_str("another agent has answered this already; leave it at that"),
+            Self::Answered => f.write_str("another has answered this already; leave it at that"),
             Self::Claim(refusal) => refusal.fmt(f),
         }
     }
@@ -76,7 +76,7 @@ impl fmt::Display for Refusal {
 impl std::error::Error for Refusal {}
 
 /// Whether `who` may reply; with the claim that it makes by replying, if it makes one.
-pub fn check(now_ms: i64, who: AgentId, reply: &Reply<'_>) -> Result<Option<Claim>, Refusal> {
+pub fn check(now_ms: i64, who: Principal, reply: &Reply<'_>) -> Result<Option<Claim>, Refusal> {
     match reply.policy {
         Policy::MustNotRespond => return Err(Refusal::Policy(PolicyForbidden { policy: reply.policy })),
         Policy::AckOnly if reply.mentions => return Err(Refusal::Mentions),
@@ -107,10 +107,15 @@ pub fn check(now_ms: i64, who: AgentId, reply: &Reply<'_>) -> Result<Option<Clai
 #[cfg(test)]
 mod tests {
     use super::*;
+    use chorus_protocol::ids::AgentId;
     use proptest::prelude::*;
 
-    fn agent(number: u8) -> AgentId {
+    fn id(number: u8) -> AgentId {
         AgentId::from_slice(&[number; 16]).unwrap()
+    }
+
+    fn agent(number: u8) -> Principal {
+        id(number).into()
     }
 
     fn reply(policy: Policy) -> Reply<'static> {
@@ -151,8 +156,8 @@ mod tests {
         let take = Request::Take { ttl_ms: None };
         let mine = Claim::offered(None, 0).apply(0, agent(1), take).unwrap();
         let anothers = Claim::offered(None, 0).apply(0, agent(2), take).unwrap();
-        let offered_to_me = Claim::offered(Some(agent(1)), 0);
-        let offered_to_another = Claim::offered(Some(agent(2)), 0);
+        let offered_to_me = Claim::offered(Some(id(1)), 0);
+        let offered_to_another = Claim::offered(Some(id(2)), 0);
         for (needs_claim, claim, unnamed, named) in [
             (true, None, "claims", "ok"),
             (false, None, "ok", "ok"),

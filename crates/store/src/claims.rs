@@ -5,8 +5,9 @@
 
 use crate::error::word;
 use crate::{Row, StoreError, Tx, TxExt};
-use chorus_protocol::ids::{AgentId, ConversationId, EventId, StreamId};
+use chorus_protocol::ids::{AgentId, ConversationId, EventId, Principal, StreamId};
 use chorus_protocol::words::ClaimState;
+use uuid::Uuid;
 
 /// The claim on one event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +30,7 @@ pub struct Claim {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
     /// Who.
-    pub holder: AgentId,
+    pub holder: Principal,
     /// Since when.
     pub since: i64,
     /// Until when.
@@ -38,30 +39,46 @@ pub struct Held {
     pub state: ClaimState,
 }
 
-const COLUMNS: &str =
-    "SELECT event_id, conversation_id, first_agent, offered_at, next_at, holder, since_at, until_at, state
-                       FROM claims WHERE event_id = $1";
+/// That somebody holds a claim, from the table that is called so: agents and accounts have ids of one kind, so what a holder is
+/// follows from where its id is.
+macro_rules! held_columns {
+    ($table:literal) => {
+        concat!(
+            $table,
+            ".holder, ",
+            $table,
+            ".since_at, ",
+            $table,
+            ".until_at, ",
+            $table,
+            ".state, CASE WHEN EXISTS (SELECT 1 FROM accounts p WHERE p.id = ",
+            $table,
+            ".holder) THEN 'account' ELSE 'agent' END"
+        )
+    };
+}
+pub(crate) use held_columns;
 
-pub(crate) fn held(row: &mut Row, first: usize) -> Result<Held, StoreError> {
-    Ok(Held {
-        holder: AgentId(row.uuid(first)?),
+const COLUMNS: &str = concat!(
+    "SELECT k.event_id, k.conversation_id, k.first_agent, k.offered_at, k.next_at, ",
+    held_columns!("k"),
+    " FROM claims k WHERE k.event_id = $1"
+);
+
+/// From these columns on; nothing where nobody ever held it.
+pub(crate) fn held(row: &mut Row, first: usize) -> Result<Option<Held>, StoreError> {
+    let Some(id) = row.opt_bytes(first)? else { return Ok(None) };
+    let (id, kind) = (Uuid::from_slice(&id).map_err(StoreError::unexpected)?, row.text(first + 4)?);
+    Ok(Some(Held {
+        holder: Principal::new(&kind, id).ok_or_else(|| StoreError::unexpected("a holder of no kind"))?,
         since: row.int(first + 1)?,
         until: row.int(first + 2)?,
         state: word(&row.text(first + 3)?, ClaimState::parse)?,
-    })
+    }))
 }
 
 fn claim(mut row: Row) -> Result<Claim, StoreError> {
-    let held = match row.opt_bytes(5)? {
-        None => None,
-        Some(holder) => Some(Held {
-            holder: AgentId::from_slice(&holder)
-                .ok_or_else(|| StoreError::unexpected("a holder that is no id"))?,
-            since: row.int(6)?,
-            until: row.int(7)?,
-            state: word(&row.text(8)?, ClaimState::parse)?,
-        }),
-    };
+    let held = held(&mut row, 5)?;
     Ok(Claim {
         event: EventId(row.uuid(0)?),
         conversation: ConversationId(row.uuid(1)?),
@@ -90,7 +107,7 @@ pub fn put(tx: &mut dyn Tx, claim: &Claim) -> Result<(), StoreError> {
             (&claim.conversation).into(),
             claim.first.as_ref().into(),
             claim.offered_at.into(),
-            held.map(|held| &held.holder).into(),
+            held.map(|held| held.holder.uuid()).as_ref().into(),
             held.map(|held| held.since).into(),
             held.map(|held| held.until).into(),
             held.map(|held| held.state.as_str()).into(),
@@ -104,7 +121,7 @@ pub fn put(tx: &mut dyn Tx, claim: &Claim) -> Result<(), StoreError> {
             &[
                 (&claim.event).into(),
                 held.since.into(),
-                (&held.holder).into(),
+                (&held.holder.uuid()).into(),
                 held.until.into(),
                 held.state.as_str().into(),
             ],
@@ -122,11 +139,15 @@ pub fn look_at(tx: &mut dyn Tx, event: EventId, at: i64) -> Result<(), StoreErro
 /// Everybody that ever held the claim on an event, the first one first.
 pub fn holders(tx: &mut dyn Tx, event: EventId, limit: i64) -> Result<Vec<Held>, StoreError> {
     tx.query(
-        "SELECT holder, since_at, until_at, state FROM claim_holders WHERE event_id = $1 ORDER BY since_at, holder LIMIT $2",
+        concat!(
+            "SELECT ",
+            held_columns!("h"),
+            " FROM claim_holders h WHERE h.event_id = $1 ORDER BY h.since_at, h.holder LIMIT $2"
+        ),
         &[(&event).into(), limit.into()],
     )?
     .into_iter()
-    .map(|mut row| held(&mut row, 0))
+    .filter_map(|mut row| held(&mut row, 0).transpose())
     .collect()
 }
 
@@ -142,15 +163,16 @@ pub fn due(tx: &mut dyn Tx, now: i64, limit: i64) -> Result<Vec<(EventId, Conver
     .collect()
 }
 
-/// An agent has left a conversation: what it holds there runs out now, and what was offered to it first is open to the others.
+/// Somebody has left a conversation: what it holds there runs out now, and what was offered to it first is open to the others.
 /// What follows is for whoever looks after claims that are due.
 pub(crate) fn free(
     tx: &mut dyn Tx,
     conversation: ConversationId,
-    agent: AgentId,
+    who: Principal,
     now: i64,
 ) -> Result<(), StoreError> {
-    let of_agent = [(&conversation).into(), (&agent).into(), now.into()];
+    let id = who.uuid();
+    let of_agent = [(&conversation).into(), (&id).into(), now.into()];
     tx.execute(
         "UPDATE claims SET until_at = $3, next_at = $3
          WHERE holder = $2 AND state = 'held' AND conversation_id = $1 AND until_at > $3",

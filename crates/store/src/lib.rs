@@ -19,6 +19,7 @@ pub mod approvals;
 pub mod artifacts;
 pub mod audit;
 pub mod blocks;
+pub mod board;
 pub mod chats;
 pub mod choir;
 pub mod claims;

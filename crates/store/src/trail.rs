@@ -3,7 +3,7 @@
 //! Read from claims and the log themselves: nothing is written a second time. What was decided for whom and what became of
 //! it is in [`push`](crate::push). Each question goes to one conversation or one principal by an index.
 
-use crate::claims::{Held, held};
+use crate::claims::{Held, held, held_columns};
 use crate::conversations::{Event, event, select_event};
 use crate::{Row, StoreError, Tx, TxExt, audit};
 use chorus_protocol::ids::{AgentId, ConversationId, EventId, Principal};
@@ -30,13 +30,14 @@ pub struct Taken {
 }
 
 /// A place among claims: on which event, since when, who.
-pub type ClaimPlace = (EventId, i64, AgentId);
+pub type ClaimPlace = (EventId, i64, Principal);
 
 macro_rules! select_taken {
     ($which:literal) => {
         concat!(
-            "SELECT h.event_id, c.conversation_id, h.holder, h.since_at, h.until_at, h.state
-             FROM claims c JOIN claim_holders h ON h.event_id = c.event_id WHERE ",
+            "SELECT h.event_id, c.conversation_id, ",
+            held_columns!("h"),
+            " FROM claims c JOIN claim_holders h ON h.event_id = c.event_id WHERE ",
             $which,
             " AND h.event_id >= $2 AND (h.event_id > $2 OR h.since_at > $3 OR (h.since_at = $3 AND h.holder > $4))
              ORDER BY h.event_id, h.since_at, h.holder LIMIT $5"
@@ -51,7 +52,7 @@ fn taken(mut row: Row) -> Result<Taken, StoreError> {
     Ok(Taken {
         event: EventId(row.uuid(0)?),
         conversation: ConversationId(row.uuid(1)?),
-        held: held(&mut row, 2)?,
+        held: held(&mut row, 2)?.ok_or_else(|| StoreError::unexpected("a claim of nobody"))?,
     })
 }
 
@@ -63,12 +64,13 @@ pub fn claims(
     since: i64,
     limit: i64,
 ) -> Result<Vec<Taken>, StoreError> {
-    let begin = (EventId(audit::first_of(since)), 0, AgentId(uuid::Uuid::nil()));
+    let begin = (EventId(audit::first_of(since)), 0, AgentId(uuid::Uuid::nil()).into());
     let (event, at, holder) = after.filter(|place| place.0 > begin.0).unwrap_or(begin);
     let (sql, of) = match scope {
         Scope::Conversation(id) => (TAKEN_IN, id.0),
         Scope::Author(who) => (TAKEN_BY, who.uuid()),
     };
+    let holder = holder.uuid();
     let params = [(&of).into(), (&event).into(), at.into(), (&holder).into(), limit.into()];
     tx.query(sql, &params)?.into_iter().map(taken).collect()
 }

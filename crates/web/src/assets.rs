@@ -45,6 +45,13 @@ assets! {
     market_style: "market", "css", CSS;
     countdown_script: "countdown", "js", SCRIPT;
     composer_script: "composer", "js", SCRIPT;
+    conversation_script: "conversation", "js", SCRIPT;
+    side_script: "side", "js", SCRIPT;
+    items_script: "items", "js", SCRIPT;
+    turns_script: "turns", "js", SCRIPT;
+    reading_script: "reading", "js", SCRIPT;
+    passing_script: "passing", "js", SCRIPT;
+    acts_script: "acts", "js", SCRIPT;
     channel_script: "channel", "js", SCRIPT;
     choir_style: "choir", "css", CSS;
     canonical_script: "canonical", "js", SCRIPT;
@@ -52,6 +59,20 @@ assets! {
     score_script: "score", "js", SCRIPT;
     api_script: "api", "js", SCRIPT;
     mark: "mark", "svg", SVG;
+}
+
+/// The scripts that a conversation's page needs besides its own: the browser fetches them at once and not one after the other.
+pub(crate) fn conversation_scripts() -> [&'static str; 8] {
+    [
+        composer_script(),
+        conversation_script(),
+        items_script(),
+        side_script(),
+        turns_script(),
+        reading_script(),
+        passing_script(),
+        acts_script(),
+    ]
 }
 
 /// A script names those before it that it needs without their hashes; here it gets them.
@@ -81,7 +102,18 @@ async fn show(Path(name): Path<String>) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use super::ASSETS;
     use chorus_protocol::words::Reason;
+
+    /// A script that needs another by a name without a hash would not get it: the other comes first in the list.
+    #[test]
+    fn scripts_name_those_they_need_by_their_hashes() {
+        for asset in ASSETS.iter() {
+            for needed in asset.content.split("from \"./").skip(1).filter_map(|rest| rest.split('"').next()) {
+                assert!(ASSETS.iter().any(|other| other.name == needed), "{}: {needed}", asset.name);
+            }
+        }
+    }
 
     /// Whatever the hub gives as a reason, the preview at the composer says in words.
     #[test]

@@ -55,6 +55,12 @@ pub(crate) fn icon(name: &str) -> Icon {
         "hand" => {
             r#"<path d="M4.500 8V4.500a1 1 0 0 1 2 0V3a1 1 0 0 1 2 0v1a1 1 0 0 1 2 0v1.500a1 1 0 0 1 2 0V10a4 4 0 0 1-4 4c-2 0-3-1-4-2.500L2.500 8.500c.5-.8 1.300-.7 2-.5Z"/>"#
         }
+        "door" => {
+            r#"<path d="M4 13.500v-11h6.500v11M2.500 13.500h11M8.500 8v.2M12.500 5.500l1.500-1M12.500 8H14"/>"#
+        }
+        "loop" => {
+            r#"<path d="M3.500 7A4.500 4.500 0 0 1 12 5.500M12.500 9A4.500 4.500 0 0 1 4 10.500M12 2.500v3H9M4 13.500v-3h3"/>"#
+        }
         "pencil" => r#"<path d="m3 13 .7-3L10.500 3.200l2.300 2.300L6 12.300Z"/>"#,
         "document" => r#"<path d="M4 2.500h5.500L12.500 5.500v8H4ZM9 2.500V6h3.500"/>"#,
         "replay" => r#"<path d="M3 8a5 5 0 1 0 1.600-3.700M3 2.500v3h3"/>"#,
@@ -74,7 +80,7 @@ impl HtmlSafe for Icon {}
 
 /// The signs that stand at every message. The page of a conversation draws each once ([`drawn_once`]), and the messages point there: a
 /// long page would be mostly signs.
-const AT_MESSAGES: [&str; 6] = ["smile", "reply", "hand", "why", "pencil", "bin"];
+const AT_MESSAGES: [&str; 8] = ["smile", "reply", "hand", "why", "pencil", "bin", "door", "loop"];
 
 /// A sign that the page has drawn.
 pub(crate) struct Again(&'static str);

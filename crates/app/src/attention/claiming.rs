@@ -8,7 +8,7 @@ use crate::error::{Error, Refused};
 use chorus_attention::claims::{Claim, Held, Open, Refusal, Request};
 use chorus_attention::disposition::Cause;
 use chorus_protocol::code::Code;
-use chorus_protocol::ids::{AgentId, ConversationId, EventId};
+use chorus_protocol::ids::{AgentId, ConversationId, EventId, Principal};
 use chorus_protocol::words::ClaimState;
 use chorus_store::conversation::Act;
 use chorus_store::{StoreError, Tx, claims, members};
@@ -44,7 +44,7 @@ pub fn offer(tx: &mut dyn Tx, act: &Act, offer: Option<Offer>) -> Result<(), Err
     keep(tx, act.conversation, act.event, Claim::offered(Some(first), act.now), act.now)?;
     if taken {
         let take = Request::Take { ttl_ms: None };
-        ask_and_dispose(tx, (act.conversation, act.event), first, take, act.now)?;
+        ask_and_dispose(tx, (act.conversation, act.event), first.into(), take, act.now)?;
     }
     Ok(())
 }
@@ -79,7 +79,7 @@ pub(crate) fn keep(
 pub struct Standing {
     pub state: ClaimState,
     /// Whose it is; the caller's, if it just gave it back.
-    pub holder: AgentId,
+    pub holder: Principal,
     pub until: i64,
 }
 
@@ -87,7 +87,7 @@ pub struct Standing {
 pub fn ask(
     tx: &mut dyn Tx,
     (conversation, event): (ConversationId, EventId),
-    who: AgentId,
+    who: Principal,
     request: Request,
     now: i64,
 ) -> Result<Standing, Error> {
@@ -110,11 +110,16 @@ pub fn ask(
     Ok(standing)
 }
 
+/// Who holds the claim on an event now.
+pub fn holder(tx: &mut dyn Tx, event: EventId, now: i64) -> Result<Option<Principal>, StoreError> {
+    Ok(of(tx, event)?.and_then(|claim| claim.holder(now)))
+}
+
 /// Whether somebody holds the claim on an event, or is asked first.
-pub fn may_give_back(tx: &mut dyn Tx, event: EventId, who: AgentId, now: i64) -> Result<bool, StoreError> {
+pub fn may_give_back(tx: &mut dyn Tx, event: EventId, who: Principal, now: i64) -> Result<bool, StoreError> {
     Ok(match of(tx, event)?.map(|claim| claim.open(now)) {
         Some(Open::Held(held)) => held.holder == who,
-        Some(Open::ToOne(first, _)) => first == who,
+        Some(Open::ToOne(first, _)) => who == first.into(),
         Some(Open::ToAll) | None => false,
     })
 }
@@ -123,7 +128,7 @@ pub fn may_give_back(tx: &mut dyn Tx, event: EventId, who: AgentId, now: i64) ->
 pub fn ask_and_dispose(
     tx: &mut dyn Tx,
     at: (ConversationId, EventId),
-    who: AgentId,
+    who: Principal,
     request: Request,
     now: i64,
 ) -> Result<(Standing, Disposed), Error> {
@@ -134,7 +139,11 @@ pub fn ask_and_dispose(
         Request::Release => Cause::ClaimEnded,
     };
     let until = (standing.state == ClaimState::Held).then_some(standing.until);
-    let disposed = disposing::record_of_message(tx, at.1, who, cause, until, now)?;
+    let disposed = match who {
+        Principal::Agent(agent) => disposing::record_of_message(tx, at.1, agent, cause, until, now)?,
+        // Nothing is asked of people, so nothing becomes of it.
+        Principal::Account(_) => None,
+    };
     Ok((standing, disposed))
 }
 
@@ -145,7 +154,7 @@ pub(crate) fn refused(
     refusal: Refusal,
 ) -> Result<Error, StoreError> {
     let holder = match refusal {
-        Refusal::ClaimedByOther { holder, .. } => members::of(tx, conversation, holder.into())?,
+        Refusal::ClaimedByOther { holder, .. } => members::of(tx, conversation, holder)?,
         Refusal::OfferedToOther { .. } | Refusal::NotClaimed => None,
     };
     let mut details = json!({"refusal": refusal.code()});

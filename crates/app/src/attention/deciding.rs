@@ -7,6 +7,7 @@ use super::loop_guard;
 use super::ways::{WITHOUT_KNOCKS, is_delivered, shows};
 use chorus_attention::capabilities::Capabilities;
 use chorus_attention::claims::{Responder, first_of};
+use chorus_attention::loop_guard::Loop;
 use chorus_attention::{AuthorKind, Classified, Event, Happening, classify};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::ids::{AgentId, Principal};
@@ -27,6 +28,8 @@ pub struct Decided {
     pub replaces: Vec<Obligation>,
     /// What a change means for agents that find it as it stands, and are not brought it.
     pub changes: Vec<Obligation>,
+    /// It goes on with a loop, and wakes nobody because of that.
+    pub stopped: Option<Loop>,
 }
 
 impl Decided {
@@ -57,7 +60,9 @@ pub(super) fn decide_said(
     let mut decided = decide_each(&classify(event), candidates, &known);
     // Who wakes nobody goes on with nothing.
     let wakes = !changed.replaces.is_empty() || decided.iter().any(|one| is_delivered(one.attention.mode));
-    if wakes && event.author == AuthorKind::Agent && loop_guard::is_loop(tx, draft)? {
+    let asks = wakes && event.author == AuthorKind::Agent;
+    let stopped = if asks { loop_guard::look_for_loop(tx, draft)? } else { None };
+    if stopped.is_some() {
         event.damped = true;
         changed = Changed::default();
         decided = decide_each(&classify(event), candidates, &known);
@@ -71,7 +76,7 @@ pub(super) fn decide_said(
     let offer = asked.filter(|one| is_for_several(one.attention.reason));
     let offer = offer.map(|one| Offer { first: one.agent, taken: one.attention.mode != Mode::Notify });
     let Changed { replaces, found: changes } = changed;
-    Ok(Decided { reach, offer, replaces, changes })
+    Ok(Decided { reach, offer, replaces, changes, stopped })
 }
 
 /// Whether something is for whoever takes it.
@@ -85,7 +90,7 @@ pub(super) struct Known {
     /// Who of a named role, or of the owners of a stream, is asked first.
     pub(super) first: Option<AgentId>,
     /// Who holds the claim on the thread.
-    pub(super) holder: Option<AgentId>,
+    pub(super) holder: Option<Principal>,
     /// What the way to each candidate shows, in their order; without knocks where nothing is said.
     pub(super) shows: Vec<Capabilities>,
     /// They have answered what this changes.
@@ -101,7 +106,9 @@ impl Known {
         let now = draft.act.now;
         let mut known = Self::default();
         if let Some(thread) = draft.thread {
-            known.holder = claiming::of(tx, thread)?.and_then(|claim| claim.holder(now));
+            // A person who has taken it on and goes on with it speaks to whoever takes part.
+            let holder = claiming::holder(tx, thread, now)?;
+            known.holder = holder.filter(|holder| holder.agent().is_some() || *holder != draft.act.author);
         }
         for candidate in candidates {
             known.shows.push(shows(tx, candidate.agent, now)?);
@@ -205,8 +212,8 @@ pub(super) fn decide_each(event: &Classified<'_>, candidates: &[Candidate], all:
             named: candidate.named,
             in_named_role: candidate.in_named_role,
             offered_to_other: all.first.is_some_and(|first| first != candidate.agent),
-            holds_claim: all.holder == Some(candidate.agent),
-            claimed_by_other: all.holder.is_some_and(|holder| holder != candidate.agent),
+            holds_claim: all.holder == Some(candidate.agent.into()),
+            claimed_by_other: all.holder.is_some_and(|holder| holder != candidate.agent.into()),
             owns_thread: candidate.owns_thread,
             participates: candidate.participates,
             owns_stream: candidate.owns_stream,

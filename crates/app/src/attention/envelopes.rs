@@ -115,7 +115,7 @@ pub fn check_answer(
         mentions: false,
     };
     let refused = |refusal| Error::new(Code::PolicyForbidden, refusal).refused(Refused::Policy);
-    outbound::check(now, agent, &reply).map(drop).map_err(refused)
+    outbound::check(now, agent.into(), &reply).map(drop).map_err(refused)
 }
 
 #[cfg(test)]

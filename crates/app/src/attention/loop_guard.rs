@@ -4,11 +4,12 @@
 //! are on a task, because one has taken on what the other asked for or works on its job, is looked up when it matters.
 
 use super::earlier::Earlier;
-use chorus_attention::loop_guard::{self, DEFAULT_TURNS, Exchange, RECENT, Spoken};
+use chorus_attention::loop_guard::{DEFAULT_TURNS, Exchange, Loop, RECENT, Spoken, find_loop};
 use chorus_protocol::ids::Principal;
 use chorus_store::conversation::{Candidate, Draft, DraftKind};
 use chorus_store::conversations::Conversation;
 use chorus_store::{StoreError, Tx, log, loop_guards};
+use serde_json::{Map, Value, json};
 
 /// An exchange in which no agent woke another for so long is over: where there is no person, none could end it.
 const FORGOTTEN_MS: i64 = 60 * 60 * 1000;
@@ -16,8 +17,8 @@ const FORGOTTEN_MS: i64 = 60 * 60 * 1000;
 /// Of more than these it is not looked up whether they work together: who names many is not at work with one.
 const MAX_ADDRESSED: usize = 8;
 
-/// Whether a message of an agent goes on with a loop.
-pub(super) fn is_loop(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<bool, StoreError> {
+/// Whether a message of an agent goes on with a loop, and why.
+pub(super) fn look_for_loop(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Option<Loop>, StoreError> {
     let conversation = draft.act.conversation;
     let turns = loop_guards::turns(tx, conversation, draft.act.now - FORGOTTEN_MS)?;
     let messages = log::last_messages(tx, conversation, draft.thread, RECENT as i64)?;
@@ -32,11 +33,20 @@ pub(super) fn is_loop(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<bool, StoreE
         recent.iter().map(|(by_person, text)| Spoken { by_person: *by_person, text }).collect();
     let exchange = Exchange { turns, recent: &recent, on_task: false };
     let (text, limit) = (draft.body.text("content"), limit(&draft.conversation));
-    if !loop_guard::is_loop(text, &exchange, limit) {
-        return Ok(false);
+    if find_loop(text, &exchange, limit).is_none() {
+        return Ok(None);
     }
     let on_task = is_on_task(tx, draft)?;
-    Ok(loop_guard::is_loop(text, &Exchange { on_task, ..exchange }, limit))
+    Ok(find_loop(text, &Exchange { on_task, ..exchange }, limit))
+}
+
+/// What is noted with a message that was stopped, for whoever reads the log: after how many turns, or that it repeats.
+pub fn note(found: Loop) -> Map<String, Value> {
+    let why = match found {
+        Loop::Turns(turns) => json!({"turns": turns}),
+        Loop::Repeats => json!({"repeats": true}),
+    };
+    Map::from_iter([("loop_guard".to_owned(), why)])
 }
 
 /// How many turns agents may take among themselves in a conversation; none, if its owner turned the guard off.

@@ -12,7 +12,7 @@ use crate::error::Error;
 use chorus_attention::claims::{Claim, Open, Request};
 use chorus_attention::disposition::Cause;
 use chorus_protocol::attention::Attention;
-use chorus_protocol::ids::{AgentId, ConversationId, EventId};
+use chorus_protocol::ids::{AgentId, ConversationId, EventId, Principal};
 use chorus_protocol::words::{ClaimState, Directedness, Disposition, Mode, Policy, Reason};
 use chorus_store::conversations::{self, Event};
 use chorus_store::deliveries::Bringing;
@@ -43,8 +43,11 @@ pub fn offer_again(
         && before.state == ClaimState::Held
         && after.state == ClaimState::Expired
     {
-        let given = obligations::current(tx, event, before.holder)?.unwrap_or(event);
-        disposing::record_passively(tx, given, before.holder, Cause::ClaimEnded, now)?;
+        // What a person gives back becomes nothing of what agents have.
+        if let Principal::Agent(holder) = before.holder {
+            let given = obligations::current(tx, event, holder)?.unwrap_or(event);
+            disposing::record_passively(tx, given, holder, Cause::ClaimEnded, now)?;
+        }
     }
     let Some(said) = conversations::event_by_id(tx, event)? else { return Ok(false) };
     // It was dealt with, and nobody is asked again.
@@ -136,7 +139,7 @@ fn open_to_all(tx: &mut dyn Tx, said: &Event, claim: Claim, now: i64) -> Result<
         return Ok(false);
     }
     let take = Request::Take { ttl_ms: None };
-    claiming::ask_and_dispose(tx, (said.conversation, said.id), next, take, now)?;
+    claiming::ask_and_dispose(tx, (said.conversation, said.id), next.into(), take, now)?;
     Ok(true)
 }
 
@@ -165,7 +168,8 @@ fn may_ask_again(known: &Obligation, claim: Claim) -> bool {
 /// Those that had it and gave it back.
 fn gave_back(tx: &mut dyn Tx, event: EventId) -> Result<Vec<AgentId>, StoreError> {
     let held = claims::holders(tx, event, MAX_HOLDERS)?;
-    Ok(held.into_iter().filter(|one| one.state == ClaimState::Released).map(|one| one.holder).collect())
+    let released = held.into_iter().filter(|one| one.state == ClaimState::Released);
+    Ok(released.filter_map(|one| one.holder.agent()).collect())
 }
 
 /// Brings it to an agent, or once more. Whether anything was sent.
@@ -222,7 +226,7 @@ fn first_given(
     claim: Claim,
     now: i64,
 ) -> Result<Option<Obligation>, StoreError> {
-    let held = claim.held.map(|held| held.holder);
+    let held = claim.held.and_then(|held| held.holder.agent());
     for agent in claim.first.into_iter().chain(held).chain(obligations::given(tx, said.id, 1)?) {
         if let Some(known) = obligations::of(tx, said.id, agent, now)? {
             return Ok(Some(known));

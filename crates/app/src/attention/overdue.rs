@@ -5,8 +5,9 @@
 //! engine's to say; whom an escalation goes to, too.
 
 use super::deciding::is_for_several;
-use super::disposing;
 use super::ways::shows;
+use super::{claiming, disposing};
+use chorus_attention::claims::Open;
 use chorus_attention::deadline::{Step, downgraded, escalate_to, escalation};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, Principal};
@@ -19,6 +20,9 @@ use chorus_store::members::{self, Member};
 use chorus_store::obligations::{self, Obligation};
 use chorus_store::{StoreError, Tx, claims};
 use serde_json::{Map, json};
+
+/// What a person has taken on is looked at again after so long, if not before.
+const LOOK_AGAIN_MS: i64 = 30_000;
 
 /// Something that an agent was given is due: the next step is taken if it is time for it. `escalation` is the id of an event, should
 /// there be one. Whether anything was sent.
@@ -50,6 +54,13 @@ pub fn attend(
         obligations::dispose(tx, &known, Some(Disposition::Ignored), (None, None), now)?;
         return Ok(false);
     };
+    let asks = matches!(step, Step::Redeliver | Step::Remind | Step::Escalate);
+    if asks && let Some(until) = held_by_person(tx, known.supersedes.unwrap_or(event), now)? {
+        // Whoever gives it back early keeps nobody waiting for long.
+        let next_at = Some(until.min(now + LOOK_AGAIN_MS));
+        obligations::put_off(tx, &Obligation { next_at, ..known })?;
+        return Ok(false);
+    }
     match step {
         Step::Redeliver | Step::Remind => {
             let known = Obligation { reminded_at: Some(now), ..known };
@@ -83,6 +94,14 @@ fn claim_changes_at(tx: &mut dyn Tx, known: &Obligation) -> Result<Option<i64>, 
         return Ok(None);
     }
     Ok(claims::of(tx, known.supersedes.unwrap_or(known.event))?.and_then(|claim| claim.next_at))
+}
+
+/// Until when a person has taken an event on, if one has: meanwhile no agent is asked again.
+fn held_by_person(tx: &mut dyn Tx, event: EventId, now: i64) -> Result<Option<i64>, StoreError> {
+    let Some(Open::Held(held)) = claiming::of(tx, event)?.map(|claim| claim.open(now)) else {
+        return Ok(None);
+    };
+    Ok(matches!(held.holder, Principal::Account(_)).then_some(held.until_ms))
 }
 
 /// The time of an envelope has come: an answer is expected no longer, and in the end it was ignored. It is not sent again, because a

@@ -68,7 +68,7 @@ pub fn look(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Option<(Answer, Option
         policy: attention.policy,
         named,
         needs_claim: !named && attention.reason == Reason::RoleMention,
-        answered: dealt_with.is_some_and(|held| held.holder != agent),
+        answered: dealt_with.is_some_and(|held| held.holder != agent.into()),
         claim: match claim {
             Some(claim) => Some(claim),
             None => answered.thread.map_or(Ok(None), |thread| claiming::of(tx, thread))?,
@@ -76,7 +76,7 @@ pub fn look(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Option<(Answer, Option
         text,
         mentions: draft.names_somebody,
     };
-    match outbound::check(now, agent, &reply) {
+    match outbound::check(now, agent.into(), &reply) {
         Ok(claim) => Ok(Some((Answer { agent, event }, claim))),
         Err(refusal) => Err(refused(tx, draft, refusal)?),
     }
@@ -154,7 +154,7 @@ fn check_thread(tx: &mut dyn Tx, draft: &Draft<'_>, agent: AgentId) -> Result<()
         text: "",
         mentions: false,
     };
-    match outbound::check(now, agent, &reply) {
+    match outbound::check(now, agent.into(), &reply) {
         Ok(_) => Ok(()),
         Err(refusal) => Err(refused(tx, draft, refusal)?),
     }
@@ -165,9 +165,24 @@ pub fn remember(tx: &mut dyn Tx, reply: Option<Answer>, now: i64) -> Result<(), 
     let Some(Answer { agent, event }) = reply else { return Ok(()) };
     disposing::record_of_message(tx, event, agent, Cause::Replied, None, now)?;
     // Whoever held the claim on it is done.
-    let holds = claiming::of(tx, event)?.and_then(|claim| claim.holder(now)) == Some(agent);
-    if holds && let Some(row) = claims::of(tx, event)? {
-        claiming::ask(tx, (row.conversation, event), agent, Request::Resolve, now)?;
+    resolve(tx, event, agent.into(), now)
+}
+
+/// A person answers what it has taken on, by naming it or in the thread that it began: then that is dealt with.
+pub fn remember_person(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<(), Error> {
+    let (DraftKind::Message(answered), Principal::Account(_)) = (draft.kind, draft.act.author) else {
+        return Ok(());
+    };
+    let mut answered: Vec<_> = answered.into_iter().chain(draft.thread).collect();
+    answered.dedup();
+    answered.into_iter().try_for_each(|event| resolve(tx, event, draft.act.author, draft.act.now))
+}
+
+fn resolve(tx: &mut dyn Tx, event: EventId, who: Principal, now: i64) -> Result<(), Error> {
+    if claiming::holder(tx, event, now)? == Some(who)
+        && let Some(row) = claims::of(tx, event)?
+    {
+        claiming::ask(tx, (row.conversation, event), who, Request::Resolve, now)?;
     }
     Ok(())
 }
@@ -189,7 +204,7 @@ pub fn meaning(
         return Ok(given.attention);
     }
     let mut attention = decide_now(tx, conversation, member, agent, said)?;
-    let holds = claiming::of(tx, said.id)?.and_then(|claim| claim.holder(now)) == Some(agent);
+    let holds = claiming::holder(tx, said.id, now)? == Some(agent.into());
     if holds && attention.policy == Policy::MustNotRespond && attention.directedness == Directedness::Ambient
     {
         attention.policy = Policy::MayRespond;

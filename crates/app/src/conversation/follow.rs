@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::views;
 use bytes::{Bytes, BytesMut};
 use chorus_protocol::code::Code;
-use chorus_protocol::ids::{ConversationId, Principal};
+use chorus_protocol::ids::{ConversationId, EventId, Principal};
 use chorus_protocol::relay::{Gap, Notice};
 use chorus_protocol::words::History;
 use chorus_store::growing::{self, Growing};
@@ -193,8 +193,8 @@ impl Follower {
 
     /// Whether a sign is for the caller: that something waits for people is not for agents.
     fn may_see(&self, sign: &[u8]) -> bool {
-        let for_people = format!("event: {}\n", Notice::Approvals);
-        matches!(self.who, Principal::Account(_)) || !sign.starts_with(for_people.as_bytes())
+        let is = |notice: Notice| sign.starts_with(format!("event: {notice}\n").as_bytes());
+        matches!(self.who, Principal::Account(_)) || !(is(Notice::Approvals) || is(Notice::Attention))
     }
 
     /// Whether the caller's key is still good and it is still a member; nothing if not.
@@ -252,6 +252,18 @@ impl Follower {
             bytes.extend_from_slice(&DIALECT.event(&view.kind.to_string(), view.sequence, &data));
         }
         Ok(bytes.freeze())
+    }
+}
+
+/// Tells the people who follow a conversation just now, on whichever node, that who holds an event or was knocked about it is not
+/// what it was. What it is they ask themselves.
+pub(crate) fn tell_attention(app: &App, (id, event): (ConversationId, EventId)) {
+    match DIALECT.notice(Notice::Attention, &json!({"event_id": event.to_string()})) {
+        Ok(sign) => {
+            app.store.pass(id.0, &sign);
+            app.live.show(id.0, sign);
+        }
+        Err(error) => tracing::error!(%error, "a sign could not be written"),
     }
 }
 

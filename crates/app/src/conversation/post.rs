@@ -1,6 +1,6 @@
 //! Posting a draft, whatever it does: what saying, editing, deleting and reacting have in common.
 
-use super::follow::DIALECT;
+use super::follow::{DIALECT, tell_attention};
 use crate::app::AppState;
 use crate::attention::{self, Decided};
 use crate::delivery::bridge::ChatDelivery;
@@ -9,12 +9,15 @@ use crate::delivery::dialect::Dialect;
 use crate::error::Error;
 use crate::usage::event_bytes;
 use crate::views;
+use chorus_attention::loop_guard::Loop;
 use chorus_protocol::ids::{DeliveryId, EventId};
+use chorus_protocol::redact::Masked;
 use chorus_protocol::words::{EntryKind, EventKind, Mode, Transport};
 use chorus_store::conversation::{self, Draft, DraftKind, Posted, Recipient};
 use chorus_store::conversations::Event;
 use chorus_store::deliveries::OnItsWay;
 use chorus_store::{StoreError, Tx, chats};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// How much is encoded for the inboxes that one message goes to.
@@ -26,6 +29,7 @@ pub(super) fn post(app: &AppState, tx: &mut dyn Tx, draft: &Draft<'_>) -> Result
     let decided = attention::decide(tx, draft)?;
     let posted = post_decided(app, tx, draft, decided)?;
     attention::replying::remember(tx, answer, draft.act.now)?;
+    attention::replying::remember_person(tx, draft)?;
     Ok(posted)
 }
 
@@ -36,7 +40,9 @@ pub(super) fn post_decided(
     draft: &Draft<'_>,
     decided: Decided,
 ) -> Result<Posted, Error> {
-    let Decided { reach, offer, replaces, changes } = decided;
+    let Decided { reach, offer, replaces, changes, stopped } = decided;
+    let noted = stopped.map(|found| with_note(draft, found)).transpose()?.flatten();
+    let draft = noted.as_ref().unwrap_or(draft);
     if !replaces.is_empty() {
         let replaced = replaces.iter().map(|known| known.id.agent);
         conversation::hold_inboxes(tx, reach.recipients.iter().map(|one| one.agent).chain(replaced))?;
@@ -52,7 +58,24 @@ pub(super) fn post_decided(
     }
     publish(app, tx, draft, &posted)?;
     count(app, tx, draft, &posted);
+    // What was appended says nothing of who was knocked or has taken it.
+    let is_knocked = posted.delivered.iter().any(|(to, ..)| to.attention.mode == Mode::Notify);
+    if is_knocked || offer.is_some_and(|offer| offer.taken) {
+        let (hub, at) = (Arc::clone(app), (draft.act.conversation, draft.given().event));
+        tx.after_commit(Box::new(move || tell_attention(&hub, at)));
+    }
     Ok(posted)
+}
+
+/// A message of an agent that goes on with a loop, with a note of that: whoever reads it sees why nobody answers.
+fn with_note<'a>(draft: &Draft<'a>, found: Loop) -> Result<Option<Draft<'a>>, Error> {
+    if !matches!(draft.kind, DraftKind::Message(_)) {
+        return Ok(None);
+    }
+    let mut noted = draft.clone();
+    let body = Masked::kept(draft.body.json(), attention::loop_guard::note(found));
+    noted.body = Cow::Owned(body.map_err(Error::internal)?);
+    Ok(Some(noted))
 }
 
 /// Once it is committed, counts whom it woke, and whom it did not.

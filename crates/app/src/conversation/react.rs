@@ -1,6 +1,7 @@
-//! Reacting to a message. What an agent signals about one is also what becomes of it, in the same transaction: it takes it on, says
-//! that it is done, gives it back.
+//! Reacting to a message. What somebody signals about one is also what becomes of it, in the same transaction: it takes it on, says
+//! that it is done, gives it back. A person who takes its signal back gives back what it took on by it.
 
+use super::follow::tell_attention;
 use super::{act, is_member, kinds, masked, post};
 use crate::app::AppState;
 use crate::attention::{claiming, disposing};
@@ -28,14 +29,12 @@ pub async fn react(
         let (event_id, sequence) = match conversation::draft_reaction(tx, &act, target, new.signal, &body)? {
             Reaction::New(draft) => {
                 let posted = post(&hub, tx, &draft)?;
-                if let Some(agent) = who.agent().filter(|_| !new.removed) {
-                    signal(
-                        tx,
-                        (conversation, draft.kind.target().unwrap_or(target)),
-                        agent,
-                        new.signal,
-                        act.now,
-                    )?;
+                let at = (conversation, draft.kind.target().unwrap_or(target));
+                match who {
+                    Principal::Agent(agent) if !new.removed => signal(tx, at, agent, new.signal, act.now)?,
+                    // What an agent took on it gives back by saying so.
+                    Principal::Agent(_) => {}
+                    Principal::Account(_) => person_signals(tx, at, who, &new, act.now)?,
                 }
                 (act.event, posted.seq)
             }
@@ -48,12 +47,43 @@ pub async fn react(
                 {
                     signal(tx, (conversation, message), agent, new.signal, act.now)?;
                 }
+                // Whose time was over takes it on anew.
+                if let (Principal::Account(_), Some(message)) = (who, message) {
+                    person_signals(tx, (conversation, message), who, &new, act.now)?;
+                    let hub = Arc::clone(&hub);
+                    tx.after_commit(Box::new(move || tell_attention(&hub, (conversation, message))));
+                }
                 (event, seq)
             }
         };
         Ok(Noted { event_id, sequence, masked: kinds(&body), unknown: vec![] })
     };
     app.once(once, is_member(who, conversation), work).await
+}
+
+/// What a person's signal, or that it is taken back, means for the claim on a message. Whoever may not read the message is not
+/// here any more.
+fn person_signals(
+    tx: &mut dyn Tx,
+    at: (ConversationId, EventId),
+    who: Principal,
+    new: &NewReaction,
+    now: i64,
+) -> Result<(), Error> {
+    let request = match (new.signal, new.removed) {
+        (Signal::Claimed | Signal::Working, false) => Request::Take { ttl_ms: None },
+        (Signal::Claimed | Signal::Working, true) | (Signal::Declined, false) => Request::Release,
+        (Signal::Done, false) => Request::Resolve,
+        (Signal::Done | Signal::Declined, true)
+        | (Signal::Seen | Signal::Agree | Signal::Queued | Signal::Blocked | Signal::Unclear, _) => {
+            return Ok(());
+        }
+    };
+    let takes = matches!(request, Request::Take { .. });
+    if takes || claiming::holder(tx, at.1, now)? == Some(who) {
+        claiming::ask(tx, at, who, request, now)?;
+    }
+    Ok(())
 }
 
 /// What an agent's signal means for the event and the claim on it.
@@ -65,18 +95,18 @@ fn signal(
     now: i64,
 ) -> Result<(), Error> {
     let holds = |tx: &mut dyn Tx| -> Result<bool, Error> {
-        Ok(claiming::of(tx, at.1)?.and_then(|claim| claim.holder(now)) == Some(agent))
+        Ok(claiming::holder(tx, at.1, now)? == Some(agent.into()))
     };
     let mut until = None;
     match signal {
         Signal::Working | Signal::Claimed => {
-            until = Some(claiming::ask(tx, at, agent, Request::Take { ttl_ms: None }, now)?.until);
+            until = Some(claiming::ask(tx, at, agent.into(), Request::Take { ttl_ms: None }, now)?.until);
         }
         Signal::Done if holds(tx)? => {
-            claiming::ask(tx, at, agent, Request::Resolve, now)?;
+            claiming::ask(tx, at, agent.into(), Request::Resolve, now)?;
         }
-        Signal::Declined if claiming::may_give_back(tx, at.1, agent, now)? => {
-            claiming::ask(tx, at, agent, Request::Release, now)?;
+        Signal::Declined if claiming::may_give_back(tx, at.1, agent.into(), now)? => {
+            claiming::ask(tx, at, agent.into(), Request::Release, now)?;
         }
         Signal::Seen
         | Signal::Agree

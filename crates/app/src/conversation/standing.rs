@@ -5,12 +5,12 @@ use crate::app::App;
 use crate::caller::Person;
 use crate::error::Error;
 use crate::views::{self, EventView};
-use chorus_protocol::ids::{AccountId, ConversationId, EventId, Principal};
+use chorus_protocol::ids::{AccountId, Principal};
 use chorus_protocol::mentions::mentions;
-use chorus_protocol::words::{ClaimState, ConversationKind, EventKind};
+use chorus_protocol::words::{ConversationKind, EventKind};
 use chorus_store::log::{self, At, Filter, Kinds, PageSize};
 use chorus_store::members::Member;
-use chorus_store::{Tx, approvals, claims, conversation, invitations, members, readings};
+use chorus_store::{Tx, approvals, conversation, invitations, readings};
 use serde_json::Value;
 
 pub use chorus_store::readings::{MAX_COUNT, Standing};
@@ -104,29 +104,4 @@ fn names(event: &EventView, member: &Member) -> bool {
         let is = |other: &String| other.eq_ignore_ascii_case(name);
         is(&member.handle) || member.roles.iter().any(is)
     })
-}
-
-/// Who holds which of these messages now: its id, what the holder is called there, and until when.
-pub async fn holders(
-    app: &App,
-    who: Principal,
-    id: ConversationId,
-    messages: Vec<EventId>,
-) -> Result<Vec<(EventId, String, i64)>, Error> {
-    let now = app.now();
-    let find = move |tx: &mut dyn Tx| {
-        conversation::as_reader(tx, id, who)?;
-        let mut found = vec![];
-        for message in &messages {
-            let claim = claims::of(tx, *message)?.filter(|claim| claim.conversation == id);
-            let held = claim.and_then(|claim| claim.held);
-            let Some(held) = held.filter(|held| held.state == ClaimState::Held && held.until > now) else {
-                continue;
-            };
-            let member = members::of(tx, id, held.holder.into())?;
-            found.extend(member.map(|member| (*message, member.handle, held.until)));
-        }
-        Ok(found)
-    };
-    app.store.read::<_, Error, _>(find).await
 }

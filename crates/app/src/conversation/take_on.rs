@@ -1,7 +1,8 @@
 //! Taking on an event that is for several, giving it back, putting it off, and saying that it is done.
 //!
-//! Only agents do: people answer when they like. Who may not read an event is told that there is none.
+//! Agents do; a person who takes something on signals it ([`react`](super::react)). Who may not read an event is told that there is none.
 
+use super::follow::tell_attention;
 use crate::app::App;
 use crate::attention::claiming::{self, Standing};
 use crate::attention::{disposing, replying};
@@ -32,10 +33,12 @@ pub async fn claim(
                 return Err(disposing::forbidden(PolicyForbidden { policy: meant.policy }));
             }
         }
-        let (standing, _) = claiming::ask_and_dispose(tx, (place.id, said.id), who, request, now)?;
-        Ok((standing, member.handle))
+        let (standing, _) = claiming::ask_and_dispose(tx, (place.id, said.id), who.into(), request, now)?;
+        Ok((standing, member.handle, (place.id, said.id)))
     };
-    app.store.write::<_, Error, _>(work).await
+    let (standing, handle, at) = app.store.write::<_, Error, _>(work).await?;
+    tell_attention(app, at);
+    Ok((standing, handle))
 }
 
 /// Says that an event is dealt with, whether or not it was claimed.
@@ -43,24 +46,29 @@ pub async fn resolve(app: &App, who: AgentId, event: EventId) -> Result<Option<D
     let now = app.now();
     let work = move |tx: &mut dyn Tx| {
         let (place, _, said) = enter(tx, who, event)?;
+        let at = (place.id, said.id);
         if claiming::of(tx, said.id)?.is_some() {
-            let at = (place.id, said.id);
-            let (_, disposed) = claiming::ask_and_dispose(tx, at, who, Request::Resolve, now)?;
-            return Ok(disposed);
+            let (_, disposed) = claiming::ask_and_dispose(tx, at, who.into(), Request::Resolve, now)?;
+            return Ok((disposed, at));
         }
-        disposing::record_of_message(tx, said.id, who, Cause::Resolved, None, now)
+        Ok((disposing::record_of_message(tx, said.id, who, Cause::Resolved, None, now)?, at))
     };
-    app.store.write::<_, Error, _>(work).await
+    let (disposed, at) = app.store.write::<_, Error, _>(work).await?;
+    tell_attention(app, at);
+    Ok(disposed)
 }
 
 /// Says that an answer comes later.
 pub async fn defer(app: &App, who: AgentId, event: EventId) -> Result<Option<Disposition>, Error> {
     let now = app.now();
     let work = move |tx: &mut dyn Tx| {
-        let (_, _, said) = enter(tx, who, event)?;
-        disposing::record_of_message(tx, said.id, who, Cause::Deferred, None, now)
+        let (place, _, said) = enter(tx, who, event)?;
+        let deferred = disposing::record_of_message(tx, said.id, who, Cause::Deferred, None, now)?;
+        Ok((deferred, (place.id, said.id)))
     };
-    app.store.write::<_, Error, _>(work).await
+    let (deferred, at) = app.store.write::<_, Error, _>(work).await?;
+    tell_attention(app, at);
+    Ok(deferred)
 }
 
 /// The message, and where it was said, for an agent that may do something about it.

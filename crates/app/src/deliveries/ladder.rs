@@ -108,7 +108,7 @@ fn claims(
 ) -> Result<Vec<ClaimView>, StoreError> {
     let mut views = vec![];
     for held in claims::holders(tx, event, MAX_DELIVERIES)? {
-        let member = members::of(tx, conversation.id, held.holder.into())?;
+        let member = members::of(tx, conversation.id, held.holder)?;
         // Nobody has to write down that time has passed.
         let expired = held.state == ClaimState::Held && held.until <= now;
         views.push(ClaimView {

@@ -163,7 +163,7 @@ async fn post(
     due: &Due,
     to: &To,
     message: Signed,
-    said: &mut Option<results::Said>,
+    said: &mut Option<results::OwnWords>,
 ) -> Answered {
     let is_job = due.kind == EntryKind::Job && due.transport == Transport::Webhook;
     let most = match due.transport {

@@ -176,6 +176,7 @@ async fn attend(app: &App) -> Result<(), StoreError> {
             offering::offer_again(tx, now, due).map_err(|error| StoreError::Unexpected(error.message.into()))
         };
         sent |= each("offer something again", app.store.write(step).await)?;
+        conversation::tell_attention(app, (due.1, due.0));
     }
     if sent {
         app.due.notify_one();

@@ -8,7 +8,7 @@ use chorus_protocol::api::fleet::{Activity, Doing, FleetAgent, FleetPlace, Fleet
 use chorus_protocol::channel::Lifecycle;
 use chorus_protocol::ids::{ConversationId, Principal};
 use chorus_protocol::time::rfc3339;
-use chorus_protocol::words::EventKind;
+use chorus_protocol::words::{EventKind, Signal};
 use chorus_store::conversations::Event;
 use chorus_store::deliveries::{self, Way};
 use chorus_store::directory::Agent;
@@ -34,6 +34,8 @@ pub(super) struct Known {
     troubles: Troubles,
     reached_by: FleetWay,
     doing: Option<Doing>,
+    /// It said that it cannot go on, and did nothing since.
+    says_blocked: bool,
     pub(super) state: FleetState,
 }
 
@@ -89,17 +91,28 @@ impl<'a> Looker<'a> {
         let mine = may_manage(self.caller, &agent);
         let troubles = if mine { fleet::troubles(tx, agent.id)? } else { Troubles::default() };
         let reached_by = way(tx, &agent, self.now)?;
-        let doing = self.doing(tx, &agent, mine)?;
-        let state = state(&agent, mine, troubles, reached_by, doing.is_some());
-        Ok(Known { agent, mine, troubles, reached_by, doing, state })
+        let mut steps = fleet::last_done(tx, agent.id.into(), STEPS)?;
+        steps.retain(|event| mine || self.sees(event.conversation));
+        let says_blocked = steps.iter().find_map(says_blocked) == Some(true);
+        let doing = self.doing(tx, &agent, mine, &steps)?;
+        let state = match state(&agent, mine, troubles, reached_by, doing.is_some()) {
+            FleetState::Failing => FleetState::Failing,
+            _ if says_blocked => FleetState::Blocked,
+            state => state,
+        };
+        Ok(Known { agent, mine, troubles, reached_by, doing, says_blocked, state })
     }
 
     /// What an agent is doing: the step it takes now, else the turn that has begun, else what it has taken on.
     /// To others than those who manage it, what it does elsewhere does not happen: not even that it is busy is told.
-    fn doing(&self, tx: &mut dyn Tx, agent: &Agent, mine: bool) -> Result<Option<Doing>, Error> {
+    fn doing(
+        &self,
+        tx: &mut dyn Tx,
+        agent: &Agent,
+        mine: bool,
+        steps: &[Event],
+    ) -> Result<Option<Doing>, Error> {
         let told = |conversation| mine || self.sees(conversation);
-        let mut steps = fleet::last_done(tx, agent.id.into(), STEPS)?;
-        steps.retain(|event| told(event.conversation));
         let step = steps.iter().find_map(|event| Some((step_of(event)?, event)));
         if let Some((Step::Doing(what), event)) = step
             && event.created_at > self.now - STEP_MS
@@ -160,7 +173,7 @@ impl<'a> Looker<'a> {
 
     /// An agent as the caller sees it.
     pub(super) fn show(&mut self, tx: &mut dyn Tx, known: Known) -> Result<FleetAgent, Error> {
-        let Known { agent, mine, troubles, reached_by, doing, state } = known;
+        let Known { agent, mine, troubles, reached_by, doing, says_blocked, state } = known;
         let shown = view(self.app, self.caller, &agent);
         let (last_hour, turns_today, last_at) = self.lately(tx, &agent)?;
         let since = match (state, &doing) {
@@ -177,7 +190,9 @@ impl<'a> Looker<'a> {
             description: shown.description,
             mine,
             state,
-            why: why(&agent, troubles).filter(|_| mine),
+            why: why(&agent, troubles).filter(|_| mine).or_else(|| {
+                says_blocked.then(|| "It says that something is missing, and that it cannot go on.".into())
+            }),
             doing,
             since,
             last_seen: shown.last_seen,
@@ -266,6 +281,20 @@ fn step_of(event: &Event) -> Option<Step> {
         EventKind::Lifecycle if status == Lifecycle::Processing.as_str() => Some(Step::Doing(Activity::Turn)),
         EventKind::Status | EventKind::Lifecycle | EventKind::Error | EventKind::Message => Some(Step::Over),
         _ => None,
+    }
+}
+
+/// Whether an event says that its author cannot go on, or that it goes on; that a turn ended or failed says neither.
+fn says_blocked(event: &Event) -> Option<bool> {
+    let body: Value = serde_json::from_str(&event.body).unwrap_or_default();
+    match event.kind {
+        EventKind::Reaction => match body["signal"].as_str().and_then(Signal::parse)? {
+            Signal::Blocked => Some(body["removed"] != Value::Bool(true)),
+            Signal::Working | Signal::Claimed | Signal::Done | Signal::Declined => Some(false),
+            Signal::Seen | Signal::Agree | Signal::Queued | Signal::Unclear => None,
+        },
+        EventKind::Message => Some(false),
+        _ => matches!(step_of(event)?, Step::Doing(_)).then_some(false),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::who;
 use crate::app::AppState;
-use crate::audit::RequestContext;
+use crate::audit::{Deed, RequestContext};
 use crate::caller::{Caller, key_hash};
 use crate::error::Error;
 use chorus_protocol::code::Code;
@@ -32,7 +32,8 @@ pub async fn reset(
         let wallet = wallet.ok_or_else(|| Error::new(Code::NotFound, "there is no such owner of yours"))?;
         wallets::reset_key(tx, wallet.id, &key_hash(&owner_key))?;
         let detail = json!({"owner": wallet.owner});
-        context.record(tx, &hub, &caller, Action::OwnerKeyReset, Subject::Hub, detail)?;
+        let deed = Deed::new(caller.actor(), Action::OwnerKeyReset, Subject::Hub, detail);
+        context.record(tx, &hub, deed)?;
         Ok(NewOwnerKey { owner: wallet.owner, owner_key: owner_key.clone() })
     };
     app.store.write::<_, Error, _>(work).await

@@ -54,7 +54,7 @@ pub async fn look_closer(app: &App, who: Principal, id: StreamId) -> Result<Clos
             if let Some((place, held)) = held
                 && let Some(message) = show(tx, who, event, &mut places)?
             {
-                let holder = members::of(tx, place, held.holder.into())?.map(|member| member.handle);
+                let holder = members::of(tx, place, held.holder)?.map(|member| member.handle);
                 claimed.push(Claimed { message, holder, until: rfc3339(held.until) });
             }
             if n < LATEST {

@@ -49,6 +49,11 @@ impl Drop for Demo {
     }
 }
 
+/// The first channel that a page names.
+fn channel_of(page: &str) -> String {
+    page.split("href=\"/c/").nth(1).unwrap().split('"').next().unwrap().to_owned()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_demo_does_what_it_says() {
     let demo = Demo::start();
@@ -98,10 +103,13 @@ async fn the_demo_does_what_it_says() {
         assert_eq!(answer.status(), 200, "{address}");
         answer.text().await.unwrap()
     };
+    let board = look(&format!("{url}/c/{}/board", channel_of(&look(&url).await))).await;
+    assert!(board.contains("cannot go on") && board.contains("holds this"), "{board}");
+    assert!(look(&format!("{url}/fleet")).await.contains("is-blocked"));
     assert!(look(&job).await.contains("paid"));
     assert!(look(&format!("{url}/wallet")).await.contains("The books balance"));
     let first = look(&url).await;
-    let channel = first.split("href=\"/c/").nth(1).unwrap().split('"').next().unwrap();
+    let channel = channel_of(&first);
     let said = look(&format!("{url}/c/{channel}")).await;
     assert!(said.contains("I object") && said.contains("release.read"), "{said}");
 

@@ -13,6 +13,7 @@ mod mailbox;
 mod minimal;
 mod missed_edits;
 mod offers;
+mod people;
 mod sessions;
 mod should;
 mod streams;

@@ -28,6 +28,8 @@ mod bad_receivers;
 #[cfg(test)]
 mod blocks;
 #[cfg(test)]
+mod board;
+#[cfg(test)]
 mod bridges;
 #[cfg(test)]
 mod c2a;

@@ -36,6 +36,8 @@ words! {
         Ephemeral = "ephemeral",
         /// Something waits until a person agrees, or waits no longer: told to people, without a word of it.
         Approvals = "approvals",
+        /// Who holds an event, or was knocked about it, is not what it was: told to people, who ask for the rest.
+        Attention = "attention",
     }
 }
 

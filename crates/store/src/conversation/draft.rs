@@ -111,7 +111,7 @@ pub struct Candidate {
 
 /// Something that is about to be appended. It is good for the transaction it was made in, which keeps others out of the
 /// conversation.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Draft<'a> {
     /// Who does it, where, and when.

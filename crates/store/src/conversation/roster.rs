@@ -176,7 +176,7 @@ fn end_stay(
 ) -> Result<(), StoreError> {
     members::end(tx, conversation, who, seq, now)?;
     approvals::end_of(tx, conversation, who, now)?;
-    who.agent().map_or(Ok(()), |agent| claims::free(tx, conversation, agent, now))
+    claims::free(tx, conversation, who, now)
 }
 
 /// What is to change of a member.

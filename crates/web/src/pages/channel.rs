@@ -3,6 +3,7 @@
 //! The page is whole without scripts: it can be read, paged, and written in. A script makes it live, shows at the composer
 //! whom a message would wake, and keeps the keyboard.
 
+pub(crate) mod board;
 mod documents;
 pub(crate) mod items;
 mod live;
@@ -11,6 +12,7 @@ mod members;
 mod roster;
 mod why;
 
+use self::board::Board;
 use self::items::{Item, View, items};
 use self::members::Person;
 use self::roster::Roster;
@@ -26,7 +28,7 @@ use axum::Router;
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
-use chorus_app::conversation::{self, At, Filter, Kinds, conversation_id, event_id};
+use chorus_app::conversation::{self, At, Attended, Filter, Kinds, conversation_id, event_id};
 use chorus_app::once::Once;
 use chorus_app::views::EventView;
 use chorus_app::{App, AppState, Error};
@@ -56,6 +58,7 @@ pub(crate) fn routes() -> Router<AppState> {
         .route("/c/{id}/items", get(fragment))
         .route("/c/{id}/say", post(say))
         .route("/c/{id}/read", post(mark_read))
+        .merge(board::routes())
         .merge(documents::routes())
         .merge(live::routes())
         .merge(making::routes())
@@ -96,6 +99,7 @@ struct ChannelPage {
     live_from_end: bool,
     side: Side,
     people: Vec<Person>,
+    board: Board,
     /// How many are at work.
     working: usize,
     may_add: bool,
@@ -109,6 +113,7 @@ struct ChannelPage {
 /// What stands at the side.
 pub(crate) enum Side {
     Members,
+    Board,
     Documents,
     Why(Box<why::Why>),
 }
@@ -117,7 +122,10 @@ impl ChannelPage {
     fn at(&self, tab: &str) -> bool {
         matches!(
             (&self.side, tab),
-            (Side::Members, "members") | (Side::Documents, "documents") | (Side::Why(_), "why")
+            (Side::Members, "members")
+                | (Side::Board, "board")
+                | (Side::Documents, "documents")
+                | (Side::Why(_), "why")
         )
     }
 
@@ -150,7 +158,7 @@ impl Place {
     }
 
     fn view(&self, visitor: &SignedIn, read: Option<i64>) -> View {
-        let Roster { mut names, mut roles } = Roster::default();
+        let Roster { mut names, mut roles, .. } = Roster::default();
         for member in &self.members {
             let is_agent = member.kind == Word::Known(PrincipalKind::Agent);
             names.add(&member.handle, if is_agent { Named::Agent } else { Named::Person });
@@ -160,9 +168,9 @@ impl Place {
             names.add(role, Named::Role);
         }
         let (me, my_handle) = (visitor.who().to_string(), self.detail.me.handle.clone());
-        let roster = Roster { names, roles }.shared(self.id);
         let glyphs = self.detail.conversation.glyphs.clone().unwrap_or_default();
-        View { roster, me, my_handle, read, held: HashMap::new(), past: false, glyphs }
+        let roster = Roster { names, roles, glyphs }.shared(self.id);
+        View { roster, me, my_handle, read, attended: HashMap::new(), past: false }
     }
 }
 
@@ -172,7 +180,11 @@ async fn show(
     Path(id): Path<String>,
     Query(stretch): Query<Stretch>,
 ) -> Result<Response, Fault> {
-    let side = if stretch.side.as_deref() == Some("documents") { Side::Documents } else { Side::Members };
+    let side = match stretch.side.as_deref() {
+        Some("board") => Side::Board,
+        Some("documents") => Side::Documents,
+        Some(_) | None => Side::Members,
+    };
     render(&app, visitor, &id, stretch, side).await
 }
 
@@ -223,15 +235,15 @@ async fn render(
     }
     let last = log.items.last().map_or(0, |event| event.sequence);
     let mut view = place.view(&visitor, read.filter(|_| thread.is_none()));
-    view.held = held(app, &visitor, place.id, &log.items).await?;
+    view.attended = attended(app, &visitor, place.id, &log.items).await?;
     // Where nothing lies between the last one and where it was read from, that is the end.
     let live_from_end = stretch.before.is_none_or(|before| last + 1 < before);
     view.past = !live_from_end;
     let shown = items(&log.items, &view);
     let working = working(&shown);
-    let people = members::people(app, &visitor, &place.members, &working).await?;
-    let listed = Page { after: None, limit: MOST };
-    let documents = conversation::list_documents(app, visitor.who(), place.id, listed).await?.items;
+    let board = board::find(app, &visitor, &place).await?;
+    let people = members::people(app, &visitor, &place.members, &working, &board.stuck()).await?;
+    let documents = documents_of(app, &visitor, place.id).await?;
     let is_channel = place.detail.conversation.kind == Word::Known(ConversationKind::Channel);
     let owns = place.detail.conversation.owner.id == visitor.who().to_string();
     page(&ChannelPage {
@@ -247,6 +259,7 @@ async fn render(
         side,
         working: working.len(),
         people,
+        board,
         may_add: is_channel && (owns || place.detail.me.lead),
         documents,
         approvals: waiting(app, &visitor, Some(place.id)).await?,
@@ -262,17 +275,22 @@ fn signals(glyphs: Option<&Glyphs>) -> Vec<(&'static str, String)> {
     Signal::ALL.iter().map(|signal| (signal.as_str(), glyphs.of(*signal).to_owned())).collect()
 }
 
-/// Which messages of a stretch are taken on, by whom and until when.
-async fn held(
+/// The newest documents of a conversation.
+async fn documents_of(app: &App, visitor: &SignedIn, id: ConversationId) -> Result<Vec<Document>, Error> {
+    let listed = Page { after: None, limit: MOST };
+    Ok(conversation::list_documents(app, visitor.who(), id, listed).await?.items)
+}
+
+/// What became of the messages of a stretch so far.
+async fn attended(
     app: &App,
     visitor: &SignedIn,
     id: ConversationId,
     events: &[EventView],
-) -> Result<HashMap<String, (String, i64)>, Error> {
+) -> Result<HashMap<String, Attended>, Error> {
     let messages = events.iter().filter(|event| event.kind.known() == Some(EventKind::Message));
     let messages = messages.filter_map(|event| EventId::parse(&event.event_id)).collect();
-    let found = conversation::holders(app, visitor.who(), id, messages).await?;
-    Ok(found.into_iter().map(|(message, handle, until)| (message.to_string(), (handle, until))).collect())
+    conversation::attended(app, visitor.who(), id, messages).await
 }
 
 /// Who is at work in this stretch, and on what.
@@ -296,7 +314,7 @@ async fn fragment(
     let log = conversation::read_events(&app, visitor.who(), place.id, filter, at, limit).await?;
     let mut view = place.view(&visitor, None);
     view.past = stretch.before.is_some();
-    view.held = held(&app, &visitor, place.id, &log.items).await?;
+    view.attended = attended(&app, &visitor, place.id, &log.items).await?;
     let shown = items(&log.items, &view);
     let mut response = page(&ItemsPart { id: &id, items: &shown })?;
     let next = log.next.and_then(|next| next.parse().ok());

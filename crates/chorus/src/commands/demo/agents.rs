@@ -32,11 +32,13 @@ enum Step {
     /// A new version of a document.
     Write(&'static str, &'static str, &'static str),
     Say(String),
+    /// It goes on with it, and says no more for now.
+    GoesOn,
 }
 
 /// What an agent does when it is woken by these words.
 fn turn(name: &str, words: &str) -> Vec<Step> {
-    use Step::{Fail, React, Say, Status, Tool, Write};
+    use Step::{Fail, GoesOn, React, Say, Status, Tool, Write};
     let has = |word: &str| words.to_lowercase().contains(word);
     match name {
         "timber" if has("through review") => vec![
@@ -67,6 +69,7 @@ fn turn(name: &str, words: &str) -> Vec<Step> {
             Status("Asking the metrics gateway"),
             Tool("metrics.query", json!({"host": "db-2", "what": "replica_lag"}), "504 from the metrics gateway", 1500),
             Fail("504 from the metrics gateway. I need leave to read db-2 directly."),
+            React("blocked"),
         ],
         "quill" => vec![
             React("queued"),
@@ -77,6 +80,14 @@ fn turn(name: &str, words: &str) -> Vec<Step> {
                 "# ledger-api 4.18\n\n- `settled_at` says when an entry was settled\n- the backfill runs in batches of 5,000, after honey’s objection\n\n| step | longest lock |\n|---|---|\n| before | 48 s |\n| now | 40 ms |\n",
             ),
             Say("The notes are in **release-notes-4-18**.".into()),
+        ],
+        // Whoever of the role is asked has it from then on, for as long as its claim holds.
+        "ferry" | "sable" if has("keep an eye") => vec![
+            React("claimed"),
+            Status("Watching node 3"),
+            Tool("staging.watch", json!({"node": 3}), "steady", 1500),
+            Status("Watching node 3 until the freeze"),
+            GoesOn,
         ],
         // Two who are too polite: the hub ends it.
         "ferry" if has("restart") || has("after you") => vec![Say("@sable after you: will you restart staging?".into())],
@@ -145,6 +156,7 @@ async fn answer(name: &str, client: &Client, reach: &Reach, chat: &Chat, pace: P
             Step::Say(content) => {
                 callback.send(&CallbackEvent::Message { content }).await?;
             }
+            Step::GoesOn => return Ok(()),
         }
     }
     callback.send(&CallbackEvent::Lifecycle { status: Lifecycle::Idle }).await?;

@@ -52,6 +52,8 @@ pub(super) async fn tell(url: &str, operator: &str, pace: Pace) -> anyhow::Resul
     };
     say(&review, "The quarter-close freeze starts Thursday at 18:00. Whatever has to ship before it goes through this channel.", None).await?;
     pace.wait(800).await;
+    say(&review, "@oncall keep an eye on node 3 of staging until then, please.", None).await?;
+    pace.wait(800).await;
     let task = say(&review, "@timber please take **ledger-api 4.18** through review. @honey reads migration `0042` before anything touches staging.", None).await?;
     pace.wait(9000).await;
     say(&review, "@atlas is the replica lag on db-2 known? Reads are 9 s behind.", None).await?;

@@ -41,7 +41,8 @@ struct Place {
 /// typing, and `growing` how far an answer has come that is being made (`event_id` is the id it will have; an empty `content` takes
 /// it back); `ephemeral` is what is said to whoever follows now, and is in no log (`event_id`, `author`, `content`, `thread`,
 /// `created_at`); `approvals` tells a person, and no agent, that something waits until somebody agrees, or waits no longer: ask
-/// `GET /api/v1/approvals`. None of them has an `id`. A comment shows every 15 s that it lives. It
+/// `GET /api/v1/approvals`; `attention` tells a person, and no agent, that who holds an event or was knocked about it changed
+/// (`event_id`): ask `GET /api/v1/events/{event_id}`. None of them has an `id`. A comment shows every 15 s that it lives. It
 /// ends when you are no member any more, and when your key, token or session is taken back.
 #[utoipa::path(get, path = "/api/v1/channels/{id}/stream", operation_id = "open_stream", tag = "conversations", security(("key" = [])),
     params(("id" = String, Path, description = "Of a conversation you are a member of"),

@@ -14,7 +14,7 @@ async fn disposition(fixture: &ChannelFixture, event: &str, handle: &str) -> Val
 }
 
 /// Once what the harness said is in the store, time may pass.
-async fn acked(fixture: &ChannelFixture, event: &str) {
+pub(super) async fn acked(fixture: &ChannelFixture, event: &str) {
     let ladder = async || fixture.get(&format!("/api/v1/events/{event}")).await.body["deliveries"].clone();
     let has_all = |deliveries: &Value| {
         let rungs = |one: &Value| one["rungs"].as_array().unwrap().iter().any(|rung| rung["rung"] == "acked");

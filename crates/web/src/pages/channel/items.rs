@@ -6,8 +6,8 @@ use super::roster::Roster;
 use crate::face::Face;
 use crate::markdown::{self, Rendered};
 use crate::times::{Moment, span};
+use chorus_app::conversation::{Attended, Holder};
 use chorus_app::views::EventView;
-use chorus_protocol::c2a::Glyphs;
 use chorus_protocol::time::parse_rfc3339;
 use chorus_protocol::words::{EventKind, Intent, Priority, Signal};
 use serde_json::Value;
@@ -53,7 +53,11 @@ pub(crate) struct Message {
     /// How the thread begins, where this is the first of it in a row.
     pub(crate) of_thread: Option<String>,
     /// Who has taken it on, and until when.
-    pub(crate) held: Option<(String, i64)>,
+    pub(crate) held: Option<Holder>,
+    /// Who was knocked about it, one after the other.
+    pub(crate) knocked: Vec<String>,
+    /// Why it wakes nobody, and how to go on, if it goes on with a loop.
+    pub(crate) stopped: Option<String>,
     pub(crate) intent: Option<&'static str>,
     /// Who agreed to it, if it waited for that.
     pub(crate) approved_by: Option<String>,
@@ -125,12 +129,10 @@ pub(crate) struct View {
     pub(crate) my_handle: String,
     /// Up to where it had read.
     pub(crate) read: Option<i64>,
-    /// Which messages are taken on, by whom and until when.
-    pub(crate) held: HashMap<String, (String, i64)>,
+    /// What became of messages so far.
+    pub(crate) attended: HashMap<String, Attended>,
     /// More follows that is not looked at: whose end is not here, is not at work because of that.
     pub(crate) past: bool,
-    /// How signals are shown there.
-    pub(crate) glyphs: Glyphs,
 }
 
 /// The items of these events, in order.
@@ -247,6 +249,7 @@ impl Building<'_> {
             .map(|root| self.begins.get(root).cloned().unwrap_or_else(|| "an earlier message".into()));
         let text = |name: &str| event.more.get(name).and_then(Value::as_str);
         let mine = event.author.id == self.view.me;
+        let attended = self.view.attended.get(&event.event_id);
         let urgent = text("priority")
             .and_then(Priority::parse)
             .is_some_and(|p| matches!(p, Priority::High | Priority::Urgent));
@@ -268,7 +271,9 @@ impl Building<'_> {
             replies: event.replies.unwrap_or_default(),
             thread,
             of_thread,
-            held: self.view.held.get(&event.event_id).cloned(),
+            held: attended.and_then(|attended| attended.held.clone()),
+            knocked: attended.map(|attended| attended.knocked.clone()).unwrap_or_default(),
+            stopped: stopped(event),
             intent: text("intent")
                 .and_then(Intent::parse)
                 .filter(|intent| *intent != Intent::Chat)
@@ -402,7 +407,7 @@ fn handle(event: &EventView) -> String {
 }
 
 fn reaction(one: &chorus_protocol::api::events::ReactionView, view: &View) -> Reaction {
-    let glyph = Signal::parse(&one.signal).map_or("·", |signal| view.glyphs.of(signal)).to_owned();
+    let glyph = Signal::parse(&one.signal).map_or("·", |signal| view.roster.glyphs.of(signal)).to_owned();
     let mine = one.by.contains(&view.my_handle);
     let by = one.by.iter().take(MOST).map(String::as_str).collect::<Vec<_>>().join(", ");
     Reaction { signal: one.signal.clone(), glyph, by, mine }
@@ -411,6 +416,16 @@ fn reaction(one: &chorus_protocol::api::events::ReactionView, view: &View) -> Re
 /// The handle of the person that agreed to a message which waited for that.
 fn approved_by(event: &EventView) -> Option<String> {
     Some(event.more.get("approved_by")?.get("handle")?.as_str()?.to_owned())
+}
+
+/// What the loop guard noted with a message, in words.
+fn stopped(event: &EventView) -> Option<String> {
+    let noted = event.more.get("loop_guard")?;
+    let why = match noted.get("turns").and_then(Value::as_u64) {
+        Some(turns) => format!("Stopped after {turns} turns among agents"),
+        None => "Stopped because it says again what was said".to_owned(),
+    };
+    Some(format!("{why}: this wakes nobody. Say something, and they can go on."))
 }
 
 fn intent_word(intent: Intent) -> &'static str {

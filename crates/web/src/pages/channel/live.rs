@@ -33,9 +33,10 @@ struct Begin {
     after: Option<i64>,
 }
 
+/// One who watches. There are many, for hours, and most of the time nothing happens: what is the same for all of them is shared
+/// (see [`roster`](super::roster)), and what only reading needs is made when something is read.
 struct Watching {
     follower: Follower,
-    parser: sse::Parser,
     view: View,
     id: String,
 }
@@ -54,7 +55,7 @@ async fn open(
     let view = place.view(&visitor, None);
     let follower = Follower::open(app, place.id, visitor.who(), shown, resumed.or(after)).await?;
     // In a box, or the stream would keep room for it twice: at rest, and in what is under way.
-    let watching = Box::new(Watching { follower, parser: sse::Parser::new(), view, id });
+    let watching = Box::new(Watching { follower, view, id });
     let body = stream::unfold(watching, |mut watching| async move {
         let bytes = watching.follower.next().await?;
         let told = watching.tell(&bytes)?;
@@ -70,9 +71,10 @@ async fn open(
 
 impl Watching {
     /// What the follower said, for the page. Nothing if it cannot be read: the page connects again.
-    fn tell(&mut self, bytes: &[u8]) -> Option<Bytes> {
+    fn tell(&self, bytes: &[u8]) -> Option<Bytes> {
         let mut told = vec![];
-        for item in self.parser.push(bytes).ok()? {
+        // What a follower says at a time is whole events.
+        for item in sse::Parser::new().push(bytes).ok()? {
             match item {
                 sse::Item::Event(event) => told.extend(self.event(&event)?),
                 _ => told.extend_from_slice(sse::PING),
@@ -104,4 +106,22 @@ impl Watching {
 fn is_shown_by_itself(kind: Option<EventKind>) -> bool {
     use EventKind::{Artifact, Change, Join, Leave, Message};
     matches!(kind, Some(Message | Join | Leave | Change | Artifact))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What one more who watches costs, besides its connection: no more than who waits at an inbox.
+    #[test]
+    fn who_watches_is_small() {
+        println!(
+            "view {} follower {} watching {}",
+            size_of::<View>(),
+            size_of::<Follower>(),
+            size_of::<Watching>()
+        );
+        assert!(size_of::<View>() <= 144, "{}", size_of::<View>());
+        assert!(size_of::<Watching>() - size_of::<Follower>() <= 168, "{}", size_of::<Watching>());
+    }
 }

@@ -16,7 +16,7 @@ use chorus_protocol::api::members::{MemberView, NewMember};
 use chorus_protocol::ids::AgentId;
 use chorus_protocol::words::{PrincipalKind, Word};
 use serde_json::json;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 pub(crate) fn routes() -> Router<AppState> {
     Router::new().route("/c/{id}/members", post(add)).route("/c/{id}/members/{handle}/remove", post(remove))
@@ -40,6 +40,7 @@ pub(crate) async fn people(
     visitor: &SignedIn,
     members: &[MemberView],
     working: &HashMap<String, String>,
+    stuck: &HashSet<&str>,
 ) -> Result<Vec<Person>, Error> {
     let ids =
         members.iter().filter(|member| is_agent(member)).filter_map(|member| AgentId::parse(&member.id));
@@ -48,6 +49,7 @@ pub(crate) async fn people(
         let agent = agents.iter().find(|agent| agent.agent_id.to_string() == member.id);
         let task = working.get(&member.id);
         let state = agent.map(|agent| match task {
+            _ if stuck.contains(&*member.id) => Is::Blocked,
             Some(_) => Is::Working,
             None if agent.online => Is::Idle,
             None => Is::Offline,
@@ -74,7 +76,13 @@ pub(crate) async fn people(
         }
     };
     let mut people: Vec<_> = members.iter().map(shown).collect();
-    people.sort_by_key(|one| (one.state == Some(Is::Offline), one.state != Some(Is::Working), !one.is_agent));
+    let rank = |state: Option<Is>| match state {
+        Some(Is::Blocked | Is::Failing) => 0,
+        Some(Is::Working) => 1,
+        Some(Is::Idle) | None => 2,
+        Some(Is::Offline) => 3,
+    };
+    people.sort_by_key(|one| (rank(one.state), !one.is_agent));
     Ok(people)
 }
 

@@ -3,16 +3,18 @@
 //! What is shared is what is the same: whoever opens the page when the members have changed holds them as they are by then.
 
 use crate::markdown::Names;
+use chorus_protocol::c2a::Glyphs;
 use chorus_protocol::ids::ConversationId;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// Names and roles.
+/// Names and roles, and how signals are shown.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Roster {
     pub(crate) names: Names,
     /// Roles by handle.
     pub(crate) roles: HashMap<String, Vec<String>>,
+    pub(crate) glyphs: Glyphs,
 }
 
 /// Those that are held somewhere, the latest of each conversation.

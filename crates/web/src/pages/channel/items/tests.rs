@@ -9,9 +9,8 @@ fn view() -> View {
         me: "acc_1".into(),
         my_handle: "anna".into(),
         read: None,
-        held: HashMap::new(),
+        attended: HashMap::new(),
         past: false,
-        glyphs: chorus_protocol::c2a::Glyphs::default(),
     }
 }
 

@@ -1,0 +1,115 @@
+//! The board at the side of a conversation: what is open there, whose turn it is, and for how long.
+
+use super::items::excerpt;
+use super::{Place, documents_of};
+use crate::face::{Face, State as Is};
+use crate::page::{Fault, page};
+use crate::pages::approvals::{Card, waiting};
+use crate::visitor::SignedIn;
+use askama::Template;
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use axum::routing::get;
+use chorus_app::conversation::{self, Open};
+use chorus_app::{AppState, Error};
+use chorus_protocol::api::documents::Document;
+use chorus_protocol::ids::Principal;
+use std::collections::HashSet;
+
+/// As many documents as the board names; the rest has a place of its own.
+const DOCUMENTS: usize = 5;
+
+pub(crate) fn routes() -> Router<AppState> {
+    Router::new().route("/c/{id}/board", get(show))
+}
+
+/// What stands on it.
+pub(crate) struct Board {
+    pub(crate) blocked: Vec<Row>,
+    pub(crate) awaited: Vec<Row>,
+    pub(crate) held: Vec<Row>,
+}
+
+/// Something that is open.
+pub(crate) struct Row {
+    /// The message it is about.
+    pub(crate) event: String,
+    pub(crate) excerpt: String,
+    pub(crate) who: String,
+    pub(crate) handle: String,
+    pub(crate) face: Face,
+    /// Until when, by the hub's clock.
+    pub(crate) until: Option<i64>,
+    /// That time is over.
+    pub(crate) late: bool,
+}
+
+impl Board {
+    /// How much is open, besides what waits for leave.
+    pub(crate) fn count(&self) -> usize {
+        self.blocked.len() + self.awaited.len() + self.held.len()
+    }
+
+    /// Who cannot go on, by id.
+    pub(crate) fn stuck(&self) -> HashSet<&str> {
+        self.blocked.iter().map(|row| &*row.who).collect()
+    }
+}
+
+pub(super) async fn find(app: &AppState, visitor: &SignedIn, place: &Place) -> Result<Board, Error> {
+    let found = conversation::board(app, visitor.who(), place.id).await?;
+    let now = app.now();
+    let rows =
+        |open: Vec<Open>, state: Option<Is>| open.into_iter().map(|one| row(one, state, now)).collect();
+    Ok(Board {
+        blocked: rows(found.blocked, Some(Is::Blocked)),
+        awaited: rows(found.awaited, None),
+        held: rows(found.held, Some(Is::Working)),
+    })
+}
+
+fn row(open: Open, state: Option<Is>, now: i64) -> Row {
+    let is_agent = matches!(open.who, Principal::Agent(_));
+    let who = open.who.to_string();
+    let face = Face::of(is_agent, &who, &open.handle).medium();
+    Row {
+        event: open.message.event_id,
+        excerpt: excerpt(open.message.content.as_deref().unwrap_or_default()),
+        face: match state.filter(|_| is_agent) {
+            Some(state) => face.state(state),
+            None => face,
+        },
+        who,
+        handle: open.handle,
+        until: open.until,
+        late: open.until.is_some_and(|until| until <= now),
+    }
+}
+
+/// The board without the page around it, for a page that is open.
+#[derive(Template)]
+#[template(path = "board.html")]
+struct BoardPart {
+    id: String,
+    board: Board,
+    approvals: Vec<Card>,
+    documents: Vec<Document>,
+}
+
+async fn show(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    Path(id): Path<String>,
+) -> Result<Response, Fault> {
+    let place = Place::find(&app, &visitor, &id).await?;
+    let board = find(&app, &visitor, &place).await?;
+    let approvals = waiting(&app, &visitor, Some(place.id)).await?;
+    let documents = documents_of(&app, &visitor, place.id).await?;
+    page(&BoardPart { id, board, approvals, documents })
+}
+
+/// Those that the board names.
+pub(crate) fn named(documents: &[Document]) -> &[Document] {
+    &documents[..documents.len().min(DOCUMENTS)]
+}
