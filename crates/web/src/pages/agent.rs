@@ -1,5 +1,7 @@
 //! One's own agents: making them, their keys and connection strings. And the card of any agent.
 
+mod settings;
+
 use super::account::Secret;
 use super::market::{SkillForm, Standing, owner_called};
 use crate::face::{Face, State as Is};
@@ -38,6 +40,7 @@ pub(crate) fn routes() -> Router<AppState> {
         .route("/directory/{id}/harness/remove", post(remove_harness))
         .route("/directory/{id}/connection-string", post(rotate))
         .route("/directory/{id}/webhook-secret", post(rotate_webhook_secret))
+        .merge(settings::routes())
 }
 
 #[derive(Template)]

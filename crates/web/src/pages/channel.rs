@@ -5,11 +5,14 @@
 
 mod documents;
 pub(crate) mod items;
+mod list;
 mod live;
 mod making;
 mod members;
 mod roster;
+mod settings;
 mod why;
+mod writing;
 
 use self::items::{Item, View, items};
 use self::members::Person;
@@ -57,9 +60,12 @@ pub(crate) fn routes() -> Router<AppState> {
         .route("/c/{id}/say", post(say))
         .route("/c/{id}/read", post(mark_read))
         .merge(documents::routes())
+        .merge(list::routes())
         .merge(live::routes())
         .merge(making::routes())
         .merge(members::routes())
+        .merge(settings::routes())
+        .merge(writing::routes())
 }
 
 /// Which stretch of a conversation is asked for.
