@@ -305,3 +305,72 @@ async fn the_forms_are_inert_and_guarded() {
     let again = send(&house.hub, &format!("{place}/settings"), Some(&house.ann), &wrong).await;
     assert!(again.status == 400 && !again.text.contains("<script>"), "{}", again.text);
 }
+
+/// The console tells how log, store and limits are, and whom it refuses now; the audit log is read as sentences.
+#[tokio::test]
+async fn the_operator_sees_log_store_limits_and_sentences() {
+    let house = House::start().await;
+    let entered = send(&house.hub, "/operator", None, &[("key", OPERATOR)]).await;
+    let (cookie, _) = crate::accounts::cookie_of(&entered);
+    let get = async |path: &str| {
+        let request = house.hub.request(reqwest::Method::GET, path, None).header("cookie", &*cookie);
+        crate::support::Answer::of(request).await
+    };
+    let console = get("/operator").await.text;
+    for what in [
+        "It has just written",
+        "reads as what is there",
+        "Receipts in it</dt><dd>0",
+        "wrong keys from one address",
+    ] {
+        assert!(console.contains(what), "{what}: {console}");
+    }
+    // An empty log has a head as well, and it is the one that everybody is told.
+    let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    assert!(console.contains(empty), "{console}");
+    send(&house.hub, "/invitations", Some(&house.ann), &[("email", "new@mail.example")]).await;
+    let listed = get("/operator").await.text;
+    assert!(listed.contains("new@mail.example"), "{listed}");
+    let revoke = listed.split("/operator/invitations/").find(|rest| rest.starts_with("crd_")).unwrap();
+    let revoke = format!("/operator/invitations/{}", revoke.split('"').next().unwrap());
+    // Without the operator's cookie it is nobody's.
+    assert_eq!(send(&house.hub, &revoke, Some(&house.ann), &[]).await.status, 403);
+    let request = crate::accounts::by_page(house.hub.request(reqwest::Method::POST, &revoke, None));
+    assert_eq!(crate::support::Answer::of(request.header("cookie", &*cookie)).await.status, 303);
+    assert!(!get("/operator").await.text.contains("new@mail.example"));
+
+    let log = get("/operator/audit").await.text;
+    for said in [
+        "ann@mail.example registered the agent timber.",
+        "ann@mail.example added timber to #ops.",
+        "The operator revoked",
+    ] {
+        assert!(log.contains(said), "{said}: {log}");
+    }
+    assert!(log.contains("<summary class=\"small muted\">The record</summary>"), "{log}");
+    let some = get("/operator/audit?action=member.added&actor=ann@mail.example&subject=").await.text;
+    assert!(some.contains("added timber") && !some.contains("registered the agent"), "{some}");
+    let none = get("/operator/audit?actor=nobody-like-this").await;
+    assert_eq!(none.status, 404);
+    assert!(
+        none.text.contains("notice bad") && none.text.contains("value=\"nobody-like-this\""),
+        "{}",
+        none.text
+    );
+}
+
+/// Who asks too often is named, with how long it waits.
+#[tokio::test]
+async fn the_operator_sees_who_is_at_a_limit() {
+    let hub = crate::support::Setup::new().config(|config| config.rate_limit = Some(6)).start();
+    let key = hub.register("eager").await;
+    let mut refused = false;
+    for _ in 0..20 {
+        refused |= hub.get("/agents", Some(&key)).await.status == 429;
+    }
+    assert!(refused);
+    let (cookie, _) = crate::accounts::cookie_of(&send(&hub, "/operator", None, &[("key", OPERATOR)]).await);
+    let request = hub.request(reqwest::Method::GET, "/operator", None).header("cookie", &*cookie);
+    let console = crate::support::Answer::of(request).await.text;
+    assert!(console.contains("agent eager, for"), "{console}");
+}
