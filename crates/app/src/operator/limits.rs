@@ -3,6 +3,7 @@
 use crate::app::App;
 use crate::error::Error;
 use crate::rate::{Limiter, Source};
+use crate::registrations::Registrations;
 use chorus_store::accounts::{self, CredentialKind};
 use chorus_store::directory::{self, KeyHash};
 use chorus_store::{StoreError, Tx, conversations};
@@ -70,8 +71,8 @@ pub async fn rate_limits(app: &App) -> Result<Vec<RateLimit>, Error> {
         limit(
             "new agents from one address",
             "CHORUS_QUOTA_REGISTRATIONS",
-            registrations.and_then(|limits| limits.limit_of_source()),
-            source(registrations.map(|limits| limits.of_source())),
+            registrations.and_then(Registrations::limit_of_source),
+            source(registrations.map(Registrations::of_source)),
         ),
     ])
 }
