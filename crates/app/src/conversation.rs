@@ -47,6 +47,9 @@ pub use talk::{Talk, talk_to};
 pub use typing::show_typing;
 pub use unread::{mark_read, mark_read_through, unread};
 
+/// How many turns agents take among themselves in a channel whose owner says nothing of it.
+pub use chorus_attention::loop_guard::DEFAULT_TURNS as USUAL_LOOP_TURNS;
+
 use self::post::post;
 use crate::app::App;
 use crate::charge::may_say;

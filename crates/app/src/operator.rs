@@ -6,6 +6,8 @@ mod audit_log;
 mod disable;
 mod figures;
 mod key;
+mod limits;
+mod names;
 mod overview;
 
 pub use audit_log::audit_log;
@@ -13,4 +15,6 @@ pub(crate) use audit_log::{party_id, party_id_for_owner};
 pub use disable::{disable_account, disable_agent, enable_account, enable_agent, end_sessions_of};
 pub use figures::figures;
 pub use key::keep_operator_key;
-pub use overview::overview;
+pub use limits::{RateLimit, rate_limits};
+pub use names::names;
+pub use overview::{StoreHealth, overview, store_health};

@@ -7,6 +7,7 @@
 //! A full table refuses nobody: it forgets whoever used least. Who is at the limit is remembered longest.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,6 +24,15 @@ const MINUTE_US: i64 = 60_000_000;
 /// IPv6 has at least.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Source(IpAddr);
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            IpAddr::V4(address) => write!(f, "{address}"),
+            IpAddr::V6(network) => write!(f, "{network}/64"),
+        }
+    }
+}
 
 /// What counts as one source.
 pub fn rate_key(address: IpAddr) -> Source {
@@ -83,6 +93,26 @@ impl<K: Eq + Hash> Limiter<K> {
         Ok(())
     }
 
+    /// Who would be refused now, and for how many milliseconds, the longest first; so many of them.
+    pub fn at_limit(&self, now_ms: i64, most: usize) -> Vec<(K, i64)>
+    where
+        K: Clone,
+    {
+        let callers = self.whole_at();
+        let refused = |(caller, whole_at): (&K, &i64)| {
+            Some((caller.clone(), self.next(Some(whole_at), 1, now_ms).err()?))
+        };
+        let mut found: Vec<_> = callers.iter().filter_map(refused).collect();
+        found.sort_unstable_by_key(|(_, wait)| std::cmp::Reverse(*wait));
+        found.truncate(most);
+        found
+    }
+
+    /// How many requests there may be in a minute, for long.
+    pub fn in_a_minute(&self) -> u64 {
+        (MINUTE_US / self.interval_us).max(0) as u64
+    }
+
     /// When the allowance would be whole again after so many more requests.
     fn next(&self, whole_at: Option<&i64>, count: u32, now_ms: i64) -> Result<i64, i64> {
         let now = now_ms * 1000;
@@ -131,6 +161,9 @@ mod tests {
         assert_eq!(granted, 10);
         assert_eq!(limiter.take("a", 1_000_000), Err(1000));
         assert_eq!(limiter.take("b", 1_000_000), Ok(()));
+        assert_eq!(limiter.at_limit(1_000_000, 9), [("a", 1000)]);
+        assert_eq!((limiter.at_limit(1_000_000, 0), limiter.at_limit(1_001_000, 9)), (vec![], vec![]));
+        assert_eq!(limiter.in_a_minute(), 60);
         assert_eq!(limiter.take("a", 1_001_000), Ok(()));
         assert!(limiter.take("a", 1_001_000).is_err());
     }
@@ -183,6 +216,10 @@ mod tests {
         assert_eq!(key("2001:db8::1"), key("2001:db8:0:0:ffff::9"));
         assert_ne!(key("2001:db8::1"), key("2001:db8:0:1::1"));
         assert_eq!(key("::ffff:192.0.2.1"), key("192.0.2.1"));
+        assert_eq!(
+            (key("2001:db8::1").to_string(), key("192.0.2.1").to_string()),
+            ("2001:db8::/64".into(), "192.0.2.1".into())
+        );
         assert_ne!(key("192.0.2.1"), key("192.0.2.2"));
     }
 

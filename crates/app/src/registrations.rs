@@ -26,6 +26,15 @@ impl Registrations {
         }
     }
 
+    /// How many there may be from one source, if that is limited.
+    pub fn limit_of_source(&self) -> Option<u64> {
+        (self.per_source != OFF).then_some(self.per_source)
+    }
+
+    pub fn of_source(&self) -> &Limiter<Source> {
+        &self.of_source
+    }
+
     /// Counts a new agent, or says for how long there is none, and why.
     pub fn take(&self, source: Source, elapsed: i64) -> Result<(), (i64, String)> {
         if self.per_source != OFF {

@@ -5,6 +5,7 @@ use axum::extract::{FromRequest, Request};
 use bytes::Bytes;
 use chorus_app::{AppState, Error};
 use chorus_protocol::code::Code;
+use chorus_protocol::faults::Faults;
 use chorus_protocol::schema;
 use http_body_util::{BodyExt, Limited};
 use serde::de::DeserializeOwned;
@@ -41,6 +42,16 @@ impl Form {
         Some(self.text(name)).filter(|text| !text.is_empty())
     }
 
+    /// A field that the form has, without the space around it, though there may be nothing in it.
+    pub(crate) fn given(&self, name: &str) -> Option<String> {
+        self.get(name).map(|text| text.trim().to_owned())
+    }
+
+    /// A long text as it was written, with the space around it.
+    pub(crate) fn written(&self, name: &str) -> String {
+        self.get(name).unwrap_or_default()
+    }
+
     /// All fields of this name that hold something.
     pub(crate) fn all(&self, name: &str) -> Vec<String> {
         let fields = url::form_urlencoded::parse(&self.0).filter(|(given, _)| given == name);
@@ -54,7 +65,8 @@ impl Form {
 
     fn get(&self, name: &str) -> Option<String> {
         let found = url::form_urlencoded::parse(&self.0).find(|(given, _)| given == name);
-        found.map(|(_, value)| value.into_owned())
+        // Browsers end each line of a long text with two signs, whatever its writer had.
+        found.map(|(_, value)| value.replace("\r\n", "\n"))
     }
 
     /// These fields as the body that the API takes for the same, checked like it. Those without anything in them are not said.
@@ -62,6 +74,11 @@ impl Form {
         let said = |name: &&str| Some(((*name).to_owned(), Value::String(self.some(name)?)));
         body(Value::Object(names.iter().filter_map(said).collect::<Map<_, _>>()))
     }
+}
+
+/// A whole number that was typed.
+pub(crate) fn number(name: &str, text: &str) -> Result<i64, Error> {
+    text.parse().map_err(|_| Faults::one(name, "must be a whole number").into())
 }
 
 /// Something as the API takes it, checked like it.

@@ -26,6 +26,9 @@ pub(crate) fn icon(name: &str) -> Icon {
         "scores" => {
             r#"<path d="M2 4h12M2 8h12M2 12h12"/><circle cx="6" cy="4" r="1.4"/><circle cx="11" cy="8" r="1.4"/><circle cx="4.5" cy="12" r="1.4"/>"#
         }
+        "settings" => {
+            r#"<path d="M2 4.500h6M12 4.500h2M2 11.500h2M8 11.500h6"/><circle cx="10" cy="4.500" r="1.800"/><circle cx="6" cy="11.500" r="1.800"/>"#
+        }
         "plus" => r#"<path d="M8 3v10M3 8h10"/>"#,
         "back" => r#"<path d="m10 3-5 5 5 5"/>"#,
         "side" => r#"<rect x="2" y="3" width="12" height="10" rx="2"/><path d="M10 3v10"/>"#,

@@ -35,6 +35,15 @@ pub(crate) fn fault_page(status: StatusCode, template: &impl Template) -> Result
     Ok(response)
 }
 
+/// With what status a form is shown again, and what it says. What whoever filled it in cannot mend is a page of its own.
+pub(crate) fn refused(error: Error) -> Result<(StatusCode, String), Fault> {
+    let status = StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    if status.is_server_error() || error.code == Code::Unauthorized {
+        return Err(error.into());
+    }
+    Ok((status, sentence(&error.message)))
+}
+
 /// Why there is no page, for a person. Who is not signed in is sent to sign in.
 #[derive(Debug)]
 pub struct Fault(Error);

@@ -3,6 +3,7 @@
 pub(crate) mod account;
 pub(crate) mod agent;
 pub(crate) mod approvals;
+pub(crate) mod blocks;
 pub(crate) mod channel;
 pub(crate) mod choir;
 pub(crate) mod deliveries;
@@ -27,6 +28,7 @@ pub(crate) fn own() -> Router<AppState> {
     account::routes()
         .merge(agent::routes())
         .merge(approvals::routes())
+        .merge(blocks::routes())
         .merge(channel::routes())
         .merge(choir::own())
         .merge(deliveries::routes())

@@ -27,6 +27,7 @@ pub fn view(app: &App, caller: &Caller, agent: &Agent) -> AgentView {
         online: agent.open_until > now,
         last_seen: seen.map(rfc3339),
         connection: manages.then(|| connection(app, agent)),
+        endpoint: host(agent.endpoint.as_deref()).filter(|_| manages),
         harness: host(agent.harness.as_deref()).filter(|_| manages),
         disabled_since: agent.disabled_at.filter(|_| manages).map(rfc3339),
         paused_since: agent.paused_at.filter(|_| manages).map(rfc3339),

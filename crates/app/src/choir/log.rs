@@ -66,6 +66,52 @@ pub async fn keys(app: &AppState) -> Result<Value, Error> {
     Ok(json!({"origin": app.config.public_url, "keys": shown.collect::<Vec<_>>()}))
 }
 
+/// How the log is: what anybody who asks for its head is told, looked at once more.
+#[derive(Debug)]
+pub struct LogHealth {
+    /// How many entries it has.
+    pub size: i64,
+    /// The hash over all of them.
+    pub head: String,
+    /// When the newest was made.
+    pub newest_at: Option<String>,
+    /// By which key it is signed, and since when.
+    pub key: String,
+    pub key_since: Option<String>,
+    /// When the head was signed: it is, whenever somebody asks.
+    pub signed_at: String,
+    /// Whether what was signed reads as what is there, by the keys that everybody has.
+    pub holds: bool,
+}
+
+/// How the log is, by signing its head and reading that again.
+pub async fn health(app: &AppState) -> Result<LogHealth, Error> {
+    let note = checkpoint(app).await?;
+    let look = |tx: &mut dyn Tx| {
+        let size = log::size(tx)?;
+        let newest = if size > 0 { log::leaf(tx, size - 1)? } else { None };
+        let keys = log::keys(tx)?;
+        let root = tree(tx, size).root()?;
+        Ok((size, root, newest, keys))
+    };
+    let (size, root, newest, keys) = app.store.read::<_, Error, _>(look).await?;
+    let newest: Option<Value> = newest.and_then(|leaf| serde_json::from_str(&leaf).ok());
+    let public: Vec<_> = keys.iter().map(|key| key.public.clone()).collect();
+    let read = attest::read_checkpoint(&note, &app.config.public_url, &public);
+    // An entry that came in between is in what is there, and not in what was signed.
+    let holds =
+        read.is_some_and(|(signed, hash)| signed < size as u64 || (signed, hash) == (size as u64, root));
+    Ok(LogHealth {
+        size,
+        head: hex(&root),
+        newest_at: newest.and_then(|leaf| leaf["generated_at"].as_str().map(str::to_owned)),
+        key: keys.first().map(|key| attest::key_id(&key.public)).unwrap_or_default(),
+        key_since: keys.first().map(|key| rfc3339(key.from)),
+        signed_at: rfc3339(app.now()),
+        holds,
+    })
+}
+
 /// The head of the log, signed.
 pub async fn checkpoint(app: &AppState) -> Result<String, Error> {
     let key = signing_key(app).await?;

@@ -180,6 +180,11 @@ pub async fn claim(
     app.once(once, |_| Ok(()), work).await
 }
 
+/// The names of all rules about what is declared.
+pub fn rule_ids() -> Vec<&'static str> {
+    chorus_choir::rules::STRUCTURAL.iter().map(|rule| rule.id).collect()
+}
+
 /// Scenarios to begin with.
 pub fn library() -> Vec<Scenario> {
     chorus_choir::library::scenarios()

@@ -14,7 +14,8 @@ use chorus_protocol::market::{Credits, JobError, JobResult, JobSearch, JobStatus
 use chorus_protocol::time::rfc3339;
 use chorus_store::market::jobs::{self, Job, Side};
 use chorus_store::market::wallets;
-use chorus_store::{StoreError, Tx};
+use chorus_store::{StoreError, Tx, push};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// A job that somebody took back.
@@ -138,6 +139,38 @@ pub async fn list(app: &App, caller: Caller, asked: JobSearch) -> Result<Items<J
         found.iter().map(|(at, view)| (view.job_id, format!("{at}_{}", view.job_id.0.simple()))).collect();
     let items = found.into_iter().map(|(_, view)| view).collect();
     Ok(crate::page::page(app, items, limit, |view: &JobView| cursors[&view.job_id].clone()))
+}
+
+/// Those of these jobs that the caller has to do with.
+pub async fn some(app: &App, caller: Caller, ids: Vec<JobId>) -> Result<Vec<JobView>, Error> {
+    let look = move |tx: &mut dyn Tx| {
+        let mut found = vec![];
+        for id in &ids {
+            let Some(job) = jobs::by_id(tx, *id)? else { continue };
+            if let Some(part) = part(tx, &caller, &job)? {
+                found.push(shown(tx, &job, part)?);
+            }
+        }
+        Ok(found)
+    };
+    app.store.read::<_, Error, _>(look).await
+}
+
+/// Those of these open jobs that their agents were handed, as far as the caller has to do with them.
+pub async fn handed(app: &App, caller: Caller, ids: Vec<JobId>) -> Result<HashSet<JobId>, Error> {
+    let look = move |tx: &mut dyn Tx| {
+        let mut found = HashSet::new();
+        for id in &ids {
+            let Some(job) = jobs::by_id(tx, *id)? else { continue };
+            if part(tx, &caller, &job)?.is_some()
+                && push::of_event(tx, job.agreed.event, 1)?.iter().any(|delivery| delivery.handed)
+            {
+                found.insert(*id);
+            }
+        }
+        Ok(found)
+    };
+    app.store.read::<_, Error, _>(look).await
 }
 
 fn read_cursor(text: &str) -> Option<jobs::Cursor> {

@@ -19,12 +19,15 @@ use chorus_store::audit::{Action, Actor, Subject};
 use chorus_store::market::jobs;
 use chorus_store::market::ledger::{self, Cause, Entry, Sums};
 use chorus_store::market::wallets::{self, Wallet};
-use chorus_store::{StoreError, Tx, accounts};
+use chorus_store::{StoreError, Tx, accounts, members};
 use serde_json::json;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// A job moves credits a few times.
 const MOST_OF_JOB: i64 = 100;
+/// So many owners are called by their names at once.
+const MOST_NAMED: usize = 200;
 
 impl From<Refused> for Error {
     fn from(refused: Refused) -> Self {
@@ -206,6 +209,30 @@ fn movement(entry: Entry) -> MovementView {
         balance: entry.balance,
         at: rfc3339(entry.created_at),
     }
+}
+
+/// What these owners are called, as far as the caller may know: itself, whoever it shares a conversation with, and for the
+/// operator everybody. An owner that is no account has called itself so.
+pub async fn owner_names(
+    app: &App,
+    caller: Caller,
+    owners: BTreeSet<String>,
+) -> Result<HashMap<String, String>, Error> {
+    let look = move |tx: &mut dyn Tx| {
+        let mut found = HashMap::new();
+        for owner in owners.iter().take(MOST_NAMED) {
+            let Some(id) = AccountId::parse(owner) else { continue };
+            let known = match caller.id() {
+                Some(who) => who == id.into() || members::share(tx, who, id.into())?,
+                None => caller == Caller::Operator,
+            };
+            if let Some(account) = accounts::by_id(tx, id)?.filter(|_| known) {
+                found.insert(owner.clone(), account.name);
+            }
+        }
+        Ok(found)
+    };
+    app.store.read::<_, Error, _>(look).await
 }
 
 /// The wallet that the operator means: of an owner that is known, or of an account.

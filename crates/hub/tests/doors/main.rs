@@ -160,6 +160,8 @@ mod sent;
 #[cfg(test)]
 mod set_clock;
 #[cfg(test)]
+mod settings_pages;
+#[cfg(test)]
 mod stream;
 #[cfg(test)]
 mod stream_pages;

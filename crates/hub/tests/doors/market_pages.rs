@@ -377,3 +377,57 @@ async fn nothing_on_the_market_is_markup() {
     let faulty = send(hub, "/wallet/send", Some(&fair.ann), &fields).await;
     assert!(faulty.status < 500 && check("a transfer", &faulty.text) > 0, "{}", faulty.text);
 }
+
+/// A job is open until its agent is handed it, then at work, then ended; and the ledger says what each row was for, and by names
+/// that the reader may know.
+#[tokio::test]
+async fn jobs_move_over_the_board_and_the_ledger_has_names() {
+    let fair = Fair::open(5).await;
+    let (job, bob) = (fair.job_id().await, fair.hub.account("bob@mail.example").await);
+    assert_eq!(fair.hire(&job, "0.15").await.status, 303);
+    // The cards of each column.
+    let column = async |title: &str| {
+        let board = fair.main("/jobs").await;
+        let column =
+            board.split("aria-label=\"").find(|part| part.starts_with(&format!("{title}\""))).unwrap();
+        column.matches("class=\"job\"").count()
+    };
+    let board = async || [column("Open").await, column("At work").await, column("Ended").await];
+    assert_eq!(board().await, [1, 0, 0]);
+    let mut inbox = fair.hub.inbox(&fair.worker.key, None).await;
+    inbox.event("job").await;
+    let handed = crate::support::eventually(board, |found| *found == [0, 1, 0]).await;
+    assert_eq!(handed, [0, 1, 0]);
+    let result = json!({"job_id": job, "status": "SUCCESS", "output_data": {"entities": ["revenue"]}, "execution_cost": 0.1});
+    let path = format!("/market/jobs/{job}/result");
+    assert_eq!(fair.hub.post(&path, Some(&fair.worker.key), &result).await.status, 200);
+    assert_eq!(board().await, [0, 0, 1]);
+
+    // A stranger's account is not told by its name; one with whom a channel is shared is.
+    let me = fair.hub.get("/api/v1/me", Some(&bob)).await.body;
+    let account = me["id"].as_str().expect("an account has an id").to_owned();
+    let minted = json!({"owner": account, "amount": 1});
+    assert_eq!(fair.hub.post("/market/mint", Some(OPERATOR), &minted).await.status, 200);
+    let wallet = fair.main("/wallet").await;
+    let fields = [
+        ("transfer_id", hidden(&wallet, "transfer_id")),
+        ("from_owner", hidden(&wallet, "from_owner")),
+        ("to_owner", account.clone()),
+        ("amount", "1".into()),
+    ];
+    let fields: Vec<_> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    assert_eq!(send(&fair.hub, "/wallet/send", Some(&fair.ann), &fields).await.status, 303);
+    let strange = fair.main("/wallet").await;
+    assert!(
+        strange.contains(&format!("the account …{}<", &account[30..])) && !strange.contains(">bob<"),
+        "{strange}"
+    );
+    assert!(
+        strange.contains("for <a href=\"/jobs/") && strange.contains("analyze_text by worker"),
+        "{strange}"
+    );
+    let channel = fair.hub.channel(&fair.ann, &json!({"name": "ops"})).await;
+    fair.hub.add(&channel, OPERATOR, &json!({"account": "bob@mail.example"})).await;
+    let known = fair.main("/wallet").await;
+    assert!(known.contains(">bob<") && !known.contains(&account[30..]), "{known}");
+}

@@ -65,8 +65,10 @@ impl House {
 }
 
 /// The addresses of the pages that everybody who is signed in has.
-const PAGES: [&str; 12] = [
+const PAGES: [&str; 14] = [
     "/account",
+    "/blocks",
+    "/channels",
     "/inbox",
     "/fleet",
     "/fleet/deliveries",
@@ -84,8 +86,11 @@ const PAGES: [&str; 12] = [
 async fn pages_are_for_who_is_signed_in_and_guarded() {
     let house = House::start().await;
     let mut paths: Vec<String> = PAGES.iter().map(|path| (*path).to_owned()).collect();
-    paths.push(format!("/c/{}", house.channel));
-    paths.push(format!("/directory/{}", house.agent["agent_id"].as_str().unwrap()));
+    let agent = format!("/directory/{}", house.agent["agent_id"].as_str().unwrap());
+    for page in ["", "/settings", "/write"] {
+        paths.push(format!("/c/{}{page}", house.channel));
+    }
+    paths.extend([format!("{agent}/settings"), agent]);
     for path in &paths {
         let page = house.page(path).await;
         assert_eq!((page.status, page.header("content-type")), (200, "text/html; charset=utf-8"), "{path}");
@@ -220,7 +225,9 @@ async fn what_is_new_is_marked_until_it_is_read() {
 async fn other_sites_send_no_forms() {
     let (hub, mails) = hub_with_mail(Setup::new());
     let cookie = session(&hub, &mails, ANN).await;
-    for path in ["/channels/new", "/directory/new", "/tokens", "/invitations", "/direct/new", "/operator"] {
+    let unknown = format!("/c/ch_{}/settings", "0".repeat(32));
+    let paths = ["/channels/new", "/directory/new", "/tokens", "/invitations", "/direct/new", "/operator"];
+    for path in paths.into_iter().chain(["/account", "/account/delete", "/blocks", &*unknown]) {
         for site in [Some("cross-site"), Some("same-site"), None] {
             let mut request =
                 hub.request(Method::POST, path, None).header("cookie", &*cookie).body("name=x&with=y");

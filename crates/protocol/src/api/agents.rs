@@ -84,6 +84,9 @@ pub struct AgentView {
     /// How its own connection string is; for its owner, itself and the operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection: Option<ConnectionView>,
+    /// Its webhook: the name of the host alone; for its owner, itself and the operator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
     /// Where its C2A harness is called: the name of the host alone; for its owner, itself and the operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub harness: Option<String>,

@@ -38,6 +38,12 @@ pub fn insert_leaf(tx: &mut dyn Tx, place: i64, leaf: &str) -> Result<(), StoreE
     Ok(())
 }
 
+/// What a leaf says.
+pub fn leaf(tx: &mut dyn Tx, place: i64) -> Result<Option<String>, StoreError> {
+    let sql = "SELECT leaf FROM log_leaves WHERE place = $1";
+    tx.first(sql, &[place.into()])?.map(|mut row| row.text(0)).transpose()
+}
+
 /// Keeps a complete subtree.
 pub fn insert_node(tx: &mut dyn Tx, level: i64, place: i64, hash: &[u8]) -> Result<(), StoreError> {
     let sql = "INSERT INTO log_nodes (level, place, hash) VALUES ($1, $2, $3)";

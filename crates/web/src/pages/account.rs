@@ -1,7 +1,7 @@
-//! One's account: tokens for programs, invitations for others, signing out.
+//! One's account: what one is called, tokens for programs, invitations for others, signing out, and its end.
 
 use crate::cookies::{no_cookie, session_cookie};
-use crate::form::{Form, body};
+use crate::form::{Form, body, number};
 use crate::page::{Fault, page};
 use crate::shell::{Here, Shell};
 use crate::times::Moment;
@@ -12,9 +12,12 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
+use chorus_app::caller::Caller;
 use chorus_app::once::Once;
 use chorus_app::{AppState, Error, accounts};
-use chorus_protocol::api::accounts::{Line, NewSignUpCode, NewToken, Quota, TokenPage};
+use chorus_protocol::api::accounts::{
+    AccountChange, Deletion, Line, NewSignUpCode, NewToken, Quota, TokenPage,
+};
 use chorus_protocol::api::agents::{AgentSearch, AgentView};
 use chorus_protocol::ids::CredentialId;
 use serde_json::json;
@@ -26,10 +29,12 @@ const LIMIT: i64 = 100;
 
 pub(crate) fn routes() -> Router<AppState> {
     Router::new()
-        .route("/account", get(show))
+        .route("/account", get(show).post(change))
+        .route("/account/delete", post(delete))
         .route("/tokens", post(make_token))
         .route("/tokens/{id}/revoke", post(revoke_token))
         .route("/invitations", post(invite))
+        .route("/invitations/{id}/revoke", post(revoke_invitation))
         .route("/signout", post(leave))
         .route("/signout/elsewhere", post(leave_elsewhere))
 }
@@ -43,7 +48,29 @@ struct AccountPage {
     tokens: Vec<Token>,
     agents: Vec<AgentView>,
     quotas: Vec<(String, Quota)>,
+    mails: bool,
     may_invite: bool,
+    invitations: Vec<Invitation>,
+}
+
+/// An invitation to this hub that nobody has used yet.
+pub(super) struct Invitation {
+    pub(super) id: String,
+    pub(super) email: Option<String>,
+    pub(super) made: Moment,
+    pub(super) until: Option<Moment>,
+}
+
+/// Those that somebody made, or for the operator everybody's.
+pub(super) async fn invitations(app: &AppState, caller: &Caller) -> Result<Vec<Invitation>, Error> {
+    let found = accounts::list_sign_up_codes(app, caller, TokenPage { after: None, limit: LIMIT }).await?;
+    let shown = found.items.into_iter().map(|one| Invitation {
+        id: one.id.to_string(),
+        email: one.email,
+        made: Moment::new(&one.created_at),
+        until: one.expires_at.as_deref().map(Moment::new),
+    });
+    Ok(shown.collect())
 }
 
 struct Token {
@@ -77,6 +104,8 @@ async fn show(State(app): State<AppState>, visitor: SignedIn) -> Result<Response
     };
     page(&AccountPage {
         shell: Shell::of(&app, &visitor.person, Here::Account).await?,
+        mails: me.mails.unwrap_or_default(),
+        invitations: invitations(&app, &visitor.caller).await?,
         name: visitor.person.name,
         email: visitor.person.email,
         tokens: tokens.into_iter().map(token).collect(),
@@ -127,7 +156,8 @@ async fn revoke_token(
 /// A sign-up code, for whoever has it or for one address.
 async fn invite(State(app): State<AppState>, visitor: SignedIn, form: Form) -> Result<Response, Fault> {
     let SignedIn { person, context, caller } = visitor;
-    let new: NewSignUpCode = body(json!({"email": form.some("email")}))?;
+    let days = form.some("days").map(|days| number("days", &days)).transpose()?;
+    let new: NewSignUpCode = body(json!({"email": form.some("email"), "days": days}))?;
     let made = accounts::make_sign_up_code(&app, context, caller, new, Once::NO_KEY).await?.result;
     page(&Secret {
         shell: Shell::of(&app, &person, Here::Account).await?,
@@ -139,6 +169,31 @@ async fn invite(State(app): State<AppState>, visitor: SignedIn, form: Form) -> R
         secrets: vec![("The link", made.url)],
         back: "/account".into(),
     })
+}
+
+async fn revoke_invitation(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    Path(id): Path<String>,
+) -> Result<Response, Fault> {
+    let id = CredentialId::parse(&id).ok_or_else(|| Error::not_found("invitation"))?;
+    accounts::revoke_sign_up_code(&app, visitor.context, visitor.caller, id).await?;
+    Ok(Redirect::to("/account").into_response())
+}
+
+/// What the person is called, and whether mails are sent.
+async fn change(State(app): State<AppState>, visitor: SignedIn, form: Form) -> Result<Response, Fault> {
+    let change: AccountChange =
+        body(json!({"name": form.text("name"), "mails": form.some("mails").is_some()}))?;
+    accounts::change_me(&app, visitor.person, change).await?;
+    Ok(Redirect::to("/account").into_response())
+}
+
+/// The account is deleted, once its email address is typed.
+async fn delete(State(app): State<AppState>, visitor: SignedIn, form: Form) -> Result<Response, Fault> {
+    let deletion = Deletion { confirm: form.text("confirm") };
+    accounts::delete_me(&app, visitor.context, visitor.person, deletion).await?;
+    Ok(([(header::SET_COOKIE, no_cookie(&app)?)], Redirect::to("/")).into_response())
 }
 
 /// The button for signing out. It is there for whoever is not signed in any more, too.

@@ -1,7 +1,9 @@
 //! One's own agents: making them, their keys and connection strings. And the card of any agent.
 
+mod settings;
+
 use super::account::Secret;
-use super::market::{SkillForm, Standing};
+use super::market::{SkillForm, Standing, owner_called};
 use crate::face::{Face, State as Is};
 use crate::form::{Form, body};
 use crate::page::{Fault, page, query};
@@ -19,7 +21,7 @@ use chorus_protocol::api::accounts::KeyReset;
 use chorus_protocol::api::agents::{AgentProof, AgentView, NewAgent, NewConnection, NewHarness};
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::AgentId;
-use chorus_protocol::market::{MarketAgent, Presence, Skill};
+use chorus_protocol::market::{Presence, Skill};
 use chorus_protocol::words::{ConnectionState, Word};
 use serde_json::{Value, json};
 
@@ -38,6 +40,7 @@ pub(crate) fn routes() -> Router<AppState> {
         .route("/directory/{id}/harness/remove", post(remove_harness))
         .route("/directory/{id}/connection-string", post(rotate))
         .route("/directory/{id}/webhook-secret", post(rotate_webhook_secret))
+        .merge(settings::routes())
 }
 
 #[derive(Template)]
@@ -69,7 +72,8 @@ struct AgentPage {
 
 /// An agent on the market.
 struct Offers {
-    agent: MarketAgent,
+    /// What its owner there is called.
+    owner: String,
     skills: Vec<Offer>,
     standing: Standing,
     registered: Moment,
@@ -84,7 +88,7 @@ struct Offer {
 }
 
 impl Offers {
-    async fn find(app: &AppState, id: AgentId) -> Result<Option<Self>, Error> {
+    async fn find(app: &AppState, visitor: &SignedIn, id: AgentId) -> Result<Option<Self>, Error> {
         let agent = match market::agents::agent(app, id).await {
             Ok(agent) => agent,
             Err(error) if error.code == Code::NotFound => return Ok(None),
@@ -100,8 +104,8 @@ impl Offers {
             skills: agent.skills.iter().map(offer).collect(),
             standing: Standing::of(app, id, STEPS).await?,
             registered: Moment::new(&agent.registered_at),
+            owner: owner_called(app, visitor, &agent.owner_id).await?,
             online: agent.status == Word::Known(Presence::Online),
-            agent,
         }))
     }
 }
@@ -148,7 +152,7 @@ async fn show(
 ) -> Result<Response, Fault> {
     let agent = agents::agent(&app, visitor.caller.clone(), &id).await?;
     let mine = agent.owner == Some(visitor.person.id);
-    let trouble = if mine { agents::harness_trouble(&app, visitor.caller, &id).await? } else { None };
+    let trouble = if mine { agents::harness_trouble(&app, visitor.caller.clone(), &id).await? } else { None };
     let state = if agent.online { Is::Idle } else { Is::Offline };
     let connection = agent.connection.as_ref().map(|connection| connection.state);
     page(&AgentPage {
@@ -166,7 +170,7 @@ async fn show(
         broken: connection == Some(ConnectionState::Broken),
         connected: connection.is_some_and(|state| state != ConnectionState::None),
         url: app.config.public_url.clone(),
-        market: Offers::find(&app, agent.agent_id).await?,
+        market: Offers::find(&app, &visitor, agent.agent_id).await?,
         typed: SkillForm::default(),
         agent,
     })

@@ -6,11 +6,14 @@
 pub(crate) mod board;
 mod documents;
 pub(crate) mod items;
+mod list;
 mod live;
 mod making;
 mod members;
 mod roster;
+mod settings;
 mod why;
+mod writing;
 
 use self::board::Board;
 use self::items::{Item, View, items};
@@ -60,9 +63,12 @@ pub(crate) fn routes() -> Router<AppState> {
         .route("/c/{id}/read", post(mark_read))
         .merge(board::routes())
         .merge(documents::routes())
+        .merge(list::routes())
         .merge(live::routes())
         .merge(making::routes())
         .merge(members::routes())
+        .merge(settings::routes())
+        .merge(writing::routes())
 }
 
 /// Which stretch of a conversation is asked for.

@@ -6,6 +6,7 @@ mod desk;
 mod editor;
 mod evidence;
 mod form;
+mod plain;
 mod receipt;
 mod records;
 mod scores;

@@ -8,11 +8,13 @@ mod hire;
 mod input;
 mod issue;
 mod jobs;
+mod ledger;
 mod offering;
 mod quotes;
 mod wallet;
 
 pub(crate) use chart::Standing;
+pub(crate) use ledger::owner_called;
 pub(crate) use offering::SkillForm;
 pub(crate) use wallet::Books;
 

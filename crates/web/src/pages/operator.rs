@@ -1,6 +1,9 @@
 //! The operator's console: how the hub is, deliveries, who did what. The key is shown once and becomes a cookie that is good
 //! for an hour, on these pages only.
 
+mod audit;
+
+use super::account::{Invitation, invitations};
 use super::deliveries::{self, Wanted};
 use crate::cookies;
 use crate::form::Form;
@@ -10,7 +13,7 @@ use crate::times::{Moment, span};
 use crate::visitor::{Context, person};
 use askama::Template;
 use axum::Router;
-use axum::extract::{FromRequestParts, Query, State};
+use axum::extract::{FromRequestParts, Path, Query, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -18,15 +21,15 @@ use axum::routing::{get, post};
 use chorus_app::authenticate::is_operator;
 use chorus_app::caller::Caller;
 use chorus_app::charge::count_bad_secret;
+use chorus_app::choir::log::{self, LogHealth};
 use chorus_app::deliveries::{Asked, list};
+use chorus_app::operator::{RateLimit, StoreHealth};
 use chorus_app::quotas::{OFF, Quota, Quotas};
 use chorus_app::rate::rate_key;
-use chorus_app::{App, AppState, Error, agents, health_report, key_hash, operator};
-use chorus_protocol::api::operator::{AuditQuery, Overview, RecordedAct};
-use chorus_protocol::ids::AuditId;
-use chorus_protocol::relay::HealthReport;
-use chorus_protocol::words::{DeliveryState, Word};
-use serde::Deserialize;
+use chorus_app::{App, AppState, Error, Signup, accounts, agents, key_hash, operator};
+use chorus_protocol::api::operator::Overview;
+use chorus_protocol::ids::CredentialId;
+use chorus_protocol::words::DeliveryState;
 
 /// The name of the cookie, and how long it is good.
 const COOKIE: &str = "chorus_operator";
@@ -40,8 +43,9 @@ pub(crate) fn routes() -> Router<AppState> {
         .route("/operator/leave", post(leave))
         .route("/operator/deliveries", get(show_deliveries))
         .route("/operator/deliveries/replay", post(replay))
-        .route("/operator/audit", get(audit))
         .route("/operator/invitations", post(invite))
+        .route("/operator/invitations/{id}/revoke", post(revoke))
+        .merge(audit::routes())
 }
 
 /// Somebody whose browser has shown the operator's key.
@@ -80,11 +84,80 @@ struct KeyPage {
 struct OperatorPage {
     shell: Shell,
     overview: Overview,
-    health: Option<HealthReport>,
+    store: StoreHealth,
+    /// None if its head cannot be signed.
+    log: Option<Log>,
     up: String,
     agents: i64,
     counts: Vec<(&'static str, usize, &'static str)>,
+    stored: String,
+    writes: String,
+    refused: String,
+    /// Whether the books balanced, and when that was counted.
+    books: Option<(bool, Moment)>,
+    rates: Vec<Rate>,
     limits: Vec<Limit>,
+    may_invite: bool,
+    invitations: Vec<Invitation>,
+}
+
+/// A rate that is limited, as a person reads it.
+struct Rate {
+    what: &'static str,
+    setting: &'static str,
+    limit: String,
+    /// Who is refused now, and for how long.
+    at_limit: Vec<String>,
+}
+
+fn rate(limit: RateLimit) -> Rate {
+    let at_limit = limit.at_limit.into_iter().map(|(who, wait)| format!("{who}, for {}", span(wait)));
+    Rate {
+        what: limit.what,
+        setting: limit.setting,
+        limit: limit.per_minute.map_or_else(|| "no limit".to_owned(), readable),
+        at_limit: at_limit.collect(),
+    }
+}
+
+/// The transparency log as a person reads it.
+struct Log {
+    health: LogHealth,
+    newest: Option<Moment>,
+    key_since: Option<Moment>,
+    signed: Moment,
+}
+
+async fn log(app: &AppState) -> Option<Log> {
+    match log::health(app).await {
+        Ok(health) => Some(Log {
+            newest: health.newest_at.as_deref().map(Moment::new),
+            key_since: health.key_since.as_deref().map(Moment::new),
+            signed: Moment::new(&health.signed_at),
+            health,
+        }),
+        Err(error) => {
+            tracing::error!(error = %error.message, "the head of the transparency log cannot be signed");
+            None
+        }
+    }
+}
+
+/// Bytes in the largest unit that says something.
+fn bytes(count: i64) -> String {
+    let units = ["KiB", "MiB", "GiB", "TiB"];
+    let mut size = count as f64;
+    if size < 1024.0 {
+        return format!("{count} bytes");
+    }
+    let mut unit = "";
+    for next in units {
+        (size, unit) = (size / 1024.0, next);
+        if size < 1024.0 {
+            break;
+        }
+    }
+    format!("{size:.1} {unit}")
 }
 
 /// A limit as a person reads it.
@@ -111,20 +184,6 @@ fn readable(number: u64) -> String {
     groups.collect::<Vec<_>>().join(",")
 }
 
-#[derive(Template)]
-#[template(path = "audit.html")]
-struct AuditPage {
-    shell: Shell,
-    acts: Vec<Act>,
-    next: Option<String>,
-}
-
-struct Act {
-    at: Moment,
-    action: String,
-    view: RecordedAct,
-}
-
 pub(super) async fn shell(app: &App, headers: &HeaderMap) -> Result<Shell, Error> {
     let person = person(app, headers).await?;
     Shell::maybe_of(app, person.as_ref(), Here::Operator).await
@@ -135,7 +194,8 @@ async fn show(State(app): State<AppState>, headers: HeaderMap) -> Result<Respons
     if !is_in(&app, &headers) {
         return page(&KeyPage { shell, fault: "" });
     }
-    let health = health_report::report(&app).await.ok();
+    let store = operator::store_health(&app).await?;
+    let market = store.report.as_ref().and_then(|report| report.market.as_ref());
     let mut counts = vec![];
     for state in [DeliveryState::Dead, DeliveryState::Waiting, DeliveryState::Queued] {
         let asked = Asked { state: Some(state), ..Asked::default() };
@@ -145,11 +205,19 @@ async fn show(State(app): State<AppState>, headers: HeaderMap) -> Result<Respons
     page(&OperatorPage {
         shell,
         overview: operator::overview(&app),
-        up: health.as_ref().map(|health| span(health.uptime_s as i64 * 1000)).unwrap_or_default(),
-        health,
+        up: store.report.as_ref().map(|report| span(report.uptime_s as i64 * 1000)).unwrap_or_default(),
+        stored: bytes(store.bytes),
+        writes: readable(store.writes),
+        refused: readable(store.refused),
+        books: market.map(|market| (market.balanced, Moment::new(&market.checked_at))),
+        store,
+        log: log(&app).await,
         agents: agents::count(&app).await?,
         counts,
+        rates: operator::rate_limits(&app).await?.into_iter().map(rate).collect(),
         limits: limits(&app.config.quotas),
+        may_invite: app.config.signup != Signup::Closed,
+        invitations: invitations(&app, &Caller::Operator).await?,
     })
 }
 
@@ -200,33 +268,6 @@ async fn replay(
     Ok(Redirect::to("/operator/deliveries").into_response())
 }
 
-#[derive(Deserialize)]
-struct After {
-    after: Option<String>,
-}
-
-async fn audit(
-    State(app): State<AppState>,
-    _: Operator,
-    headers: HeaderMap,
-    Query(After { after }): Query<After>,
-) -> Result<Response, Fault> {
-    let after = after.as_deref().and_then(AuditId::parse);
-    let asked = AuditQuery { actor: None, action: None, subject: None, since: None, after, limit: 50 };
-    let found = operator::audit_log(&app, asked).await?;
-    let act = |view: RecordedAct| Act {
-        at: Moment::new(&view.at),
-        action: match &view.action {
-            Word::Known(action) => action.as_str().to_owned(),
-            Word::Unknown(word) => word.clone(),
-        },
-        view,
-    };
-    let next = found.next.map(|next| crate::page::query(&[("after", &next)]));
-    let acts = found.items.into_iter().map(act).collect();
-    page(&AuditPage { shell: shell(&app, &headers).await?, acts, next })
-}
-
 /// A link by which somebody may have an account.
 async fn invite(
     State(app): State<AppState>,
@@ -237,8 +278,7 @@ async fn invite(
 ) -> Result<Response, Fault> {
     let new = crate::form::body(serde_json::json!({"email": form.some("email")}))?;
     let once = chorus_app::once::Once::NO_KEY;
-    let made =
-        chorus_app::accounts::make_sign_up_code(&app, context, Caller::Operator, new, once).await?.result;
+    let made = accounts::make_sign_up_code(&app, context, Caller::Operator, new, once).await?.result;
     page(&super::account::Secret {
         shell: shell(&app, &headers).await?,
         title: "An invitation".into(),
@@ -246,6 +286,17 @@ async fn invite(
         secrets: vec![("The link", made.url)],
         back: "/operator".into(),
     })
+}
+
+async fn revoke(
+    State(app): State<AppState>,
+    _: Operator,
+    Context(context): Context,
+    Path(id): Path<String>,
+) -> Result<Response, Fault> {
+    let id = CredentialId::parse(&id).ok_or_else(|| Error::not_found("invitation"))?;
+    accounts::revoke_sign_up_code(&app, context, Caller::Operator, id).await?;
+    Ok(Redirect::to("/operator").into_response())
 }
 
 #[cfg(test)]
@@ -259,6 +310,7 @@ mod tests {
         assert_eq!(of("CHORUS_QUOTA_AGENT_BYTES").value, "104,857,600");
         assert_eq!(of("CHORUS_QUOTA_ACCOUNT_BYTES").value, "no limit:");
         assert_eq!(of("CHORUS_QUOTA_AGENTS").meaning, "agents that one account owns");
+        assert_eq!([12, 2048, 5 << 30].map(bytes), ["12 bytes", "2.0 KiB", "5.0 GiB"]);
         assert_eq!([1, 999, 1000, 1_234_567].map(readable), ["1", "999", "1,000", "1,234,567"]);
     }
 }

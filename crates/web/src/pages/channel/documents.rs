@@ -1,4 +1,4 @@
-//! A document of a conversation, in any of its versions.
+//! A document of a conversation, in any of its versions; and removing it.
 
 use super::Place;
 use crate::markdown::{self, Rendered};
@@ -9,14 +9,18 @@ use crate::visitor::SignedIn;
 use askama::Template;
 use axum::Router;
 use axum::extract::{Path, Query, State};
-use axum::response::Response;
-use axum::routing::get;
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{get, post};
+use chorus_app::conversation::conversation_id;
+use chorus_app::once::Once;
 use chorus_app::{AppState, conversation};
 use chorus_protocol::api::documents::{Document, Encoding, is_picture};
 use serde::Deserialize;
 
 pub(crate) fn routes() -> Router<AppState> {
-    Router::new().route("/c/{id}/documents/{slug}", get(show))
+    Router::new()
+        .route("/c/{id}/documents/{slug}", get(show))
+        .route("/c/{id}/documents/{slug}/remove", post(remove))
 }
 
 #[derive(Deserialize)]
@@ -32,6 +36,11 @@ struct DocumentPage {
     channel: String,
     document: Document,
     at: Moment,
+    /// What its author is called here, if it still is.
+    author: Option<String>,
+    /// Whether it can be written in now, as a text.
+    may_edit: bool,
+    may_remove: bool,
     shown: Shown,
 }
 
@@ -64,7 +73,12 @@ async fn show(
         }
         (Encoding::Text, _) => Shown::Text(content),
     };
+    let (author, open) = (&document.author.id, !place.detail.conversation.archived);
+    let author = place.members.iter().find(|one| one.id == *author).map(|one| one.handle.clone());
     page(&DocumentPage {
+        author,
+        may_edit: open && document.encoding == Encoding::Text,
+        may_remove: open,
         shell: Shell::of(&app, &visitor.person, Here::Conversation(id.clone())).await?,
         channel: place.detail.conversation.name,
         at: Moment::new(&document.created_at),
@@ -72,4 +86,14 @@ async fn show(
         document,
         id,
     })
+}
+
+async fn remove(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    Path((id, slug)): Path<(String, String)>,
+) -> Result<Response, Fault> {
+    let place = (conversation_id(&id)?, slug);
+    conversation::delete_document(&app, visitor.who(), place, Once::NO_KEY).await?;
+    Ok(Redirect::to(&format!("/c/{id}?side=documents")).into_response())
 }

@@ -1,8 +1,8 @@
 //! The editor of a Score: a form that works without a script, and beside it what is fragile by design, fresh while one writes.
 
-use super::charts::words;
 use super::desk::Desk;
 use super::form::{self, SWITCHES, VoiceFields, empty_voice};
+use super::plain::{self, Plain};
 use super::receipt::drawn;
 use crate::assets;
 use crate::form::Form;
@@ -18,7 +18,7 @@ use chorus_app::choir::scores;
 use chorus_app::once::Once;
 use chorus_app::{AppState, Error};
 use chorus_protocol::api::scores::RehearsalView;
-use chorus_protocol::choir::receipt::{Dimension, Finding, Verdict};
+use chorus_protocol::choir::receipt::{Dimension, Verdict};
 use chorus_protocol::choir::score::{EvidenceRequirement, Label, Scenario, Score, Severity, Voice};
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ pub(super) struct OnPaper {
     pub(super) fault: String,
     pub(super) verdict: Option<Verdict>,
     pub(super) dimensions: Vec<(&'static str, i64)>,
-    pub(super) findings: Vec<Finding>,
+    pub(super) findings: Vec<Plain>,
 }
 
 impl OnPaper {
@@ -44,9 +44,9 @@ impl OnPaper {
                 verdict: found.payload["verdict"].as_str().and_then(Verdict::parse),
                 dimensions: Dimension::ALL
                     .iter()
-                    .map(|one| (words(*one).0, found.dimensions.get(*one)))
+                    .map(|one| (plain::about(*one), found.dimensions.get(*one)))
                     .collect(),
-                findings: found.findings,
+                findings: found.findings.into_iter().map(plain::plain).collect(),
             },
             Err(error) => {
                 Self { fault: sentence(&error.message), verdict: None, dimensions: vec![], findings: vec![] }
@@ -58,8 +58,19 @@ impl OnPaper {
         Self { fault: String::new(), verdict: None, dimensions: vec![], findings: vec![] }
     }
 
-    fn chip(&self) -> (&'static str, &'static str) {
-        self.verdict.map_or(("", ""), |verdict| (drawn(verdict).0, drawn(verdict).1))
+    /// What the verdict on paper means.
+    fn meaning(&self) -> &'static str {
+        match self.verdict {
+            None => "",
+            Some(Verdict::Ready) => "Nothing is missing on paper.",
+            Some(Verdict::Conditional) => "It can be rehearsed; some of it is weak.",
+            Some(Verdict::Retune | Verdict::NotReady) => "Too much is missing: mend the largest first.",
+        }
+    }
+
+    /// The colour of the verdict.
+    fn look(&self) -> &'static str {
+        self.verdict.map_or("", |verdict| drawn(verdict).1)
     }
 }
 
@@ -111,6 +122,20 @@ fn empty_scenario() -> Scenario {
 }
 
 impl EditorPage {
+    /// What it means if this goes wrong.
+    fn grave(one: &Scenario) -> &'static str {
+        plain::severity(one.severity)
+    }
+
+    /// What can be chosen: the word that is kept, and how the page says it.
+    fn severities() -> Vec<(&'static str, &'static str)> {
+        Severity::ALL.iter().map(|one| (one.as_str(), plain::severity(*one))).collect()
+    }
+
+    fn proofs() -> Vec<(&'static str, &'static str)> {
+        EvidenceRequirement::ALL.iter().map(|one| (one.as_str(), plain::proof(*one))).collect()
+    }
+
     fn of(shell: Shell, base: String, score: Score, found: OnPaper) -> Self {
         let voices = score.voices.iter().cloned().chain([empty_voice()]);
         let pair = |pair: &Vec<Label>| match &pair[..] {

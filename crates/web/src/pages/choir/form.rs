@@ -86,12 +86,12 @@ fn voice(node: &Node) -> Value {
 /// What a voice is or is not, and how the page says it.
 pub(super) const SWITCHES: [(&str, &str); 7] = [
     ("entry", "Work comes in here"),
-    ("final_voice", "Final voice"),
+    ("final_voice", "Has the last word: its answer goes out"),
     ("conductor", "Leads the others"),
-    ("may_dissent", "May dissent"),
-    ("dissent_must_reach_output", "Dissent must reach the output"),
-    ("may_override_dissent", "May overrule dissent"),
-    ("override_recorded", "Overruling is recorded"),
+    ("may_dissent", "May disagree"),
+    ("dissent_must_reach_output", "Its disagreement must be in the answer"),
+    ("may_override_dissent", "May overrule others who disagree"),
+    ("override_recorded", "Overruling is written down"),
 ];
 
 fn scenario(node: &Node) -> Value {

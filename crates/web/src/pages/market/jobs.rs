@@ -1,7 +1,7 @@
 //! One's jobs: those one hired for and those one's agents were hired for; each with its steps and its money.
 
 use super::chart::{FEW, Standing, StepRow};
-use super::wallet::{MovementRow, movements};
+use super::ledger::{MovementRow, movements};
 use crate::face::Face;
 use crate::page::{Fault, page, query};
 use crate::shell::{Here, Shell};
@@ -44,6 +44,8 @@ pub(crate) struct Row {
     pub(crate) left_ms: i64,
     pub(crate) left: String,
     pub(crate) ended: String,
+    /// Whether its agent was handed it, of an open one.
+    pub(crate) at_work: bool,
 }
 
 impl Row {
@@ -85,9 +87,11 @@ async fn find(
     Ok((rows(app, visitor, found.items).await?, found.next))
 }
 
-async fn rows(app: &AppState, visitor: &SignedIn, jobs: Vec<JobView>) -> Result<Vec<Row>, Error> {
-    let ids: std::collections::BTreeSet<AgentId> = jobs.iter().map(|job| job.agent_id).collect();
+async fn rows(app: &AppState, visitor: &SignedIn, all: Vec<JobView>) -> Result<Vec<Row>, Error> {
+    let ids: std::collections::BTreeSet<AgentId> = all.iter().map(|job| job.agent_id).collect();
     let agents = agents::some(app, &visitor.caller, ids.into_iter().collect()).await?;
+    let open = all.iter().filter(|job| status(job) == Some(JobStatus::Pending)).map(|job| job.job_id);
+    let handed = jobs::handed(app, visitor.caller.clone(), open.collect()).await?;
     let row = |job: JobView| {
         let agent = agents.iter().find(|agent| agent.agent_id == job.agent_id);
         let now = app.now();
@@ -98,11 +102,12 @@ async fn rows(app: &AppState, visitor: &SignedIn, jobs: Vec<JobView>) -> Result<
             hired: job.owner_id.is_some(),
             left: span(left_ms),
             left_ms,
+            at_work: handed.contains(&job.job_id),
             ended: job.ended_at.as_deref().map(|at| crate::times::since(now, at)).unwrap_or_default(),
             job,
         }
     };
-    Ok(jobs.into_iter().map(row).collect())
+    Ok(all.into_iter().map(row).collect())
 }
 
 /// The open ones, for the market's first page.
@@ -121,15 +126,17 @@ struct BoardPage {
 }
 
 struct Column {
-    status: &'static str,
     title: &'static str,
     look: &'static str,
     rows: Vec<Row>,
-    more: bool,
+    /// Where there is more of it, and what that is called.
+    more: Vec<(&'static str, &'static str)>,
+    none: &'static str,
 }
 
-const COLUMNS: [(JobStatus, &str, &str); 3] = [
-    (JobStatus::Pending, "Open", "work"),
+/// What a list of one kind alone is called.
+const ALONE: [(JobStatus, &str, &str); 3] = [
+    (JobStatus::Pending, "Open and at work", "work"),
     (JobStatus::Success, "Paid", "good"),
     (JobStatus::Failure, "Came to nothing", "bad"),
 ];
@@ -145,26 +152,52 @@ async fn board(
     visitor: SignedIn,
     Query(asked): Query<Asked>,
 ) -> Result<Response, Fault> {
-    let alone = COLUMNS.iter().find(|(status, ..)| asked.status.as_deref() == Some(status.as_str()));
-    let (mut columns, mut after) = (vec![], None);
-    for (status, title, look) in COLUMNS {
-        if alone.is_some_and(|(only, ..)| *only != status) {
-            continue;
+    let alone = ALONE.iter().find(|(status, ..)| asked.status.as_deref() == Some(status.as_str()));
+    let (columns, next) = match alone {
+        Some(&(status, title, look)) => {
+            let (rows, next) = find(&app, &visitor, Some(status), asked.after, LIMIT).await?;
+            let next = next.map(|next| query(&[("status", status.as_str()), ("after", &next)]));
+            (vec![Column { title, look, rows, more: vec![], none: "None." }], next)
         }
-        let (place, limit) = if alone.is_some() { (asked.after.clone(), LIMIT) } else { (None, COLUMN) };
-        let (rows, next) = find(&app, &visitor, Some(status), place, limit).await?;
-        columns.push(Column { status: status.as_str(), title, look, rows, more: next.is_some() });
-        after = next;
-    }
-    let next = alone
-        .and(after)
-        .map(|next| query(&[("status", asked.status.as_deref().unwrap_or_default()), ("after", &next)]));
+        None => (columns(&app, &visitor).await?, None),
+    };
     page(&BoardPage {
         shell: Shell::of(&app, &visitor.person, Here::Market).await?,
         columns,
         alone: alone.is_some(),
         next,
     })
+}
+
+/// What waits for its agent, what is at work, and what has ended.
+async fn columns(app: &AppState, visitor: &SignedIn) -> Result<Vec<Column>, Error> {
+    let (pending, more) = find(app, visitor, Some(JobStatus::Pending), None, 2 * COLUMN).await?;
+    let (at_work, open) = pending.into_iter().partition(|row: &Row| row.at_work);
+    let all_open = more.map(|_| ("/jobs?status=PENDING", "More")).into_iter().collect::<Vec<_>>();
+    let (mut ended, mut more) = (vec![], vec![]);
+    let ends = [
+        (JobStatus::Success, "/jobs?status=SUCCESS", "All paid"),
+        (JobStatus::Failure, "/jobs?status=FAILURE", "All that came to nothing"),
+    ];
+    for (status, link, words) in ends {
+        let (rows, _) = find(app, visitor, Some(status), None, COLUMN).await?;
+        more.extend((!rows.is_empty()).then_some((link, words)));
+        ended.extend(rows);
+    }
+    ended.sort_by(|one, other| other.job.ended_at.cmp(&one.job.ended_at));
+    ended.truncate(COLUMN as usize);
+    let column = |title, look, rows, more, none| Column { title, look, rows, more, none };
+    Ok(vec![
+        column("Open", "work", open, all_open.clone(), "Nothing waits for its agent."),
+        column(
+            "At work",
+            "work",
+            at_work,
+            all_open,
+            "No agent is at work for you, or for others on your account.",
+        ),
+        column("Ended", "good", ended, more, "Nothing has ended yet."),
+    ])
 }
 
 #[derive(Template)]
@@ -213,7 +246,7 @@ async fn show(
         ended: row.job.ended_at.as_deref().map(Moment::new),
         took,
         output,
-        movements: movements(moved, None, &visitor.person.id.to_string()),
+        movements: movements(&app, &visitor, moved, None).await?,
         step,
         row,
     })

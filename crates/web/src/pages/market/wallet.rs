@@ -1,9 +1,9 @@
 //! One's wallets, what moved in them, and whether the books of the whole hub balance.
 
+use super::ledger::{MovementRow, movements};
 use crate::form::{Form, exact_body};
 use crate::page::{Fault, fault_page, page, query, sentence};
 use crate::shell::{Here, Shell};
-use crate::times::Moment;
 use crate::visitor::SignedIn;
 use askama::Template;
 use axum::Router;
@@ -13,10 +13,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use chorus_app::market::money;
 use chorus_app::{App, AppState, Error};
-use chorus_protocol::market::{
-    Credits, Economy, LedgerSearch, MovementKind, MovementView, Transfer, WalletView,
-};
-use chorus_protocol::words::Word;
+use chorus_protocol::market::{Credits, Economy, LedgerSearch, Transfer, WalletView};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -51,67 +48,6 @@ impl Books {
     }
 }
 
-/// One movement, as the owner of a wallet reads it.
-pub(crate) struct MovementRow {
-    pub(crate) at: Moment,
-    pub(crate) what: &'static str,
-    /// Between whom.
-    pub(crate) from: String,
-    pub(crate) to: String,
-    /// With its sign, for one who looks at a wallet.
-    pub(crate) amount: String,
-    pub(crate) gain: bool,
-    pub(crate) job: Option<String>,
-    pub(crate) balance: Option<Credits>,
-    pub(crate) number: i64,
-}
-
-/// Movements as rows; with signs, as this owner sees them. Whoever looks is called so.
-pub(crate) fn movements(views: Vec<MovementView>, owner: Option<&str>, me: &str) -> Vec<MovementRow> {
-    let row = |view: MovementView| {
-        let kind = match view.kind {
-            Word::Known(kind) => Some(kind),
-            Word::Unknown(_) => None,
-        };
-        let gain = owner.is_some() && view.credit.as_deref() == owner;
-        let sign = match owner {
-            None => "",
-            Some(_) if gain => "+",
-            Some(_) => "−",
-        };
-        // What has no owner is escrow, or the operator who makes credits and takes them away.
-        let end = |end: Option<String>| match (end, kind) {
-            (Some(owner), _) if owner == me => "you".to_owned(),
-            (Some(owner), _) => owner,
-            (None, Some(MovementKind::Mint | MovementKind::Burn)) => "the operator".to_owned(),
-            (None, _) => "escrow".to_owned(),
-        };
-        MovementRow {
-            at: Moment::new(&view.at),
-            what: kind.map_or("moved", what),
-            from: end(view.debit),
-            to: end(view.credit),
-            amount: format!("{sign}{}", view.amount),
-            gain,
-            job: view.job_id.map(|job| job.to_string()),
-            balance: view.balance,
-            number: view.number,
-        }
-    };
-    views.into_iter().map(row).collect()
-}
-
-fn what(kind: MovementKind) -> &'static str {
-    match kind {
-        MovementKind::Mint => "Made",
-        MovementKind::Burn => "Taken away",
-        MovementKind::Transfer => "Sent",
-        MovementKind::Hold => "Held",
-        MovementKind::Settle => "Paid",
-        MovementKind::Refund => "Returned",
-    }
-}
-
 #[derive(Deserialize)]
 struct Asked {
     owner: Option<String>,
@@ -125,6 +61,8 @@ struct WalletPage {
     wallets: Vec<WalletView>,
     /// Which of them is looked into.
     chosen: Option<WalletView>,
+    /// What its owner is called.
+    called: String,
     rows: Vec<MovementRow>,
     next: Option<String>,
     books: Books,
@@ -136,10 +74,15 @@ struct WalletPage {
 }
 
 impl WalletPage {
-    fn links(&self) -> Vec<(String, &WalletView, bool)> {
+    /// Each wallet: where it is looked into, what it is called, what it holds, and whether it is looked into now.
+    fn links(&self) -> Vec<(String, &str, &WalletView, bool)> {
         let chosen = self.chosen.as_ref().map(|wallet| wallet.owner.as_str());
         let link = |wallet: &WalletView| query(&[("owner", &wallet.owner)]);
-        self.wallets.iter().map(|wallet| (link(wallet), wallet, chosen == Some(&*wallet.owner))).collect()
+        let shown = self.wallets.iter().map(|wallet| {
+            let name = if wallet.owner == self.account { "Your account" } else { &wallet.owner };
+            (link(wallet), name, wallet, chosen == Some(&*wallet.owner))
+        });
+        shown.collect()
     }
 }
 
@@ -153,11 +96,15 @@ async fn prepare(app: &AppState, visitor: &SignedIn, asked: Asked) -> Result<Wal
         let owner = Some(wallet.owner.clone());
         let search = LedgerSearch { owner, job: None, since: None, after: asked.after, limit: LIMIT };
         let found = money::ledger(app, visitor.caller.clone(), search).await?;
-        rows = movements(found.items, Some(&wallet.owner), &visitor.person.id.to_string());
+        rows = movements(app, visitor, found.items, Some(&wallet.owner)).await?;
         next = found.next.map(|next| query(&[("owner", &wallet.owner), ("after", &next)]));
     }
     Ok(WalletPage {
         shell: Shell::of(app, &visitor.person, Here::Market).await?,
+        called: match &chosen {
+            Some(wallet) if wallet.owner != account => wallet.owner.clone(),
+            _ => visitor.person.name.clone(),
+        },
         wallets,
         chosen,
         rows,

@@ -1,0 +1,185 @@
+//! Writing a document of a conversation: a new one, or a new version of one that is a text.
+//!
+//! A form carries the version it began from: who was overtaken meanwhile is told, and loses nothing that it wrote.
+
+use super::Place;
+use crate::form::{Form, body, number};
+use crate::page::{Fault, fault_page, page, refused};
+use crate::shell::{Here, Shell};
+use crate::visitor::SignedIn;
+use askama::Template;
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::get;
+use chorus_app::conversation::{self, conversation_id};
+use chorus_app::once::Once;
+use chorus_app::{AppState, Error};
+use chorus_protocol::api::documents::{DocumentChange, Encoding, NewDocument};
+use chorus_protocol::code::Code;
+use serde_json::json;
+
+/// What a text can be made of, and how the page says it; the first is meant where nobody says.
+const KINDS: [(&str, &str); 6] = [
+    ("text/markdown", "Markdown"),
+    ("text/plain", "plain text"),
+    ("text/csv", "a table (CSV)"),
+    ("application/json", "JSON"),
+    ("text/html", "HTML, shown as its source"),
+    ("application/xml", "XML"),
+];
+
+pub(crate) fn routes() -> Router<AppState> {
+    Router::new()
+        .route("/c/{id}/write", get(begin).post(make))
+        .route("/c/{id}/documents/{slug}/edit", get(edit).post(change))
+}
+
+#[derive(Template)]
+#[template(path = "document_edit.html")]
+struct WritingPage {
+    shell: Shell,
+    id: String,
+    channel: String,
+    /// Empty of a new one.
+    slug: String,
+    title: String,
+    kind: String,
+    content: String,
+    /// The version that is changed; none of a new one.
+    base: Option<i64>,
+    fault: String,
+    /// Somebody else made a newer version meanwhile.
+    overtaken: bool,
+}
+
+impl WritingPage {
+    /// What it can be made of, with what it is made of.
+    fn kinds(&self) -> Vec<(&str, &str)> {
+        let known = KINDS.iter().any(|(kind, _)| *kind == self.kind);
+        let own = (!known).then_some((&*self.kind, &*self.kind));
+        own.into_iter().chain(KINDS).collect()
+    }
+}
+
+async fn empty(app: &AppState, visitor: &SignedIn, id: &str) -> Result<WritingPage, Error> {
+    let place = Place::find(app, visitor, id).await?;
+    Ok(WritingPage {
+        shell: Shell::of(app, &visitor.person, Here::Conversation(id.to_owned())).await?,
+        id: id.to_owned(),
+        channel: place.detail.conversation.name,
+        slug: String::new(),
+        title: String::new(),
+        kind: KINDS[0].0.to_owned(),
+        content: String::new(),
+        base: None,
+        fault: String::new(),
+        overtaken: false,
+    })
+}
+
+async fn begin(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    Path(id): Path<String>,
+) -> Result<Response, Fault> {
+    page(&empty(&app, &visitor, &id).await?)
+}
+
+async fn edit(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    Path((id, slug)): Path<(String, String)>,
+) -> Result<Response, Fault> {
+    let (empty, place) = (empty(&app, &visitor, &id).await?, conversation_id(&id)?);
+    let document = conversation::read_document(&app, visitor.who(), (place, slug), None).await?;
+    if document.encoding != Encoding::Text {
+        return Err(Error::new(Code::Conflict, "this document is no text: it cannot be edited here").into());
+    }
+    page(&WritingPage {
+        slug: document.slug,
+        title: document.title,
+        kind: document.content_type,
+        content: document.content.unwrap_or_default(),
+        base: Some(document.version),
+        ..empty
+    })
+}
+
+/// The page of a document that was written, or the form again with what is wrong.
+async fn answer(
+    app: &AppState,
+    visitor: &SignedIn,
+    (id, slug, base): (&str, String, Option<i64>),
+    done: Result<(), Error>,
+    form: &Form,
+) -> Result<Response, Fault> {
+    let Err(error) = done else {
+        return Ok(Redirect::to(&format!("/c/{id}/documents/{slug}")).into_response());
+    };
+    let (status, fault) = refused(error)?;
+    let empty = empty(app, visitor, id).await?;
+    let (title, kind, content) = (form.text("title"), form.text("content_type"), form.written("content"));
+    let overtaken = base.is_some() && status == StatusCode::CONFLICT;
+    fault_page(status, &WritingPage { slug, title, kind, content, base, fault, overtaken, ..empty })
+}
+
+async fn make(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    Path(id): Path<String>,
+    form: Form,
+) -> Result<Response, Fault> {
+    let (place, title) = (conversation_id(&id)?, form.text("title"));
+    let slug = form.some("slug").unwrap_or_else(|| slug_of(&title));
+    let new = body::<NewDocument>(json!({
+        "slug": slug, "title": title, "content": form.written("content"), "content_type": form.some("content_type"),
+    }));
+    let done = match new {
+        Ok(new) => conversation::make_document(&app, visitor.who(), place, new, Once::NO_KEY).await.map(drop),
+        Err(error) => Err(error),
+    };
+    answer(&app, &visitor, (&id, slug, None), done, &form).await
+}
+
+async fn change(
+    State(app): State<AppState>,
+    visitor: SignedIn,
+    Path((id, slug)): Path<(String, String)>,
+    form: Form,
+) -> Result<Response, Fault> {
+    let base = number("base_version", &form.text("base_version"))?;
+    let change = body::<DocumentChange>(json!({
+        "title": form.some("title"), "content": form.written("content"),
+        "content_type": form.some("content_type"), "base_version": base,
+    }));
+    let place = (conversation_id(&id)?, slug.clone());
+    let done = match change {
+        Ok(new) => {
+            conversation::change_document(&app, visitor.who(), place, new, Once::NO_KEY).await.map(drop)
+        }
+        Err(error) => Err(error),
+    };
+    answer(&app, &visitor, (&id, slug, Some(base)), done, &form).await
+}
+
+/// A name for addresses, from what people call it: what cannot be in one is a dash.
+fn slug_of(title: &str) -> String {
+    let words = title.split(|sign: char| !sign.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let slug = words.collect::<Vec<_>>().join("-").to_ascii_lowercase();
+    let cut = slug.get(..64).unwrap_or(&slug).trim_end_matches('-');
+    if cut.is_empty() { "document".to_owned() } else { cut.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::slug_of;
+
+    #[test]
+    fn a_title_becomes_a_name_for_addresses() {
+        assert_eq!(slug_of("Release notes, 4.19!"), "release-notes-4-19");
+        assert_eq!(slug_of("שלום"), "document");
+        assert_eq!(slug_of(&"word ".repeat(40)).len(), 64);
+    }
+}
