@@ -44,7 +44,7 @@ pub use client::{Change, Client, Skill};
 pub use direct::{DirectError, send_direct};
 pub use error::{ClientError, ExitClass};
 pub use inbox::{Inbox, InboxItem};
-pub use market::{Finished, Pipeline, PipelineError, Step, WorkerEvent};
+pub use market::{Finished, JobWorker, Pipeline, PipelineError, Step, WorkerEvent};
 pub use reach::Reach;
 pub use receive::{BindError, ReceiveOptions, Received, Receiver};
 pub use request::SendBody;

@@ -4,10 +4,12 @@
 //! `chorus_protocol::market`.
 
 mod pipeline;
+mod queue;
 mod worker;
 
 pub use pipeline::{Finished, Pipeline, PipelineError, Step};
-pub use worker::WorkerEvent;
+pub(crate) use queue::WorkQueue;
+pub use worker::{JobWorker, WorkerEvent};
 
 use crate::{Client, ClientError, Method};
 use chorus_protocol::ids::{AgentId, JobId, QuoteId};

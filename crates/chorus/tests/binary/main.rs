@@ -35,6 +35,8 @@ mod market;
 #[cfg(test)]
 mod market_fire;
 #[cfg(test)]
+mod market_work;
+#[cfg(test)]
 mod mcp;
 #[cfg(test)]
 mod newcomer;
