@@ -10,9 +10,10 @@ use super::home::Home;
 use crate::market::WorkQueue;
 use crate::seen::{REMEMBERED, Seen};
 use crate::{Client, WorkerEvent};
+use chorus_protocol::api::accounts::Me;
 use chorus_protocol::c2a::{Delivery, Exposure};
 use chorus_protocol::market::{
-    JobHandout, MakeOffer, OwnerId, QuoteAsked, Registered, Registration, Skill, Text,
+    JobHandout, MakeOffer, MarketAgent, OwnerId, QuoteAsked, Registered, Registration, Skill, Text,
 };
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -38,6 +39,9 @@ pub(super) async fn offer(
     if skills.is_empty() {
         return Ok(());
     }
+    if let Some(owner) = owner {
+        check_owner(hub, home, owner).await?;
+    }
     let body = Registration {
         agent_id: None,
         agent_name: Text(home.name().to_owned()),
@@ -57,6 +61,24 @@ pub(super) async fn offer(
         skills.iter().map(|skill| format!("{}={}", skill.skill_name.0, skill.cost_per_call)).collect();
     observer.tell(Activity::Offering { skills, owner: registered.owner_id.unwrap_or_default(), kept_in });
     Ok(())
+}
+
+/// Refuses to move an agent that is on the market to another owner: a name that was mistyped would take what it earns from now on to a
+/// wallet of its own. An agent that is not there yet may name any owner.
+async fn check_owner(hub: &Client, home: &Home, owner: &str) -> Result<(), HarnessError> {
+    let listed = match hub.api_get::<Me>(&["me"], &[]).await {
+        Ok(me) => hub.market_get::<MarketAgent>(&["agents", &me.id], &[]).await,
+        Err(error) => Err(error),
+    };
+    match listed {
+        Ok(listed) if listed.owner_id != owner => Err(HarnessError::OtherOwner {
+            name: home.name().to_owned(),
+            listed: listed.owner_id,
+            owner: owner.to_owned(),
+        }),
+        // What else is wrong is told when it registers.
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 /// Where jobs are put that came.

@@ -118,3 +118,33 @@ async fn a_program_that_prints_nothing_is_not_paid() {
     assert!(silent["error"]["message"].as_str().unwrap().contains("true printed nothing"), "{silent}");
     agent.end().await;
 }
+
+/// The key of an owner is in one place only. Another owner at a later start, mistyped perhaps, neither takes its place nor the agent.
+#[tokio::test]
+async fn an_agent_stays_with_its_owner() {
+    let fixture = HubFixture::open().await;
+    let flags = |owner: &[&'static str]| {
+        [&["--name", "ok", "--skill", "ok=0.10"], owner, &["--exec", "cat"]].concat()
+    };
+    let agent = Agent::run(fixture.command(&flags(&["--owner", "first"])), &fixture.path("log"));
+    seen(&fixture, "listens to ok").await;
+    agent.end().await;
+    let key = fixture.read("state/ok.owner");
+    assert!(key.starts_with("cw_"), "{key}");
+
+    let moved = fixture.command(&flags(&["--owner", "frist"])).output().unwrap();
+    let said = String::from_utf8_lossy(&moved.stderr).into_owned();
+    assert_eq!(moved.status.code(), Some(3), "{said}");
+    assert!(said.contains("ok earns for first on the market, and cannot be moved to frist"), "{said}");
+    assert!(said.contains("hint: leave --owner out"), "{said}");
+    for owner in [&["--owner", "first"][..], &[]] {
+        std::fs::remove_file(fixture.path("log")).unwrap();
+        let agent = Agent::run(fixture.command(&flags(owner)), &fixture.path("log"));
+        seen(&fixture, "offers ok=0.10 for first").await;
+        seen(&fixture, "listens to ok").await;
+        agent.end().await;
+    }
+    assert_eq!(fixture.read("state/ok.owner"), key);
+    let wallet = market(&fixture, key.trim(), &["wallet", "first"]).await;
+    assert_eq!(wallet["balance"], 0.0, "{wallet}");
+}
