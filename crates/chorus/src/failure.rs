@@ -132,6 +132,11 @@ pub(crate) fn hint(error: &anyhow::Error, key: Option<SecretKind>) -> Option<&'s
             "is the agent there listening? `chorus receive` does, and `chorus market work --listen` for jobs",
         );
     }
+    if let Some(DirectError::Blocked { .. }) = error.downcast_ref() {
+        return Some(
+            "who registered it could have you call your own network: name it with --endpoint, or --allow-private",
+        );
+    }
     let error = error.downcast_ref::<ClientError>()?;
     match (error.code(), error.exit_class()) {
         (Some(Code::Unauthorized), _) => Some(refused_key(key)),

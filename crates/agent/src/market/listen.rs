@@ -306,6 +306,8 @@ async fn call_back(shared: Arc<Shared>, id: JobId, url: String, body: Bytes) {
 /// What whoever asked is told when it takes longer, and why it would better ask again if it will not be called.
 async fn pending(shared: &Shared, id: JobId, callback: &str) -> JobResult {
     let not_called = match Url::parse(callback) {
+        // Who named none asks again anyway.
+        Err(_) if callback.is_empty() => None,
         Ok(url) => shared.options.reach.check(&url).await.err().map(|blocked| blocked.to_string()),
         Err(_) => Some("it is no URL".into()),
     };
