@@ -41,7 +41,6 @@ pub use core::{AT_ONCE, Command, Core, Event, Outcome, Post, Posted, Profile, Ru
 pub use error::HarnessError;
 pub use exec::Exec;
 pub use jobs::Offering;
-pub(crate) use jobs::result;
 pub use ledger::{End, Known, Ledger, Record, Taken};
 pub use openai::{ModelFault, OpenAi};
 pub use options::{AgentOptions, Driver, Guard, Listen, QUIET, Stop};

@@ -42,6 +42,16 @@ pub enum HarnessError {
         /// Whose key it is.
         other: String,
     },
+    /// The agent earns for somebody else, whose credits it must not take along.
+    #[error("{name} earns for {listed} on the market, and cannot be moved to {owner}")]
+    OtherOwner {
+        /// The name.
+        name: String,
+        /// Whose wallet is paid.
+        listed: String,
+        /// Whose it was to be.
+        owner: String,
+    },
     /// The hub does not know the key.
     #[error("the hub does not take the key in {}", path.display())]
     KeyRefused {

@@ -98,7 +98,8 @@ impl Exec {
     }
 
     /// Does a job: its input data on standard input, its output data on standard output, both JSON. What is printed that is no
-    /// JSON object is taken as `{"text": …}`. It is run once: whoever hired decides whether to try again.
+    /// JSON object is taken as `{"text": …}`, and printing nothing is a failure: nobody pays for that. It is run once: whoever hired
+    /// decides whether to try again.
     pub async fn work(&self, job: &JobHandout) -> Result<Value, String> {
         let variables = [
             ("CHORUS_EVENT_KIND", EntryKind::Job.as_str().to_owned()),
@@ -106,6 +107,9 @@ impl Exec {
             ("CHORUS_JOB", job.job_id.to_string()),
         ];
         let text = self.run(variables, &job.input_data.to_string()).await.map_err(|fault| fault.why)?;
+        if text.trim().is_empty() {
+            return Err(format!("{} printed nothing", self.name()));
+        }
         let object = serde_json::from_str(text.trim()).ok().filter(Value::is_object);
         Ok(object.unwrap_or_else(|| json!({"text": text.trim_end()})))
     }

@@ -1,7 +1,7 @@
 //! The folder where an agent keeps what it must not lose: its key, the secret of its connection string, its journal.
 //!
-//! Files are `NAME.key` (and `NAME.hub`, the hub that gave it), `NAME.connection` and `NAME.journal`, readable by their
-//! owner only.
+//! Files are `NAME.key` (and `NAME.hub`, the hub that gave it), `NAME.owner`, `NAME.connection` and `NAME.journal`, readable by
+//! their owner only.
 
 use super::error::HarnessError;
 use super::journal::{Journal, sync_folder};
@@ -72,10 +72,16 @@ impl Home {
         self.write("key", key)
     }
 
-    /// Keeps the key of the owner that the agent was the first to name, and says where.
+    /// Keeps the key of the owner that the agent was the first to name, and says where. It is the only copy, as every other is that
+    /// is there already: none takes another's place.
     pub(crate) fn keep_owner_key(&self, key: &str) -> Result<PathBuf, HarnessError> {
-        self.write("owner", key)?;
-        Ok(self.path("owner"))
+        let (mut kind, mut number) = ("owner".to_owned(), 1);
+        while self.read(&kind)?.is_some_and(|kept| kept != key) {
+            number += 1;
+            kind = format!("owner-{number}");
+        }
+        self.write(&kind, key)?;
+        Ok(self.path(&kind))
     }
 
     /// A failure because of the key names the file in which it is.
@@ -208,6 +214,23 @@ mod tests {
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&folder), mode(&folder.join("echo.key"))), (0o700, 0o600));
         assert_eq!(mode(&folder.join("echo.connection")), 0o600);
+    }
+
+    #[test]
+    fn the_key_of_an_owner_is_never_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::open(folder.path(), "echo").unwrap();
+        for (key, name) in [
+            ("cw_a", "echo.owner"),
+            ("cw_b", "echo.owner-2"),
+            ("cw_a", "echo.owner"),
+            ("cw_c", "echo.owner-3"),
+        ] {
+            assert_eq!(home.keep_owner_key(key).unwrap(), folder.path().join(name));
+        }
+        for (kind, key) in [("owner", "cw_a"), ("owner-2", "cw_b"), ("owner-3", "cw_c")] {
+            assert_eq!(home.read(kind).unwrap().as_deref(), Some(key));
+        }
     }
 
     #[test]

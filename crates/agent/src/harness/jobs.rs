@@ -1,31 +1,23 @@
 //! Jobs, beside conversations: what the agent was hired for is given to its program, and what that prints is the result. Asked what it
 //! would do one for, it answers what it lists.
 //!
-//! A job that has ended at the hub, because whoever hired took it back or its time is over, ends its program here. Nothing is kept:
-//! a job that dies with the process is refunded at its deadline. So many run at a time as conversations do; some more wait.
+//! How jobs are done is the market worker's business (`market::worker`). So many run at a time as conversations do; some more wait.
 
 use super::activity::{Activity, Observer};
 use super::error::HarnessError;
 use super::exec::Exec;
 use super::home::Home;
-use crate::Client;
+use crate::market::WorkQueue;
 use crate::seen::{REMEMBERED, Seen};
+use crate::{Client, WorkerEvent};
+use chorus_protocol::api::accounts::Me;
 use chorus_protocol::c2a::{Delivery, Exposure};
-use chorus_protocol::ids::JobId;
 use chorus_protocol::market::{
-    JobHandout, JobResult, JobStatus, MakeOffer, OwnerId, QuoteAsked, Registered, Registration, Skill, Text,
+    JobHandout, MakeOffer, MarketAgent, OwnerId, QuoteAsked, Registered, Registration, Skill, Text,
 };
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
-
-/// So many jobs wait for their turn; more are left to their deadline.
-const WAITING: usize = 256;
-/// How often a running job is looked at.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// What an agent offers on the market.
 #[derive(Debug, Clone, Default)]
@@ -46,6 +38,9 @@ pub(super) async fn offer(
     let Offering { skills, owner } = offering;
     if skills.is_empty() {
         return Ok(());
+    }
+    if let Some(owner) = owner {
+        check_owner(hub, home, owner).await?;
     }
     let body = Registration {
         agent_id: None,
@@ -68,19 +63,31 @@ pub(super) async fn offer(
     Ok(())
 }
 
+/// Refuses to move an agent that is on the market to another owner: a name that was mistyped would take what it earns from now on to a
+/// wallet of its own. An agent that is not there yet may name any owner.
+async fn check_owner(hub: &Client, home: &Home, owner: &str) -> Result<(), HarnessError> {
+    let listed = match hub.api_get::<Me>(&["me"], &[]).await {
+        Ok(me) => hub.market_get::<MarketAgent>(&["agents", &me.id], &[]).await,
+        Err(error) => Err(error),
+    };
+    match listed {
+        Ok(listed) if listed.owner_id != owner => Err(HarnessError::OtherOwner {
+            name: home.name().to_owned(),
+            listed: listed.owner_id,
+            owner: owner.to_owned(),
+        }),
+        // What else is wrong is told when it registers.
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
 /// Where jobs are put that came.
 #[derive(Debug, Clone)]
 pub(super) struct Jobs {
-    queue: mpsc::Sender<Asked>,
-    observer: Observer,
-}
-
-/// What comes from the market.
-#[derive(Debug)]
-enum Asked {
-    Job(JobHandout),
-    /// What it would do a job for.
-    Quote(QuoteAsked),
+    queue: WorkQueue,
+    desk: Desk,
+    /// What comes again is being done, or was.
+    seen: Arc<Mutex<Seen>>,
 }
 
 impl Jobs {
@@ -93,7 +100,6 @@ impl Jobs {
         observer: &Observer,
     ) -> Option<(Self, impl Future<Output = ()> + use<>)> {
         let hub = hub.filter(|_| !offering.skills.is_empty())?;
-        let (queue, jobs) = mpsc::channel(WAITING);
         let desk = Desk {
             hub: hub.clone(),
             exec: exec.clone(),
@@ -101,22 +107,23 @@ impl Jobs {
             skills: offering.skills.clone().into(),
             took_ms: Arc::default(),
         };
-        Some((Self { queue, observer: observer.clone() }, desk.serve(jobs, at_once)))
+        let (queue, serve) = WorkQueue::start(at_once);
+        Some((Self { queue, desk, seen: Arc::new(Mutex::new(Seen::new(REMEMBERED))) }, serve))
     }
 
     /// Takes the data of an inbox's event.
     pub(super) fn take(&self, data: &str) {
         match serde_json::from_str(data) {
-            Ok(job) => self.put(Asked::Job(job)),
-            Err(error) => self.observer.tell(Activity::Skipped { what: format!("a job: {error}") }),
+            Ok(job) => self.put_job(job),
+            Err(error) => self.skip(format!("a job: {error}")),
         }
     }
 
     /// Takes the data of a question what a job would cost.
     pub(super) fn take_quote(&self, data: &str) {
         match serde_json::from_str(data) {
-            Ok(quote) => self.put(Asked::Quote(quote)),
-            Err(error) => self.observer.tell(Activity::Skipped { what: format!("a question: {error}") }),
+            Ok(quote) => self.put(self.desk.clone().offer(quote)),
+            Err(error) => self.skip(format!("a question: {error}")),
         }
     }
 
@@ -128,33 +135,35 @@ impl Jobs {
             return false;
         };
         let Some(job) = content.job else { return false };
-        let is_quote = job.contains_key("quote_id");
-        let asked = if is_quote {
-            serde_json::from_value(Value::Object(job)).map(Asked::Quote)
+        let data = Value::Object(job);
+        if data.get("quote_id").is_some() {
+            self.take_quote(&data.to_string())
         } else {
-            serde_json::from_value(Value::Object(job)).map(Asked::Job)
-        };
-        match asked {
-            Ok(asked) => self.put(asked),
-            Err(error) => self.observer.tell(Activity::Skipped { what: format!("a job: {error}") }),
+            self.take(&data.to_string())
         }
         true
     }
 
-    fn put(&self, asked: Asked) {
-        if let Err(error) = self.queue.try_send(asked) {
-            let why = match error {
-                mpsc::error::TrySendError::Full(_) => "too many wait",
-                mpsc::error::TrySendError::Closed(_) => "the agent ends",
-            };
-            let what = format!("a job: {why}; it ends by its deadline");
-            self.observer.tell(Activity::Skipped { what });
+    fn put_job(&self, job: JobHandout) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.is_new(&job.job_id.to_string()) {
+            self.put(self.desk.clone().work(job));
         }
+    }
+
+    fn put(&self, work: impl Future<Output = ()> + Send + 'static) {
+        if let Err(why) = self.queue.put(work) {
+            self.skip(format!("a job: {why}; it ends by its deadline"));
+        }
+    }
+
+    fn skip(&self, what: String) {
+        self.desk.observer.tell(Activity::Skipped { what });
     }
 }
 
 /// Who does jobs.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 struct Desk {
     hub: Client,
     exec: Exec,
@@ -165,24 +174,6 @@ struct Desk {
 }
 
 impl Desk {
-    async fn serve(self, mut jobs: mpsc::Receiver<Asked>, at_once: usize) {
-        let (mut running, mut seen) = (JoinSet::new(), Seen::new(REMEMBERED));
-        loop {
-            tokio::select! {
-                Some(_) = running.join_next() => {}
-                job = jobs.recv(), if running.len() < at_once => match job {
-                    // Whatever comes again is being done, or was.
-                    Some(Asked::Job(job)) if seen.is_new(&job.job_id.to_string()) => {
-                        running.spawn(self.clone().work(job));
-                    }
-                    Some(Asked::Job(_)) => {}
-                    Some(Asked::Quote(quote)) => drop(running.spawn(self.clone().offer(quote))),
-                    None => return,
-                },
-            }
-        }
-    }
-
     /// Answers with the listed price, and with how long the last job of this skill took.
     async fn offer(self, quote: QuoteAsked) {
         let Some(skill) = self.skills.iter().find(|skill| skill.skill_name.0 == quote.skill_name) else {
@@ -202,59 +193,38 @@ impl Desk {
     }
 
     async fn work(self, job: JobHandout) {
-        let (id, begun) = (job.job_id, tokio::time::Instant::now());
-        self.observer.tell(Activity::JobBegan { job: id.to_string(), skill: job.skill_name.clone() });
-        let done = tokio::select! {
-            done = self.exec.work(&job) => done,
-            // Dropped, its program is killed with everything it started.
-            () = self.has_ended(id) => {
-                return self.observer.tell(Activity::JobLeft { job: id.to_string() });
-            }
-        };
+        self.hub.do_job(&job, || self.run(&job), |event| self.tell(&event)).await;
+    }
+
+    async fn run(&self, job: &JobHandout) -> Result<Value, String> {
+        let begun = tokio::time::Instant::now();
+        let output = self.exec.work(job).await?;
         // Of what it offers, so that there are no more than it has.
-        if done.is_ok() && self.skills.iter().any(|skill| skill.skill_name.0 == job.skill_name) {
+        if self.skills.iter().any(|skill| skill.skill_name.0 == job.skill_name) {
             self.took_ms().insert(job.skill_name.clone(), begun.elapsed().as_millis() as i64);
         }
-        let result = result(&job, done);
-        let told = match self.hub.report_result(&result).await {
-            Ok(taken) => Activity::JobReported {
-                job: id.to_string(),
+        Ok(output)
+    }
+
+    fn tell(&self, event: &WorkerEvent<'_>) {
+        self.observer.tell(match event {
+            WorkerEvent::Began(job) => {
+                Activity::JobBegan { job: job.job_id.to_string(), skill: job.skill_name.clone() }
+            }
+            WorkerEvent::Reported(taken) => Activity::JobReported {
+                job: taken.job_id.to_string(),
                 status: taken.status.to_string(),
                 paid: taken.settled.to_string(),
             },
-            Err(error) => Activity::Skipped { what: format!("the result of the job {id}: {error}") },
-        };
-        self.observer.tell(told);
-    }
-
-    /// Returns when the job has ended at the hub.
-    async fn has_ended(&self, id: JobId) {
-        loop {
-            tokio::time::sleep(LOOK).await;
-            // A hub that is away now will be there later.
-            if let Ok(job) = self.hub.job(id).await
-                && job.status.known() != Some(JobStatus::Pending)
-            {
-                return;
+            WorkerEvent::Refused(job, error) => {
+                Activity::Skipped { what: format!("the result of the job {job}: {error}") }
             }
-        }
-    }
-}
-
-/// What is reported of a job.
-pub(crate) fn result(job: &JobHandout, done: Result<Value, String>) -> JobResult {
-    let (status, output_data, error_message) = match done {
-        Ok(output) => (JobStatus::Success, Some(output), None),
-        Err(why) => (JobStatus::Failure, None, Some(why.chars().take(2000).collect())),
-    };
-    JobResult {
-        job_id: job.job_id,
-        agent_id: job.agent_id,
-        status,
-        output_data,
-        execution_cost: None,
-        execution_time_ms: None,
-        error_message,
-        timestamp_utc: None,
+            WorkerEvent::Left(job) => Activity::JobLeft { job: job.to_string() },
+            // Of an inbox or an address that the worker listens at itself.
+            WorkerEvent::Listening
+            | WorkerEvent::TooMany(_)
+            | WorkerEvent::Answered(_)
+            | WorkerEvent::NotCalledBack(..) => return,
+        });
     }
 }

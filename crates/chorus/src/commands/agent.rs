@@ -233,6 +233,11 @@ fn explain(error: HarnessError) -> anyhow::Error {
             "give its own key, or --name the agent whose key it is; `unset CHORUS_KEY` if you meant a new agent",
         )
         .into(),
+        HarnessError::OtherOwner { .. } => Explained::refused(
+            what,
+            "leave --owner out, or name the owner it has; to earn for another owner, start an agent of another --name",
+        )
+        .into(),
         HarnessError::KeyRefused { .. } => Explained::refused(
             what,
             "was the key replaced by `chorus register`, or the agent unregistered? Put its newest key (ca_…) into that \

@@ -33,7 +33,11 @@ mod keys;
 #[cfg(test)]
 mod market;
 #[cfg(test)]
+mod market_direct;
+#[cfg(test)]
 mod market_fire;
+#[cfg(test)]
+mod market_work;
 #[cfg(test)]
 mod mcp;
 #[cfg(test)]

@@ -8,13 +8,13 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// An orchestrator with credits, and its owner's key.
-async fn orchestrator(fixture: &HubFixture) -> String {
+pub(crate) async fn orchestrator(fixture: &HubFixture) -> String {
     let made = market(fixture, "", &["register", "Boss", "--owner", "boss", "--skill", "boss=1"]).await;
     market(fixture, OPERATOR, &["mint", "boss", "10"]).await;
     made["owner_key"].as_str().unwrap().to_owned()
 }
 
-fn command(fixture: &HubFixture, key: &str, args: &[&str]) -> Command {
+pub(crate) fn command(fixture: &HubFixture, key: &str, args: &[&str]) -> Command {
     let mut command = chorus();
     command.arg("market").args(args).arg("--json").env("CHORUS_URL", &fixture.url);
     if !key.is_empty() {
@@ -24,7 +24,7 @@ fn command(fixture: &HubFixture, key: &str, args: &[&str]) -> Command {
     command
 }
 
-async fn market(fixture: &HubFixture, key: &str, args: &[&str]) -> Value {
+pub(crate) async fn market(fixture: &HubFixture, key: &str, args: &[&str]) -> Value {
     let mut command = tokio::process::Command::from(command(fixture, key, args));
     let output = command.output().await.unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -32,7 +32,7 @@ async fn market(fixture: &HubFixture, key: &str, args: &[&str]) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-async fn seen(fixture: &HubFixture, what: &str) {
+pub(crate) async fn seen(fixture: &HubFixture, what: &str) {
     until(what, || fixture.read("log").contains(what)).await;
 }
 
@@ -131,7 +131,7 @@ async fn a_pipeline_stops_before_its_budget_is_passed() {
 }
 
 /// What `chorus market` says to people, and how it ends.
-fn said_of(fixture: &HubFixture, key: &str, args: &[&str]) -> (Option<i32>, String, String) {
+pub(crate) fn said_of(fixture: &HubFixture, key: &str, args: &[&str]) -> (Option<i32>, String, String) {
     let mut command = chorus();
     command.arg("market").args(args).env("CHORUS_URL", &fixture.url).current_dir(fixture.folder.path());
     if !key.is_empty() {

@@ -4,7 +4,7 @@
 use super::Pace;
 use crate::output;
 use anyhow::Context;
-use chorus_agent::Client;
+use chorus_agent::{Client, JobWorker};
 use chorus_protocol::market::{JobHandout, JobView, Registered};
 use serde_json::{Value, json};
 
@@ -77,12 +77,14 @@ async fn come(url: &str, pace: Pace) -> anyhow::Result<()> {
         owner_key = registered.owner_key.or(owner_key);
         let client = Client::connect(url, registered.api_key)?;
         tokio::spawn(async move {
-            let work = async |job: JobHandout| {
+            let work = move |job: JobHandout| async move {
                 pace.wait(worker.takes_ms).await;
                 work(&job.skill_name)
             };
-            if let Err(error) = client.serve_jobs(work, |_| {}).await {
-                tracing::warn!("{} stopped: {error:#}", worker.name);
+            let (doer, jobs) = JobWorker::new(&client, 1, work, |_| {});
+            tokio::select! {
+                Err(error) = doer.serve_inbox() => tracing::warn!("{} stopped: {error:#}", worker.name),
+                () = jobs => {}
             }
         });
     }
