@@ -62,9 +62,17 @@ async fn keys_agents_and_accounts_are_taken_back() {
     assert!(!run(&hub, token, &["agents", "disable", "bob"]).0, "this is the operator's");
 
     printed(&hub, OPERATOR, &["operator", "disable", "anna@example.org"]);
+    let listed = printed(&hub, OPERATOR, &["account", "list"]);
+    assert!(listed.starts_with("ID") && listed.contains("anna@example.org"), "{listed}");
+    assert!(listed.contains(id) && listed.contains("disabled since 20"), "{listed}");
+    let listed: Value =
+        serde_json::from_str(&printed(&hub, OPERATOR, &["account", "list", "ANNA", "--json"])).unwrap();
+    assert_eq!((&listed[0]["account_id"], listed.as_array().unwrap().len()), (&json!(id), 1));
+    assert_eq!(printed(&hub, OPERATOR, &["account", "list", "nobody", "--json"]), "[]");
     let (done, _, said) = run(&hub, token, &["channel", "list"]);
     assert!(!done && said.contains("this account is disabled"), "{said}");
     printed(&hub, OPERATOR, &["operator", "enable", id]);
+    assert!(!run(&hub, token, &["account", "list"]).0, "who there is, is the operator's to know");
     assert_eq!(printed(&hub, OPERATOR, &["operator", "end-sessions", id]), "0 ended");
     assert!(run(&hub, token, &["channel", "list"]).0);
     let other = post("/api/v1/tokens", token, json!({"label": "made by a thief"})).await;
