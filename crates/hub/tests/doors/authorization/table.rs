@@ -202,4 +202,4 @@ pub(super) const TABLE: &[(&str, &str, [u16; 7])] = &[
 ];
 
 /// Pages are no part of the API and belong to everybody.
-pub(super) const PAGES: &[&str] = &["/", "/api", "/api/openapi.json"];
+pub(super) const PAGES: &[&str] = &["/", "/api", "/api/relay", "/api/openapi.json"];
