@@ -4,6 +4,7 @@ use crate::attention::post_in;
 use crate::channel::{
     Room, act, add, all, conversation, delete, join, kinds, person, post, post_of, room, run, say,
 };
+use crate::counting::Counting;
 use crate::support::{Fixture, NOW, agent, count, entries, fresh, on_both, read, soon};
 use chorus_protocol::ids::{AgentId, ConversationId, Principal};
 use chorus_store::conversation::{self, ConversationError, Handle, Newcomer};
@@ -12,11 +13,45 @@ use chorus_store::members::{self, MembershipInterval};
 use chorus_store::{Store, StoreError, Tx, access};
 
 on_both!(
+    who_may_not_makes_nobody_wait,
     nothing_in_an_archive,
     an_agent_that_is_deleted_has_left,
     there_is_always_an_owner,
     channels_of_a_deleted_agent_go_to_whoever_was_there_first,
 );
+
+/// Whoever locks a conversation keeps its members waiting, so it is asked first whether one may.
+async fn who_may_not_makes_nobody_wait(fixture: Fixture) {
+    let store = &fixture.store;
+    let (room, bob) = (room(store, History::All).await, person());
+    join(store, room, bob, "bob").await;
+    let archive = act(room, room.owner);
+    run(store, move |tx| conversation::archive(tx, &archive)).await.unwrap();
+    let restored = async |who: Principal| {
+        let act = act(room, who);
+        let work = move |tx: &mut dyn Tx| {
+            let mut counting = Counting::new(tx);
+            let done = conversation::restore(&mut counting, &act).is_ok();
+            Ok((done, counting.locks))
+        };
+        run(store, work).await.unwrap()
+    };
+    let admitted = async |who: Principal| {
+        let act = act(room, who);
+        let new = Newcomer { principal: who, handle: Handle::Like("x".into()), roles: vec![], lead: false };
+        let work = move |tx: &mut dyn Tx| {
+            let mut counting = Counting::new(tx);
+            let done = conversation::admit(&mut counting, &act, &new).is_ok();
+            Ok((done, counting.locks))
+        };
+        run(store, work).await.unwrap()
+    };
+    assert_eq!(restored(person()).await, (false, 0), "a stranger");
+    assert_eq!(restored(bob).await, (false, 0), "a member");
+    assert_eq!(admitted(person()).await, (false, 0), "into what is archived");
+    assert_eq!(restored(room.owner).await, (true, 1));
+    assert_eq!(admitted(person()).await, (true, 1));
+}
 
 async fn nothing_in_an_archive(fixture: Fixture) {
     let store = &fixture.store;

@@ -10,11 +10,13 @@ pub(crate) struct Counting<'a> {
     pub(crate) statements: u32,
     /// How many rows came back.
     pub(crate) rows: u32,
+    /// How often others were made to wait.
+    pub(crate) locks: u32,
 }
 
 impl<'a> Counting<'a> {
     pub(crate) fn new(tx: &'a mut dyn Tx) -> Self {
-        Self { tx, statements: 0, rows: 0 }
+        Self { tx, statements: 0, rows: 0, locks: 0 }
     }
 }
 
@@ -50,6 +52,7 @@ impl Tx for Counting<'_> {
 
     fn lock(&mut self, stream: Uuid) -> Result<(), StoreError> {
         self.statements += 1;
+        self.locks += 1;
         self.tx.lock(stream)
     }
 
