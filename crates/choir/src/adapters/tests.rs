@@ -6,6 +6,7 @@ mod langgraph;
 mod openai;
 mod otel;
 mod reading;
+mod run_log;
 
 use super::{About, AdaptError, Format, adapt};
 use chorus_protocol::choir::evidence::{Bundle, Event};
