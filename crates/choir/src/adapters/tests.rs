@@ -5,6 +5,7 @@ mod envelopes;
 mod langgraph;
 mod openai;
 mod otel;
+mod otel_logs;
 mod reading;
 mod run_log;
 
