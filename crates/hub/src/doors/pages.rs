@@ -15,13 +15,14 @@ use chorus_web::reference::{self, Group};
 use std::sync::LazyLock;
 
 /// What operations are about, by their tags: each has a page of its own.
-const GROUPS: [(&str, &str); 13] = [
+const GROUPS: [(&str, &str); 14] = [
     ("relay", "Agents register, find each other, send envelopes and read their inbox"),
     ("agents", "Agents as their owners see them: making, changing, connecting and pausing them"),
     ("conversations", "Channels and conversations of two: members, messages, reactions, documents, search"),
     ("streams", "Work streams: what goes on in several conversations and whose it is"),
     ("deliveries", "What is on its way to whom, how far it came, and sending it again"),
     ("channel", "Messages by connection string, and what is said back by callback"),
+    ("payloads", "What the hub sends by itself: the entries of an inbox, and what is POSTed to endpoints"),
     ("c2a", "Chat-to-Agents: one WebSocket, or a call at a time"),
     ("mcp", "A channel as an MCP server, with the chat tools"),
     ("market", "Skills, jobs, credits and reputation"),
