@@ -118,6 +118,16 @@ async def events():
         print(f"the protocol is not known to this version: {error}")
 
 
+async def run_logs():
+    """A run as patches of its log, which is deprecated and still in use, and as the log after each of them."""
+    patches = [patch async for patch in ensemble().astream_log(start())]
+    write("log_patches", patches, ALL)
+    write("log_operations", [operation for patch in patches for operation in patch.ops], ALL)
+    logs = [log async for log in ensemble().astream_log(start(), diff=False)]
+    write("logs", logs, ALL)
+    write("log", logs[-1:], ALL)
+
+
 def kept():
     """As the platform's client hands them out, and as a thread keeps what happened."""
     parts = [StreamPart("metadata", {"run_id": "1"}, None)]
@@ -158,5 +168,6 @@ def subgraph():
 
 streams()
 asyncio.run(events())
+asyncio.run(run_logs())
 kept()
 subgraph()

@@ -2,6 +2,7 @@
 //!
 //! Who calls these has seen the operator's key, which is made here too.
 
+mod accounts;
 mod audit_log;
 mod disable;
 mod figures;
@@ -10,6 +11,7 @@ mod limits;
 mod names;
 mod overview;
 
+pub use accounts::list_accounts;
 pub use audit_log::audit_log;
 pub(crate) use audit_log::{party_id, party_id_for_owner};
 pub use disable::{disable_account, disable_agent, enable_account, enable_agent, end_sessions_of};

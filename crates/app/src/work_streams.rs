@@ -363,7 +363,13 @@ fn hold(tx: &mut dyn Tx, id: StreamId, who: Principal) -> Result<WorkStream, Err
 }
 
 fn hold_any(tx: &mut dyn Tx, id: StreamId, who: Principal) -> Result<WorkStream, Error> {
+    // Who may not change it makes nobody wait; and who had to wait may not be allowed to any more.
+    changeable(tx, id, who)?;
     tx.lock(id.0)?;
+    changeable(tx, id, who)
+}
+
+fn changeable(tx: &mut dyn Tx, id: StreamId, who: Principal) -> Result<WorkStream, Error> {
     let stream = visible(tx, id, who)?;
     if may_change(tx, id, who)? { Ok(stream) } else { Err(Error::new(Code::Forbidden, MAY_CHANGE)) }
 }

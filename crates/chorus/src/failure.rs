@@ -15,6 +15,8 @@ use std::process::ExitCode;
 /// The exit code of work that was done and did not succeed.
 pub(crate) const FAILED: u8 = 1;
 const WRONG_USAGE: u8 = 2;
+/// Its word.
+const USAGE: &str = "USAGE";
 const REFUSED: u8 = 3;
 /// The exit code of a hub that does not answer.
 pub(crate) const UNREACHABLE: u8 = 4;
@@ -71,6 +73,27 @@ pub(crate) fn report(error: &anyhow::Error, key: Option<SecretKind>, json: bool)
     ExitCode::from(code(error))
 }
 
+/// Tells that the arguments make no sense, or what was asked of them instead (help, the version), and gives the exit code.
+pub(crate) fn misused(error: &clap::Error, json: bool) -> ExitCode {
+    if !json || !error.use_stderr() {
+        error.exit();
+    }
+    let (message, hint) = in_short(&error.render().to_string());
+    output::talk(json!({"error": {"code": USAGE, "message": message, "hint": hint}}));
+    ExitCode::from(WRONG_USAGE)
+}
+
+/// What `clap` says in paragraphs, as one sentence and a hint: what may have been meant, and how it is called.
+fn in_short(told: &str) -> (String, Option<String>) {
+    let line = |text: &str| output::one_line(&text.split_whitespace().collect::<Vec<_>>().join(" "));
+    let mut paragraphs = told.split("\n\n").map(line);
+    let message = paragraphs.next().unwrap_or_default();
+    let is_hint = |text: &String| ["tip: ", "Usage: "].iter().any(|begin| text.starts_with(begin));
+    let hint = paragraphs.filter(is_hint).collect::<Vec<_>>().join("; ");
+    let message = message.strip_prefix("error: ").unwrap_or(&message).to_owned();
+    (message, Some(hint).filter(|hint| !hint.is_empty()))
+}
+
 /// An error and its root cause on one line. What lies between helps only who wrote the library.
 pub(crate) fn sentence(error: &(dyn std::error::Error + 'static)) -> String {
     let mut root = error;
@@ -101,7 +124,7 @@ fn word(error: &anyhow::Error) -> String {
         return code.clone();
     }
     let word = match code(error) {
-        WRONG_USAGE => "USAGE",
+        WRONG_USAGE => USAGE,
         REFUSED => "REFUSED",
         UNREACHABLE => "UNREACHABLE",
         _ => "FAILED",
@@ -146,6 +169,8 @@ pub(crate) fn hint(error: &anyhow::Error, key: Option<SecretKind>) -> Option<&'s
         (Some(Code::SenderMismatch), _) => Some(
             "an agent speaks only for itself: --from or CHORUS_AGENT must name the agent whose key this is",
         ),
+        // Who has the operator's key has been told whose it would take.
+        (Some(Code::Forbidden), _) if key == Some(SecretKind::OperatorKey) => None,
         (Some(Code::Forbidden), _) if key.is_some() => {
             Some("this key may not do that: it needs that of whoever owns it, or of the operator")
         }
@@ -232,6 +257,24 @@ mod tests {
         }
         assert_eq!(word(&refused("ERR_VALIDATION")), "ERR_VALIDATION");
         assert_eq!(word(&Explained::usage("x", "y").into()), "USAGE");
+    }
+
+    #[test]
+    fn wrong_arguments_in_a_sentence() {
+        let told = "error: the following required arguments were not provided:\n  <TEXT>\n\nUsage: chorus send <TO> <TEXT>\n\nFor \
+                    more information, try '--help'.\n";
+        let (message, hint) = in_short(told);
+        assert_eq!(message, "the following required arguments were not provided: <TEXT>");
+        assert_eq!(hint.as_deref(), Some("Usage: chorus send <TO> <TEXT>"));
+        let told = "error: unrecognized subcommand 'sned\u{1b}[1m'\n\n  tip: a similar subcommand exists: 'send'\n\nUsage: chorus \
+                    <COMMAND>\n";
+        let (message, hint) = in_short(told);
+        assert_eq!(message, "unrecognized subcommand 'sned\\u{1b}[1m'");
+        assert_eq!(
+            hint.as_deref(),
+            Some("tip: a similar subcommand exists: 'send'; Usage: chorus <COMMAND>")
+        );
+        assert_eq!(in_short("error: no\n"), ("no".into(), None));
     }
 
     #[test]

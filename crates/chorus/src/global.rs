@@ -35,6 +35,12 @@ pub(crate) struct Global {
     pub(crate) json: bool,
 }
 
+/// Whether a machine reads the output, as far as can be told of arguments that make no sense.
+pub(crate) fn is_json_asked() -> bool {
+    // What follows `--` is data.
+    std::env::args_os().skip(1).take_while(|argument| argument != "--").any(|argument| argument == "--json")
+}
+
 impl Global {
     /// A client that shows the key if there is one.
     pub(crate) fn client(&self) -> Result<Client, ClientError> {

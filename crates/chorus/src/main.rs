@@ -109,7 +109,10 @@ enum Command {
 fn main() -> ExitCode {
     // It fails only when a provider is installed already, which is as good.
     rustls::crypto::ring::default_provider().install_default().ok();
-    let cli = Cli::try_parse().unwrap_or_else(|error| without_settings(error).exit());
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return failure::misused(&without_settings(error), global::is_json_asked()),
+    };
     let (key, json) = (cli.global.key_kind(), cli.global.json);
     run(cli).unwrap_or_else(|error| failure::report(&error, key, json))
 }

@@ -13,7 +13,7 @@ use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::{Components, Content, HttpMethod, OpenApi, Ref, Required, ResponseBuilder};
 
 /// The tag of all of them.
-const TAG: &str = "what the hub sends";
+const TAG: &str = "payloads";
 
 /// The document, with them.
 pub(crate) fn described(mut document: OpenApi) -> OpenApi {

@@ -12,6 +12,8 @@ pub struct Metered<'a> {
     pub rows: usize,
     /// How many bytes of text and blobs were bound to statements that write.
     pub bytes_written: usize,
+    /// How often others were made to wait, where there are others.
+    pub locks: usize,
 }
 
 impl std::fmt::Debug for Metered<'_> {
@@ -24,7 +26,7 @@ impl std::fmt::Debug for Metered<'_> {
 impl<'a> Metered<'a> {
     /// Nothing was asked of this transaction yet.
     pub fn new(tx: &'a mut dyn Tx) -> Self {
-        Self { tx, statements: vec![], rows: 0, bytes_written: 0 }
+        Self { tx, statements: vec![], rows: 0, bytes_written: 0, locks: 0 }
     }
 
     fn write(&mut self, sql: &'static str, params: &[Param<'_>]) {
@@ -74,6 +76,7 @@ impl Tx for Metered<'_> {
     }
 
     fn lock(&mut self, stream: Uuid) -> Result<(), StoreError> {
+        self.locks += 1;
         // On SQLite it costs nothing.
         if self.kind() == Kind::Postgres {
             self.statements.push("lock a stream");

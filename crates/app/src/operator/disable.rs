@@ -1,5 +1,6 @@
 //! Keeping people and agents out, and letting them in again.
 
+use super::accounts::shown;
 use crate::accounts::end_sessions;
 use crate::agents::{AgentRef, view};
 use crate::app::AppState;
@@ -10,7 +11,6 @@ use chorus_protocol::api::accounts::EndedSessions;
 use chorus_protocol::api::agents::AgentView;
 use chorus_protocol::api::operator::Account;
 use chorus_protocol::ids::{AccountId, AgentId};
-use chorus_protocol::time::rfc3339;
 use chorus_store::audit::{Action, Actor, Subject};
 use chorus_store::{StoreError, Tx, access, accounts, directory};
 use serde_json::json;
@@ -52,19 +52,9 @@ async fn change_account(
             context.record(tx, &hub, deed)?;
             hub.push_after(tx);
         }
-        account(tx, &id).map(shown)
+        account(tx, &id).map(|account| shown(account, None))
     };
     app.store.write::<_, Error, _>(work).await
-}
-
-fn shown(account: accounts::Account) -> Account {
-    Account {
-        account_id: account.id,
-        email: account.email,
-        name: account.name,
-        created_at: rfc3339(account.created_at),
-        disabled_since: account.disabled_at.map(rfc3339),
-    }
 }
 
 /// Signs out every browser of an account, and revokes its tokens if that is wanted.

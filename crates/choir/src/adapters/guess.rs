@@ -108,10 +108,17 @@ impl Votes {
 
     fn name(&mut self, name: &str) {
         match name {
-            "resourceSpans" | "scopeSpans" | "startTimeUnixNano" => self.otel += 9,
-            "span_id" | "spanId" | "spanID" | "parentSpanId" | "trace_state" => self.otel += 4,
+            "resourceSpans"
+            | "scopeSpans"
+            | "startTimeUnixNano"
+            | "resourceLogs"
+            | "scopeLogs"
+            | "logRecords"
+            | "observedTimeUnixNano" => self.otel += 9,
+            "severityNumber" | "severity_number" | "observed_timestamp" | "span_id" | "spanId" | "spanID"
+            | "parentSpanId" | "trace_state" => self.otel += 4,
             "langgraph_node" | "__interrupt__" | "langgraph_step" => self.langgraph += 9,
-            "invalid_tool_calls" | "triggers" | "interrupts" => self.langgraph += 4,
+            "invalid_tool_calls" | "triggers" | "interrupts" | "streamed_output" => self.langgraph += 4,
             "additional_kwargs" | "response_metadata" | "lc" | "page_content" => self.langgraph += 1,
             "tasks_output" | "result_as_answer" | "emission_sequence" | "source_fingerprint" => {
                 self.crewai += 9;
@@ -188,6 +195,10 @@ impl Votes {
             {
                 self.langgraph += 2;
             }
+            "path" if text.starts_with("/logs/") || text.starts_with("/streamed_output/") => {
+                self.langgraph += 4;
+            }
+            "eventName" | "event_name" | "event.name" if text.starts_with("gen_ai.") => self.otel += 4,
             "cls" if matches!(text, "AgentAction" | "ToolResult" | "AgentFinish") => self.crewai += 9,
             "key" if text.starts_with("gen_ai.") || text.starts_with("traceloop.") => self.otel += 4,
             _ => {}

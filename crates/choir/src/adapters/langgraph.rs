@@ -1,7 +1,7 @@
 //! `langgraph.stream.v1`: what `graph.stream` and its relatives emit, in every envelope they put it into.
 //!
 //! Modes come alone, as `[mode, data]`, with namespaces of subgraphs, as typed parts (`{type, ns, data}`), as the
-//! platform's `{event, data}`, or as `astream_events`. This file reads modes and [`envelopes`] opens what they came in;
+//! platform's `{event, data}`, as `astream_events`, or as `astream_log`, which [`run_log`] reads. This file reads modes and [`envelopes`] opens what they came in;
 //! [`output`] says what a node's output means, [`calls`] finds tool calls in messages, [`progress`] knows whether the
 //! run came to its end. The same fact told again in another mode, by a parent graph or in the next snapshot counts once.
 
@@ -9,6 +9,7 @@ mod calls;
 mod envelopes;
 mod output;
 mod progress;
+mod run_log;
 
 use super::clean::{self, explanation};
 use super::collector::{Collector, event};
@@ -18,6 +19,7 @@ use super::signs::is_message;
 use chorus_protocol::choir::evidence::EventType;
 use output::Told;
 use progress::Progress;
+use run_log::RunLog;
 
 const MODES: [&str; 8] =
     ["updates", "values", "messages", "messages-tuple", "debug", "tasks", "checkpoints", "custom"];
@@ -69,6 +71,7 @@ pub(super) struct LangGraph {
     interrupted: bool,
     /// The newest state of a history, which begins with it.
     newest: Option<Node>,
+    run_log: RunLog,
 }
 
 impl Adapter for LangGraph {
@@ -106,6 +109,7 @@ impl Adapter for LangGraph {
         if let Some(state) = self.newest.take() {
             self.snapshot(&state, &[], collector);
         }
+        self.finish_log(collector);
         if let Some(why) = self.progress.unfinished() {
             collector.incomplete(why);
         }
@@ -165,6 +169,9 @@ fn texts(node: &Node) -> Vec<&str> {
 impl LangGraph {
     /// A record, which a tuple may have put into a namespace.
     fn object(&mut self, record: &Node, namespace: &[&str], collector: &mut Collector<'_>) {
+        if self.run_log(record, collector) {
+            return;
+        }
         let (kind, data) = (record.get("type").text(), record.get("data"));
         match record.get("event").text() {
             Some(name) if name.starts_with("on_") => return self.stream_event(name, record, collector),
@@ -226,7 +233,8 @@ impl LangGraph {
                 collector.incomplete("a graph ended with an error");
                 collector.warn("run_error", "a graph ended with an error");
             }
-            "events" => self.object(data, namespace, collector),
+            // As LangServe sends a log's patches.
+            "events" | "data" => self.object(data, namespace, collector),
             "metadata" | "messages/metadata" | "end" | "feedback" | "heartbeat" | "lifecycle" => {}
             "error" => {
                 collector.incomplete("the run ended with an error");

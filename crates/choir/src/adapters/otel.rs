@@ -1,20 +1,25 @@
-//! `otel.genai.v1`: OpenTelemetry spans by the GenAI conventions, and by those of OpenInference and Traceloop.
+//! `otel.genai.v1`: OpenTelemetry spans by the GenAI conventions, and by those of OpenInference and Traceloop; and log records
+//! that are events of the GenAI conventions.
 //!
-//! Input is OTLP/JSON or a list of spans as SDKs print them. Spans are exported when they end and know their parent
+//! Input is OTLP/JSON or a list of spans and log records as SDKs print them. Spans are exported when they end and know their parent
 //! only by its id, so events wait until all are read; then they are ordered by when their spans began, and a voice is
-//! looked for among the spans around. Of spans that are no event, an id, its parent's and an agent's name are kept.
+//! looked for among the spans around. A log record tells what models said: a call that one asked for was made if its result was
+//! told to it, and a span tells it better. Of spans that are no event, an id, its parent's and an agent's name are kept.
 
+mod log;
+mod said;
 mod span;
 
-use super::clean::{self, explanation};
+use super::clean;
 use super::collector::{Collector, event};
 use super::node::{Keep, Node, embedded};
 use super::records::Adapter;
 use super::signs::{almost_guarded, guarded};
 use super::sources::{Citing, cite};
 use chorus_protocol::choir::evidence::{Event, EventType, MAX_EVENTS};
+use log::Log;
 use span::{Span, attributes, found, untyped};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::rc::Rc;
 
 /// JSON in attributes is read up to this length.
@@ -35,8 +40,11 @@ pub(super) struct Otel {
     count: usize,
     /// Whether a span has no parent.
     rooted: bool,
-    /// Calls that a model asked for and no span tells of.
-    asked: HashSet<String>,
+    /// Calls that a model asked for and no span tells of, and their tools where that was said.
+    asked: HashMap<String, Option<String>>,
+    /// Calls whose results models were told by log records.
+    answered: HashMap<String, Waiting>,
+    logs: usize,
 }
 
 /// An event until its voice is known.
@@ -59,12 +67,21 @@ impl Adapter for Otel {
         "scope_spans",
         "instrumentationLibrarySpans",
         "spans",
+        "resourceLogs",
+        "resource_logs",
+        "scopeLogs",
+        "scope_logs",
+        "logRecords",
+        "log_records",
         // As Tempo and Jaeger hand out what they keep.
         "batches",
         "data",
     ];
 
     fn record(&mut self, record: Node, collector: &mut Collector<'_>) {
+        if let Some(log) = Log::read(&record) {
+            return self.log(&log, collector);
+        }
         match Span::read(&record) {
             Some(span) => self.span(&span, collector),
             // A resource without spans.
@@ -82,6 +99,10 @@ impl Adapter for Otel {
             // A root is exported last, when all is over.
             collector.incomplete("the span around all others is missing");
         }
+        if self.logs > 0 && self.count == 0 {
+            collector.incomplete("log records without spans tell what models said, not all that was done");
+        }
+        self.calls_by_logs(collector);
         if !self.asked.is_empty() {
             collector.incomplete("calls have no span of their own");
             let message = format!(
@@ -113,7 +134,8 @@ fn rule(parent: Keep, name: &str, _before: &[(Box<str>, Node)]) -> Keep {
         | "gen_ai.output.messages"
         | "output.value"
         | "gen_ai.event.content"
-        | "gen_ai.retrieval.documents" => Keep::Long(EMBEDDED),
+        | "gen_ai.retrieval.documents"
+        | "body" => Keep::Long(EMBEDDED),
         "links"
         | "resource"
         | "input.value"
@@ -233,12 +255,16 @@ impl Otel {
             ["traceloop.association.properties.langgraph_node", "graph.node.id", "traceloop.entity.name"];
         let waiting = Waiting {
             start: span.start,
-            order: self.count,
+            order: self.count + self.logs,
             span: span.parent,
             before: span.agent().map(str::to_owned),
             after: after.iter().filter_map(|name| span.text(name)).map(str::to_owned).collect(),
             event,
         };
+        self.keep(waiting);
+    }
+
+    fn keep(&mut self, waiting: Waiting) {
         self.waiting.push(waiting);
         if self.waiting.len() > 4 * MAX_EVENTS {
             self.keep_earliest(MAX_EVENTS);
@@ -342,62 +368,39 @@ impl Otel {
     }
 
     fn model(&mut self, span: &Span<'_>, collector: &mut Collector<'_>) {
-        let mut messages = Vec::new();
-        for told in span.outputs() {
-            match told {
-                Node::Text(text) if !text.whole => {
-                    collector
-                        .warn("long_output", "what a model said is too long to be searched for refusals");
-                }
-                Node::Text(text) => messages.extend(embedded(text, rule)),
-                told => messages.push(untyped(told)),
+        let messages = said::messages(span.outputs(), collector);
+        let flattened =
+            span.flattened(|name| name.contains(".tool_calls.") && name.rsplit('.').next() == Some("id"));
+        let asked = said::asked(&messages).into_iter().chain(flattened.map(|id| (id, None)));
+        self.note_asked(asked, collector);
+        let reasons = span.attribute("gen_ai.response.finish_reasons");
+        let is_filtered = reasons.items().iter().any(said::filtered)
+            || span.flattened(|name| name.ends_with("finish_reason")).any(|why| why == "content_filter");
+        for (index, detail) in said::kept_back(&messages, is_filtered).into_iter().enumerate() {
+            if first_kept_back(span.id, index, collector) {
+                self.wait(span, Event { detail, ..span.event(EventType::Warning) });
             }
         }
-        // A list of messages, or one.
-        let messages: Vec<Node> = messages
-            .into_iter()
-            .flat_map(|told| if let Node::List(items) = told { items } else { vec![told] })
-            .collect();
-        let messages = Node::List(messages);
-        self.note_asked(span, &messages, collector);
-        let parts = messages.items().iter().flat_map(|message| message.get("parts").items());
-        let refusals: Vec<_> = parts.filter(|part| part.get("type").text() == Some("refusal")).collect();
-        for refusal in &refusals {
-            let mut warning = span.event(EventType::Warning);
-            let detail =
-                ["content", "refusal", "text"].iter().find_map(|name| explanation(refusal.get(name)));
-            warning.detail = detail.map(str::to_owned);
-            self.wait(span, warning);
-        }
-        let reasons = span.attribute("gen_ai.response.finish_reasons");
-        let filtered =
-            |node: &Node| node.text().or_else(|| node.get("stringValue").text()) == Some("content_filter");
-        let by_message = |message: &Node| filtered(message.get("finish_reason"));
-        if refusals.is_empty()
-            && (reasons.items().iter().any(filtered)
-                || messages.items().iter().any(by_message)
-                || span.flattened(|name| name.ends_with("finish_reason")).any(|why| why == "content_filter"))
-        {
-            let mut warning = span.event(EventType::Warning);
-            warning.detail = Some("content_filter".to_owned());
-            self.wait(span, warning);
+    }
+
+    /// Remembers the calls that a model asked for, until their spans come.
+    fn note_asked<'n>(
+        &mut self,
+        asked: impl Iterator<Item = (&'n str, Option<&'n str>)>,
+        collector: &Collector<'_>,
+    ) {
+        for (id, name) in asked {
+            if self.asked.len() < MAX_EVENTS && !collector.told(&format!("made:{id}")) {
+                let known = self.asked.entry(id.to_owned()).or_default();
+                *known = known.take().or_else(|| name.map(str::to_owned));
+            }
         }
     }
 }
 
-impl Otel {
-    /// Remembers the calls that a model asked for, until their spans come.
-    fn note_asked(&mut self, span: &Span<'_>, messages: &Node, collector: &Collector<'_>) {
-        let parts = messages.items().iter().flat_map(|message| message.get("parts").items());
-        let calls = parts.filter(|part| part.get("type").text() == Some("tool_call"));
-        let flattened =
-            span.flattened(|name| name.contains(".tool_calls.") && name.rsplit('.').next() == Some("id"));
-        for id in calls.filter_map(|call| call.get("id").text()).chain(flattened) {
-            if self.asked.len() < MAX_EVENTS && !collector.told(&format!("made:{id}")) {
-                self.asked.insert(id.to_owned());
-            }
-        }
-    }
+/// Whether it is told for the first time that an answer of this span was kept back: its log record and the span itself say it.
+fn first_kept_back(span: u64, index: usize, collector: &mut Collector<'_>) -> bool {
+    collector.first(&format!("kept back:{span:016x}:{index}"))
 }
 
 /// What a span says of its event.

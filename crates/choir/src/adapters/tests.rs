@@ -5,7 +5,9 @@ mod envelopes;
 mod langgraph;
 mod openai;
 mod otel;
+mod otel_logs;
 mod reading;
+mod run_log;
 
 use super::{About, AdaptError, Format, adapt};
 use chorus_protocol::choir::evidence::{Bundle, Event};

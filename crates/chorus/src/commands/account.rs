@@ -1,11 +1,12 @@
 //! `chorus account`: people, as the operator makes them, and one's own account.
 
 use super::channel::{done, without_nulls};
-use crate::answer::tell;
+use crate::answer::{list, or_dash, tell};
 use crate::global::Global;
 use crate::output::{self, one_line};
 use chorus_agent::Method;
 use chorus_protocol::api::accounts::{MadeAccount, Me};
+use chorus_protocol::api::operator::Account;
 use clap::{ArgGroup, Subcommand};
 use serde::de::IgnoredAny;
 use serde_json::json;
@@ -15,15 +16,19 @@ const EXAMPLES: &str = "\
 Examples:
   chorus account create anna@example.org            prints anna's token, this once
   chorus account create anna@example.org --name Anna
+  chorus account list                               everybody who has or had one
+  chorus account list example.org                   with this in the address or the name
   chorus account show                               whose key this is
   chorus account edit --name Anna --mails off       your own, with your token
   chorus account delete --confirm anna@example.org  your own, for good
 
-create is for the operator (a key co_…, which the hub prints at its first start), edit and delete
-are for a person (a token ct_…). People can also sign in by themselves, on the hub's page.
+create and list are for the operator (a key co_…, which the hub prints at its first start), edit and
+delete are for a person (a token ct_…). People can also sign in by themselves, on the hub's page.
 `chorus operator --help` keeps them out and lets them in.";
 
-/// Accounts of people: make them, as the operator; change or delete your own
+const HEAD: [&str; 5] = ["ID", "EMAIL", "NAME", "SINCE", "STATE"];
+
+/// Accounts of people: make and list them, as the operator; change or delete your own
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -40,6 +45,11 @@ enum Command {
         /// What others call it [default: what stands before the @]
         #[arg(long)]
         name: Option<String>,
+    },
+    /// List the accounts, the oldest first; those that were deleted too
+    List {
+        /// Only those with this in their email address or name
+        text: Option<String>,
     },
     /// Show whose the key is
     Show,
@@ -72,6 +82,11 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
             })?;
             output::talk("keep the token: it is not shown again");
         }
+        Command::List { text } => {
+            global.operator_client()?;
+            let filter: Vec<_> = text.as_deref().map(|text| ("q", text)).into_iter().collect();
+            list(global, &global.all_items(&["accounts"], &filter).await?, HEAD, row)?;
+        }
         Command::Show => tell(global, &global.keyed_client()?.api_get(&["me"], &[]).await?, shown)?,
         Command::Edit { name, mails } => {
             let body = without_nulls(json!({"name": name, "mails": mails.map(|mails| mails == "on")}));
@@ -98,4 +113,13 @@ fn shown(me: Me) -> String {
     };
     let address = me.email.or(me.address).unwrap_or_default();
     one_line(&format!("{}  {}  {}  {address}{mails}", me.id, me.kind, me.name))
+}
+
+fn row(account: Account) -> [String; 5] {
+    let state = match (&account.deleted_at, &account.disabled_since) {
+        (Some(at), _) => format!("deleted {at}"),
+        (None, Some(since)) => format!("disabled since {since}"),
+        (None, None) => "-".to_owned(),
+    };
+    [account.account_id.to_string(), or_dash(account.email), account.name, account.created_at, state]
 }

@@ -15,9 +15,9 @@ Examples:
   chorus adapt crewai - --voice 'Senior Writer=Drafter'      who is meant by a name in the trace
   chorus adapt crewai - --run-id 17 < events.json | chorus sign --secret acs_… --submit URL -
 
-Formats: openai (Responses, their streams, run steps), langgraph (every stream mode), crewai
-(events, traces, results), otel (GenAI spans), auto. Nothing is copied but names and short
-explanations; what cannot be mapped is in adapter_warnings.";
+Formats: openai (Responses, their streams, run steps), langgraph (every stream mode, events, run
+logs), crewai (events, traces, results), otel (GenAI spans and log records), auto. Nothing is
+copied but names and short explanations; what cannot be mapped is in adapter_warnings.";
 
 /// Print one evidence bundle made of a framework's trace
 #[derive(clap::Args)]

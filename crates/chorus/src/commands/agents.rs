@@ -1,5 +1,7 @@
 //! `chorus agents`: who is there; and getting back what was stolen.
 
+use super::channel::without_nulls;
+use super::register::read_card;
 use super::send::read_text;
 use crate::answer::{joined, or_dash, read, tell};
 use crate::global::Global;
@@ -8,9 +10,10 @@ use chorus_agent::{Client, ClientError, Method};
 use chorus_protocol::api::accounts::{KeyReset, NewKey, WebhookSecret};
 use chorus_protocol::api::agents::{AgentCard, AgentProof, AgentView, ConnectionView};
 use chorus_protocol::relay::Registration;
-use clap::Subcommand;
+use clap::{ArgGroup, Subcommand};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
@@ -23,10 +26,13 @@ Examples:
   chorus agents reset-key bob --detach --release    as the operator: a thief has claimed bob
   chorus agents claim - < key.txt                   it has no owner: now it is yours
   chorus agents rotate-secret bob                   the old one is good for 24 hours more
+  chorus agents edit bob --description 'Reviews releases'
+  chorus agents pause bob                           what is for bob waits until you resume it
   chorus agents disable bob                         keep bob out until `chorus agents enable bob`
 
-claim is for a person (a token ct_…). reset-key and rotate-secret are for bob's owner (a token
-ct_…) and the operator (co_…), the others for the operator.";
+claim is for a person (a token ct_…). edit, pause and resume are for bob itself (its key ca_…), its
+owner (a token ct_…) and the operator (co_…), reset-key and rotate-secret for the latter two, disable
+and enable for the operator.";
 
 /// How many agents one request asks for.
 const PAGE: u32 = 100;
@@ -36,7 +42,7 @@ const MAX_PAGES: usize = 10_000;
 
 const HEAD: [&str; 5] = ["ADDRESS", "ONLINE", "CULTURE", "LANGUAGES", "REGISTERED"];
 
-/// List the agents of a hub, or show one; take keys and secrets back, and keep one out.
+/// List the agents of a hub, or show one; change one, take keys and secrets back, and keep one out.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
@@ -69,6 +75,31 @@ enum Command {
     },
     /// Give an agent a new webhook secret; the old one goes on for 24 hours, unless you do it twice
     RotateSecret {
+        /// The agent's name, address or id
+        agent: String,
+    },
+    /// Change what is known of an agent; what is not named stays
+    #[command(group = ArgGroup::new("what").required(true).multiple(true).args(["description", "endpoint", "card"]))]
+    Edit {
+        /// The agent's name, address or id
+        agent: String,
+        /// What it is, for people; '' takes it away
+        #[arg(long)]
+        description: Option<String>,
+        /// Its webhook: where envelopes and what is said in channels are POSTed
+        #[arg(long, value_name = "URL")]
+        endpoint: Option<String>,
+        /// A file with its agent card
+        #[arg(long, value_name = "FILE")]
+        card: Option<PathBuf>,
+    },
+    /// Let what is for an agent wait, by every way
+    Pause {
+        /// The agent's name, address or id
+        agent: String,
+    },
+    /// Let an agent have again what waited for it
+    Resume {
         /// The agent's name, address or id
         agent: String,
     },
@@ -122,6 +153,14 @@ async fn change(global: &Global, command: Command) -> anyhow::Result<()> {
             let until = one_line(&or_dash(read::<WebhookSecret>(&answer)?.previous_until));
             output::talk(format_args!("requests are signed with the old one as well until {until}"));
         }
+        Command::Edit { agent, description, endpoint, card } => {
+            let card = card.as_deref().map(read_card).transpose()?;
+            let body = without_nulls(json!({"description": description, "endpoint": endpoint, "card": card}));
+            let answer = client.api_write(Method::PATCH, &["agents", &agent], &[], Some(&body)).await?;
+            tell(global, &answer, |agent: AgentView| format!("{} is changed", one_line(&agent.address)))?;
+        }
+        Command::Pause { agent } => pause(global, &client, &agent, true).await?,
+        Command::Resume { agent } => pause(global, &client, &agent, false).await?,
         Command::Disable { agent } => {
             let answer = post(&["operator", "agents", &agent, "disable"]).await?;
             tell(global, &answer, |agent: AgentView| format!("{} is disabled", one_line(&agent.address)))?;
@@ -136,6 +175,15 @@ async fn change(global: &Global, command: Command) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+async fn pause(global: &Global, client: &Client, agent: &str, paused: bool) -> anyhow::Result<()> {
+    let body = json!({"paused": paused});
+    let answer = client.api_write(Method::PATCH, &["agents", agent], &[], Some(&body)).await?;
+    tell(global, &answer, |agent: AgentView| {
+        let state = if agent.paused_since.is_some() { "is paused: what is for it waits" } else { "goes on" };
+        format!("{} {state}", one_line(&agent.address))
+    })
 }
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode> {
@@ -174,7 +222,7 @@ async fn one(global: &Global, client: &Client, name: &str) -> anyhow::Result<()>
     }
     if global.json {
         let mut shown = serde_json::to_value(&agent)?;
-        for name in ["connection", "disabled_since"] {
+        for name in ["connection", "description", "disabled_since", "paused_since"] {
             if let Some(value) = more.get(name) {
                 shown[name] = value.clone();
             }
@@ -185,12 +233,18 @@ async fn one(global: &Global, client: &Client, name: &str) -> anyhow::Result<()>
     if more.is_null() {
         return Ok(());
     }
-    let AgentView { connection, disabled_since, .. } = read(&more)?;
+    let AgentView { connection, description, disabled_since, paused_since, .. } = read(&more)?;
+    if let Some(description) = description {
+        output::data(one_line(&description))?;
+    }
     if let Some(ConnectionView { host: Some(host), state, .. }) = connection {
         output::data(format_args!("its connection string leads to {} ({state})", one_line(&host)))?;
     }
     if let Some(since) = disabled_since {
         output::data(format_args!("it is disabled since {}", one_line(&since)))?;
+    }
+    if let Some(since) = paused_since {
+        output::data(format_args!("it is paused since {}", one_line(&since)))?;
     }
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! `chorus document`: the documents of a channel, which everybody in it writes together.
 
 use super::channel::{done, find, without_nulls};
-use super::send::read_text;
 use crate::answer::{list, read};
 use crate::failure::Explained;
 use crate::global::Global;
@@ -13,7 +12,7 @@ use clap::Subcommand;
 use data_encoding::BASE64;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{IsTerminal as _, Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -31,6 +30,9 @@ The key (--key or CHORUS_KEY) is an account's token ct_… or an agent's key ca_
 
 /// The longest slug.
 const MAX_SLUG: usize = 64;
+
+/// The longest text that is read from standard input, in bytes; the hub's own limit is lower, unless its operator says otherwise.
+const MAX_PIPED: u64 = 64 * 1024 * 1024;
 
 /// Documents of a channel: list, read, create, edit and delete them; put and get files
 #[derive(clap::Args)]
@@ -324,12 +326,32 @@ fn content(file: Option<PathBuf>) -> anyhow::Result<String> {
         return std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()));
     }
     output::talk("reading standard input");
-    read_text(std::io::stdin().lock())
+    piped(std::io::stdin().lock())
+}
+
+/// The whole text as it is, its last line end too.
+fn piped(input: impl Read) -> anyhow::Result<String> {
+    let mut text = String::new();
+    let read = input.take(MAX_PIPED + 1).read_to_string(&mut text);
+    let read = read.context("cannot read standard input; `chorus document put` takes a file of any kind")?;
+    if read as u64 > MAX_PIPED {
+        return Err(Explained::usage("this is too long for a document", "share it in parts").into());
+    }
+    Ok(text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_piped_stays_as_it_is() {
+        for text in ["", "a", "a\n", "a\r\n\n", "\n"] {
+            assert_eq!(piped(text.as_bytes()).unwrap(), text);
+        }
+        piped(&b"\xff"[..]).unwrap_err();
+        piped(std::io::repeat(b'x')).unwrap_err();
+    }
 
     #[test]
     fn a_document_cannot_drive_the_terminal() {

@@ -86,13 +86,13 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
             let path = ["operator", "accounts", &account, "disable"];
             let answer = client.api_write(Method::POST, &path, &[], None).await?;
             tell(global, &answer, |account: Account| {
-                format!("{} is disabled, with all of its agents", one_line(&account.email))
+                format!("{} is disabled, with all of its agents", named(account))
             })?;
         }
         Command::Enable { account } => {
             let path = ["operator", "accounts", &account, "enable"];
             let answer = client.api_write(Method::POST, &path, &[], None).await?;
-            tell(global, &answer, |account: Account| format!("{} is enabled", one_line(&account.email)))?;
+            tell(global, &answer, |account: Account| format!("{} is enabled", named(account)))?;
         }
         Command::EndSessions { account, tokens } => {
             let path = ["operator", "accounts", &account, "sessions"];
@@ -117,6 +117,11 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// An account, as it is spoken of.
+fn named(account: Account) -> String {
+    one_line(&account.email.unwrap_or(account.name))
 }
 
 fn row(act: RecordedAct) -> [String; 6] {

@@ -171,7 +171,7 @@ fn make_card(culture: &str, languages: &[String]) -> Value {
     json!({"card_version": CARD_VERSION, "user_culture": culture, "supported_languages": languages})
 }
 
-fn read_card(path: &Path) -> anyhow::Result<Value> {
+pub(crate) fn read_card(path: &Path) -> anyhow::Result<Value> {
     let mut bytes = Vec::new();
     let open = || format!("cannot read the agent card {}", path.display());
     let file = File::open(path).with_context(open)?;

@@ -69,6 +69,35 @@ mod tests {
         fails(&["receive", "--count", "0"], 2, &["--count"]);
     }
 
+    /// Programs read one form of failure, whoever found it.
+    #[test]
+    fn wrong_usage_as_json() {
+        for (args, message, hint) in [
+            (&["dance", "--json"][..], "unrecognized subcommand 'dance'", "Usage: chorus"),
+            (&["--json", "sned", "bob"], "unrecognized subcommand 'sned'", "'send'"),
+            (
+                &["agent-url", "unset", "--json"],
+                "were not provided: <AGENT>",
+                "Usage: chorus agent-url unset",
+            ),
+            (&["inbox", "--count", "x", "--json"], "invalid value 'x'", ""),
+            (&["--json"], "requires a subcommand", "Usage: chorus"),
+            (&["channel", "--json"], "'chorus channel' requires a subcommand", "Usage: chorus channel"),
+            (&["inbox", "--json"], "this needs the key of an agent", "chorus register"),
+        ] {
+            let output = chorus(args);
+            assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""), "{args:?}");
+            let said: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
+            assert_eq!(text(&output.stderr).lines().count(), 1, "{args:?}");
+            let part = |name: &str| said["error"][name].as_str().unwrap_or_default().to_owned();
+            assert_eq!(part("code"), "USAGE", "{said}");
+            assert!(part("message").contains(message) && part("hint").contains(hint), "{said}");
+        }
+        // Help is help, and what follows `--` is no option.
+        assert!(text(&chorus(&["send", "--help", "--json"]).stdout).contains("Examples:"));
+        fails(&["dance", "--", "--json"], 2, &["error: unrecognized subcommand"]);
+    }
+
     #[test]
     fn what_is_wrong_is_told_before_anything_is_sent() {
         let bad = "must be a BCP 47 language tag";

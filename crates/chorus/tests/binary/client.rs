@@ -65,6 +65,12 @@ fn documents() {
     assert_eq!(at.good(&anna, &["document", "read", "ops", "plan"]).trim_end(), "# Better");
     let stale = at.fed(&anna, &["document", "edit", "ops", "plan", "--base", "1"], "# Worse\n");
     stale.failed(3, "");
+    // What is piped is what is kept, to the last line end, and longer than a message may be.
+    let long = format!("{}\r\n\n", "line\n".repeat(60_000));
+    for (slug, text) in [("one-line", "x\n"), ("unended", "x"), ("long", &long)] {
+        at.fed(&anna, &["document", "create", "ops", slug], text);
+        assert!(at.good(&anna, &["document", "get", "ops", slug]) == text, "{slug}");
+    }
     at.run(&anna, &["document", "read", "ops", "nothing"]).failed(3, "");
     at.run(&anna, &["document", "create", "ops", "x", "--file", "/nowhere"]).failed(1, "/nowhere");
 }

@@ -1,10 +1,11 @@
 //! Pages for people, mounted: `chorus_web` has them, and the API's reference is made of the routes here.
 
+use crate::extract::query;
 use crate::route::{Credentials, Route};
 use crate::routes::Routes;
 use axum::Router;
 use axum::extract::State;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
@@ -12,6 +13,24 @@ use chorus_app::AppState;
 use chorus_web::Fault;
 use chorus_web::reference::{self, Group};
 use std::sync::LazyLock;
+
+/// What operations are about, by their tags: each has a page of its own.
+const GROUPS: [(&str, &str); 14] = [
+    ("relay", "Agents register, find each other, send envelopes and read their inbox"),
+    ("agents", "Agents as their owners see them: making, changing, connecting and pausing them"),
+    ("conversations", "Channels and conversations of two: members, messages, reactions, documents, search"),
+    ("streams", "Work streams: what goes on in several conversations and whose it is"),
+    ("deliveries", "What is on its way to whom, how far it came, and sending it again"),
+    ("channel", "Messages by connection string, and what is said back by callback"),
+    ("payloads", "What the hub sends by itself: the entries of an inbox, and what is POSTed to endpoints"),
+    ("c2a", "Chat-to-Agents: one WebSocket, or a call at a time"),
+    ("mcp", "A channel as an MCP server, with the chat tools"),
+    ("market", "Skills, jobs, credits and reputation"),
+    ("choir", "Scores, rehearsals, evidence and receipts that anybody can verify"),
+    ("people", "Accounts: signing in, tokens, invitations, what waits for you"),
+    ("operator", "What the operator does about people and agents, and sees of the hub"),
+    ("hub", "The hub itself: its health, its figures, what it teaches agents"),
+];
 
 /// What is told of the routes themselves.
 struct Reference {
@@ -22,12 +41,18 @@ struct Reference {
 /// Made when somebody first asks for it: a hub that nobody asks does without the memory it takes.
 static REFERENCE: LazyLock<Reference> = LazyLock::new(|| {
     let document = serde_json::to_value(crate::openapi()).unwrap_or_default();
-    let groups = reference::groups(&document);
+    let groups = reference::groups(&document, &GROUPS);
     Reference { document: document.to_string().into(), groups }
 });
 
 pub(crate) fn routes() -> Routes {
     let api = Router::new().route("/api", get(api)).route("/api/openapi.json", get(openapi));
+    let api = GROUPS.into_iter().fold(api, |api, (name, _)| {
+        let page = async move |State(app): State<AppState>, headers: HeaderMap| {
+            reference::show_group(&app, &headers, &REFERENCE.groups, name).await
+        };
+        api.route(&format!("/api/{name}"), get(page))
+    });
     Routes::default()
         .group(Route::PUBLIC, api.merge(chorus_web::public()))
         .group(Route { credentials: Credentials::Ignored, ..Route::API }, chorus_web::sign_in())
@@ -37,9 +62,10 @@ pub(crate) fn routes() -> Routes {
         .under("/tokens", Route::API)
 }
 
-/// The API, for reading.
-async fn api(State(app): State<AppState>, headers: HeaderMap) -> Result<Response, Fault> {
-    reference::show(&app, &headers, &REFERENCE.groups).await
+/// The API, for reading: what there is, or what has the words of a search in it.
+async fn api(State(app): State<AppState>, headers: HeaderMap, uri: Uri) -> Result<Response, Fault> {
+    let asked = query(&uri).find(|(name, _)| name == "q").map(|(_, words)| words).unwrap_or_default();
+    reference::show(&app, &headers, &REFERENCE.groups, &asked).await
 }
 
 /// The API, for programs.
@@ -67,6 +93,18 @@ mod tests {
         let required: Vec<_> =
             register.fields.iter().filter(|field| field.required).map(|field| &field.name).collect();
         assert_eq!(required, ["agent_id"]);
+    }
+
+    #[test]
+    fn every_operation_is_on_a_page() {
+        let document = serde_json::to_value(crate::openapi()).unwrap();
+        let on_pages: usize = super::REFERENCE.groups.iter().map(|group| group.operations.len()).sum();
+        let other = operations(&document)
+            .into_iter()
+            .find(|operation| !super::GROUPS.iter().any(|(name, _)| *name == operation.tag));
+        assert_eq!(other.map(|operation| (operation.path, operation.tag)), None);
+        assert_eq!(on_pages, operations(&document).len());
+        assert!(super::REFERENCE.groups.iter().all(|group| !group.operations.is_empty()));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! People: accounts, tokens and invitations; `signin` is about links and sessions.
 
+mod list;
 mod sessions;
 mod signin;
 

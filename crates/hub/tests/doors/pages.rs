@@ -13,7 +13,7 @@ fn references(text: &str) -> Vec<&str> {
 #[tokio::test]
 async fn pages_refer_to_nobody_else() {
     let hub = TestHub::start();
-    for path in ["/", "/api"] {
+    for path in ["/", "/api", "/api/relay"] {
         let page = hub.get(path, None).await;
         assert_eq!((page.status, page.header("content-type")), (200, "text/html; charset=utf-8"));
         for reference in references(&page.text) {
@@ -51,7 +51,7 @@ async fn assets_are_cached_for_ever_and_nothing_else_is() {
 #[tokio::test]
 async fn pages_are_guarded() {
     let hub = TestHub::start();
-    for path in ["/", "/api"] {
+    for path in ["/", "/api", "/api/relay"] {
         let page = hub.get(path, None).await;
         let policy = page.header("content-security-policy");
         for rule in ["default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'"]
@@ -97,29 +97,68 @@ async fn the_api_is_described_for_programs_and_people() {
     assert_eq!((&schemes["key"]["type"], &schemes["key"]["scheme"]), (&json!("http"), &json!("bearer")));
     let session = ["type", "in", "name"].map(|name| schemes["session"][name].as_str().unwrap());
     assert_eq!(session, ["apiKey", "cookie", "chorus_session"]);
-    let page = hub.get("/api", None).await.text;
+    let overview = hub.get("/api", None).await.text;
     for (path, item) in answer.body["paths"].as_object().unwrap() {
-        assert!(page.contains(&format!("<code>{path}</code>")), "{path}");
         for operation in item.as_object().unwrap().values().filter(|operation| operation.is_object()) {
             assert_ne!(operation["summary"].as_str().unwrap_or_default(), "", "{path}");
         }
     }
     assert_refs_resolve(&answer.body, &answer.body);
-    // What the hub sends is there too, to be read.
-    for kind in answer.body["webhooks"].as_object().unwrap().keys() {
-        assert!(page.contains(&format!("id=\"on_{kind}\"")), "{kind}");
+    let (mut curls, mut all) = (0, String::new());
+    for name in groups_of(&overview) {
+        let page = hub.get(&format!("/api/{name}"), None).await;
+        assert_eq!((page.status, page.header("content-type")), (200, "text/html; charset=utf-8"), "{name}");
+        assert!(page.text.len() < 120_000, "{name} has {} bytes", page.text.len());
+        curls += page.text.matches("<pre class=\"copy\">curl").count();
+        all += &page.text;
     }
+    // Every call is in the contents and on its page, and what the hub sends is there too, to be read.
+    let anchors = ["paths", "webhooks"].into_iter().flat_map(|place| answer.body[place].as_object().unwrap());
+    for (path, item) in anchors {
+        assert!(all.contains(&format!("<code>{path}</code>")), "{path}");
+        for id in item.as_object().unwrap().values().filter_map(|one| one["operationId"].as_str()) {
+            assert!(all.contains(&format!(" id=\"{id}\"")), "{id}");
+            // Where links to the one page that there was find it.
+            assert!(overview.contains(&format!("<li class=\"call\" id=\"{id}\"><a href=\"/api/")), "{id}");
+            assert!(overview.contains(&format!("#{id}\">")), "{id}");
+        }
+    }
+    assert!(overview.contains("id=\"group-relay\"") && overview.contains("data-filter=\".call\""));
+    assert!(overview.len() < 80_000, "{}", overview.len());
     // Every call with a command, and what a script needs to make a form of it.
     let operations: usize =
         answer.body["paths"].as_object().unwrap().values().map(|item| item.as_object().unwrap().len()).sum();
-    assert_eq!(page.matches("<pre class=\"copy\">curl").count(), operations);
-    assert!(page.contains("<summary>Contents</summary>") && page.contains("data-filter=\".operation\""));
-    assert!(page.contains(&format!("{}/messages&#39;", hub.url)), "by its own name");
-    assert!(page.contains("data-field=\"Idempotency-Key\" data-place=\"header\""));
-    let script = page.split("src=\"").find(|rest| rest.starts_with("/assets/api-")).unwrap();
+    assert_eq!(curls, operations);
+    assert!(all.contains(&format!("{}/messages&#39;", hub.url)), "by its own name");
+    assert!(all.contains("data-field=\"Idempotency-Key\" data-place=\"header\""));
+    let script = all.split("src=\"").find(|rest| rest.starts_with("/assets/api-")).unwrap();
     let script = hub.get(script.split('"').next().unwrap(), None).await;
     assert_eq!((script.status, script.header("content-type")), (200, "text/javascript; charset=utf-8"));
     assert!(!script.text.contains("innerHTML") && !script.text.contains("localStorage"));
+}
+
+/// The groups that the overview leads to.
+fn groups_of(overview: &str) -> Vec<&str> {
+    let chips = overview.split("<a class=\"chip\" href=\"/api/").skip(1);
+    chips.map(|rest| rest.split('"').next().unwrap()).collect()
+}
+
+/// Without a script too: what is said of a call is found, its fields and answers included.
+#[tokio::test]
+async fn the_api_is_searched_as_a_whole() {
+    let hub = TestHub::start();
+    let found = hub.get("/api?q=RECEIVER_ID+envelope.original_text", None).await.text;
+    assert!(
+        found.contains("<code>/messages</code>") && !found.contains("<code>/api/v1/me</code>"),
+        "{found}"
+    );
+    assert!(groups_of(&found).len() < 3 && groups_of(&found)[0] == "relay", "{found}");
+    let nothing = hub.get("/api?q=%3Cscript%3Enever", None).await.text;
+    assert!(nothing.contains("0 calls with") && !nothing.contains("<script>never"));
+    assert_eq!(groups_of(&nothing), [] as [&str; 0]);
+    // What is no group is nothing, and for programs in the format of its door.
+    assert_eq!(hub.get("/api/nothing", None).await.status, 404);
+    hub.get("/api/v1", None).await.own_failure(chorus_protocol::code::Code::NotFound);
 }
 
 fn assert_refs_resolve(document: &Value, value: &Value) {

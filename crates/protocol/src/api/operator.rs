@@ -13,14 +13,33 @@ use utoipa::{IntoParams, ToSchema};
 pub struct Account {
     /// Its id.
     pub account_id: AccountId,
-    /// Where its sign-in links go.
-    pub email: String,
+    /// Where its sign-in links go; nowhere once it is deleted.
+    pub email: Option<String>,
     /// What to call the person.
     pub name: String,
     /// When it was made.
     pub created_at: String,
     /// Since when it is kept out, if it is.
     pub disabled_since: Option<String>,
+    /// When it was deleted, if it was.
+    pub deleted_at: Option<String>,
+}
+
+/// Which accounts the operator looks for.
+#[derive(Debug, Clone, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct AccountSearch {
+    /// A part of the email address or the name
+    #[param(max_length = 100)]
+    pub q: Option<String>,
+    /// `next` of the page before
+    #[param(inline)]
+    #[param(value_type = Option<String>, pattern = "^(acc_[0-9a-f]{32})?$")]
+    pub after: Option<AccountId>,
+    /// 50 unless said
+    #[serde(default = "super::usual_limit")]
+    #[param(required = false, minimum = 1, maximum = 200)]
+    pub limit: i64,
 }
 
 /// The hub as its operator sees it.

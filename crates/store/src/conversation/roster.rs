@@ -136,15 +136,22 @@ pub fn add_member(tx: &mut dyn Tx, act: &Act, new: &Newcomer) -> Result<Member, 
 
 /// Lets somebody into a channel whom nobody there adds: the operator does, or it was invited. The caller has seen that it may.
 pub fn admit(tx: &mut dyn Tx, act: &Act, new: &Newcomer) -> Result<Member, ConversationError> {
+    // Where nobody can be let in, nobody has to wait for it; and what was open may be archived by now.
+    takes_members(tx, act.conversation)?;
     tx.lock(act.conversation.0)?;
-    let conversation = conversations::by_id(tx, act.conversation)?.ok_or(ConversationError::NotFound)?;
+    takes_members(tx, act.conversation)?;
+    join(tx, act, new)
+}
+
+fn takes_members(tx: &mut dyn Tx, id: ConversationId) -> Result<(), ConversationError> {
+    let conversation = conversations::by_id(tx, id)?.ok_or(ConversationError::NotFound)?;
     if conversation.kind == ConversationKind::Dm {
         return Err(ConversationError::Forbidden);
     }
     if conversation.archived_at.is_some() {
         return Err(ConversationError::Archived);
     }
-    join(tx, act, new)
+    Ok(())
 }
 
 /// Takes a member out; the owner and the leads may take out anybody but the owner, everybody himself.
@@ -287,15 +294,23 @@ pub fn change(
 
 /// Opens an archived channel again; its owner may, again and again.
 pub fn restore(tx: &mut dyn Tx, act: &Act) -> Result<Conversation, ConversationError> {
+    // Only its owner makes others wait; and it may be somebody else's by now.
+    own_channel(tx, act)?;
     tx.lock(act.conversation.0)?;
-    let (mut conversation, _) = as_reader(tx, act.conversation, act.author)?;
-    if conversation.owner != act.author || conversation.kind == ConversationKind::Dm {
-        return Err(ConversationError::Forbidden);
-    }
+    let mut conversation = own_channel(tx, act)?;
     if conversation.archived_at.is_some() {
         conversation.archived_at = None;
         conversations::update(tx, &conversation)?;
         append(tx, act, EventKind::Change, None, None, &told([("archived", false.into())]))?;
+    }
+    Ok(conversation)
+}
+
+/// A channel of whoever acts.
+fn own_channel(tx: &mut dyn Tx, act: &Act) -> Result<Conversation, ConversationError> {
+    let (conversation, _) = as_reader(tx, act.conversation, act.author)?;
+    if conversation.owner != act.author || conversation.kind == ConversationKind::Dm {
+        return Err(ConversationError::Forbidden);
     }
     Ok(conversation)
 }

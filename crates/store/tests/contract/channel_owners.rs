@@ -9,14 +9,48 @@ use chorus_protocol::ids::{AgentId, ConversationId, Principal};
 use chorus_store::conversation::{self, ConversationError, Handle, Newcomer};
 use chorus_store::conversations::{self, History};
 use chorus_store::members::{self, MembershipInterval};
-use chorus_store::{Store, StoreError, Tx, access};
+use chorus_store::{Metered, Store, StoreError, Tx, access};
 
 on_both!(
+    who_may_not_makes_nobody_wait,
     nothing_in_an_archive,
     an_agent_that_is_deleted_has_left,
     there_is_always_an_owner,
     channels_of_a_deleted_agent_go_to_whoever_was_there_first,
 );
+
+/// Whoever locks a conversation keeps its members waiting, so it is asked first whether one may.
+async fn who_may_not_makes_nobody_wait(fixture: Fixture) {
+    let store = &fixture.store;
+    let (room, bob) = (room(store, History::All).await, person());
+    join(store, room, bob, "bob").await;
+    let archive = act(room, room.owner);
+    run(store, move |tx| conversation::archive(tx, &archive)).await.unwrap();
+    let restored = async |who: Principal| {
+        let act = act(room, who);
+        let work = move |tx: &mut dyn Tx| {
+            let mut metered = Metered::new(tx);
+            let done = conversation::restore(&mut metered, &act).is_ok();
+            Ok((done, metered.locks))
+        };
+        run(store, work).await.unwrap()
+    };
+    let admitted = async |who: Principal| {
+        let act = act(room, who);
+        let new = Newcomer { principal: who, handle: Handle::Like("x".into()), roles: vec![], lead: false };
+        let work = move |tx: &mut dyn Tx| {
+            let mut metered = Metered::new(tx);
+            let done = conversation::admit(&mut metered, &act, &new).is_ok();
+            Ok((done, metered.locks))
+        };
+        run(store, work).await.unwrap()
+    };
+    assert_eq!(restored(person()).await, (false, 0), "a stranger");
+    assert_eq!(restored(bob).await, (false, 0), "a member");
+    assert_eq!(admitted(person()).await, (false, 0), "into what is archived");
+    assert_eq!(restored(room.owner).await, (true, 1));
+    assert_eq!(admitted(person()).await, (true, 1));
+}
 
 async fn nothing_in_an_archive(fixture: Fixture) {
     let store = &fixture.store;

@@ -1,6 +1,7 @@
-//! The OpenAPI document, made readable: what the API page shows of each operation, in groups, and a command that calls it.
+//! The OpenAPI document, made readable: an overview of all operations, which can be searched, and for each group a page that
+//! shows what its operations take and answer, and a command that calls each.
 //!
-//! A script of the page calls operations from there, with a key that is typed in and kept nowhere; without it the page is for
+//! A script of those pages calls operations from there, with a key that is typed in and kept nowhere; without it they are for
 //! reading.
 
 use crate::assets;
@@ -10,43 +11,84 @@ use crate::visitor::person;
 use askama::Template;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use chorus_app::App;
+use chorus_app::{App, Error};
 use serde_json::{Map, Value};
 
 /// No example goes deeper.
 const MAX_DEPTH: usize = 5;
 
+/// The longest search, in characters.
+const MAX_SEARCH: usize = 200;
+
 #[derive(Template)]
 #[template(path = "api.html")]
-struct ApiPage<'o> {
+struct OverviewPage<'o> {
+    shell: Shell,
+    /// The words that were searched for; none if all is shown.
+    asked: String,
+    /// How many operations are shown.
+    count: usize,
+    groups: Vec<(&'o Group, Vec<&'o Operation>)>,
+}
+
+#[derive(Template)]
+#[template(path = "api_group.html")]
+struct GroupPage<'o> {
     shell: Shell,
     script: &'static str,
     /// Where this hub is reached.
     base: &'o str,
     groups: &'o [Group],
+    group: &'o Group,
 }
 
 /// Operations that belong together.
 pub struct Group {
-    pub name: String,
+    pub name: &'static str,
+    /// What they are about.
+    pub about: &'static str,
     pub operations: Vec<Operation>,
 }
 
-/// The page of these operations.
-pub async fn show(app: &App, headers: &HeaderMap, groups: &[Group]) -> Result<Response, Fault> {
+/// The page of all operations, or of those that have these words in whatever is said of them.
+pub async fn show(app: &App, headers: &HeaderMap, groups: &[Group], asked: &str) -> Result<Response, Fault> {
     let person = person(app, headers).await?;
     let shell = Shell::maybe_of(app, person.as_ref(), Here::Api).await?;
-    page(&ApiPage { shell, script: assets::api_script(), base: &app.config.public_url, groups })
+    let asked: String = asked.trim().chars().take(MAX_SEARCH).collect();
+    let words: Vec<_> = asked.split_whitespace().map(str::to_lowercase).collect();
+    let mut found = vec![];
+    for group in groups {
+        let operations: Vec<_> = group.operations.iter().filter(|one| one.has_all(&words)).collect();
+        if !operations.is_empty() {
+            found.push((group, operations));
+        }
+    }
+    let groups = found;
+    let count = groups.iter().map(|(_, found)| found.len()).sum();
+    page(&OverviewPage { shell, asked, count, groups })
 }
 
-/// All operations of a document, by what they are about.
-pub fn groups(document: &Value) -> Vec<Group> {
-    let mut groups: Vec<Group> = vec![];
-    for operation in operations(document) {
-        match groups.iter_mut().find(|group| group.name == operation.tag) {
-            Some(group) => group.operations.push(operation),
-            None => groups.push(Group { name: operation.tag.clone(), operations: vec![operation] }),
-        }
+/// The page of one group.
+pub async fn show_group(
+    app: &App,
+    headers: &HeaderMap,
+    groups: &[Group],
+    name: &str,
+) -> Result<Response, Fault> {
+    let person = person(app, headers).await?;
+    let shell = Shell::maybe_of(app, person.as_ref(), Here::Api).await?;
+    let group = groups.iter().find(|group| group.name == name).ok_or_else(|| Error::not_found("page"))?;
+    page(&GroupPage { shell, script: assets::api_script(), base: &app.config.public_url, groups, group })
+}
+
+/// The operations of a document in these groups, each of which has a name and says what it is about.
+pub fn groups(document: &Value, names: &[(&'static str, &'static str)]) -> Vec<Group> {
+    let mut rest = operations(document);
+    let mut groups = vec![];
+    for (name, about) in names {
+        let (operations, others) = rest.into_iter().partition(|one| one.tag == *name);
+        rest = others;
+        groups.push(Group { name, about, operations });
     }
     groups
 }
@@ -220,6 +262,21 @@ fn prose(value: &Value) -> Prose {
 }
 
 impl Operation {
+    /// Whether all of these words, in small letters, are in what is said of it.
+    fn has_all(&self, words: &[String]) -> bool {
+        if words.is_empty() {
+            return true;
+        }
+        let mut said = vec![self.method.as_str(), &self.path, &self.anchor];
+        let fields = self.fields.iter().map(|field| &field.description);
+        let answers = self.answers.iter().map(|(_, description)| description);
+        let proses = [&self.summary, &self.description].into_iter().chain(fields).chain(answers);
+        said.extend(self.fields.iter().map(|field| field.name.as_str()));
+        said.extend(proses.flatten().map(|(piece, _)| piece.as_str()));
+        let said = said.join(" ").to_lowercase();
+        words.iter().all(|word| said.contains(word))
+    }
+
     /// The command that calls it, at a hub that is reached there.
     fn curl(&self, base: &str) -> String {
         use std::fmt::Write as _;
@@ -261,6 +318,10 @@ mod tests {
             -H 'Content-Type: application/json' -d '{\"count\":3,\"inner\":{\"text\":\"it'\\''s\"},\"word\":\"one\"}'";
         assert_eq!(operations[0].curl("http://hub"), expected);
         assert!(operations[1].is_sent && !operations[0].is_sent);
+        let has = |words: &[&str]| {
+            operations[0].has_all(&words.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        assert!(has(&[]) && has(&["post", "/x/"]) && has(&["inner.text"]) && !has(&["post", "never"]));
     }
 
     #[test]

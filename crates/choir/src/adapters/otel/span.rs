@@ -114,7 +114,7 @@ pub(super) fn found<'a>(attributes: &[(&'a str, &'a Node)], name: &str) -> &'a N
 }
 
 /// Nanoseconds: as digits, or as a time with up to nine digits behind the second.
-fn nanoseconds(text: &str) -> Option<i64> {
+pub(super) fn nanoseconds(text: &str) -> Option<i64> {
     if let Ok(number) = text.parse() {
         return Some(number);
     }

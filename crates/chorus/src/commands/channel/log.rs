@@ -67,10 +67,11 @@ pub(super) fn show(global: &Global, event: &Value) -> anyhow::Result<()> {
             let text = output::many_lines(event.content.as_deref().unwrap_or_default());
             format!("{text}{}", edited.unwrap_or_default())
         }
-        Some(EventKind::Edit) => {
-            let now = output::many_lines(event.content.as_deref().unwrap_or_default());
-            format!("{} {now}", format_args!("edits {target}:").dimmed())
-        }
+        Some(EventKind::Edit) => match event.content.as_deref() {
+            Some(now) => format!("{} {}", format_args!("edits {target}:").dimmed(), output::many_lines(now)),
+            // It was taken back since.
+            None => format!("edits {target}").dimmed().to_string(),
+        },
         Some(EventKind::Delete) => format!("takes back {target}").dimmed().to_string(),
         Some(EventKind::Artifact) => {
             let slug = event.more.get("slug").and_then(Value::as_str).map(output::one_line);

@@ -11,11 +11,12 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use chorus_app::caller::Shown;
-use chorus_app::{AppState, accounts};
+use chorus_app::{AppState, accounts, operator};
 use chorus_protocol::api::accounts::{
     Accepted, EndedSessions, IssuedToken, MadeAccount, NewAccount, NewSignUpCode, NewToken, OpenSignUpCode,
     SignIn, SignUpCode, Token, TokenPage, Tokens,
 };
+use chorus_protocol::api::operator::{Account, AccountSearch};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::CredentialId;
 use chorus_web::cookies::{no_cookie, session_cookie};
@@ -27,7 +28,7 @@ pub(crate) fn routes() -> Routes {
         .at(Route::API, routes!(sign_out))
         .at(Route::API, routes!(list_tokens, make_token))
         .at(Route::API, routes!(revoke_token))
-        .at(Route::API, routes!(make_account))
+        .at(Route::API, routes!(make_account, list_accounts))
         .at(Route::API, routes!(invite, list_invitations))
         .at(Route::API, routes!(revoke_invitation))
         .at(Route::API, routes!(end_own_sessions))
@@ -129,6 +130,21 @@ pub(crate) async fn make_account(
     Sent { body, once }: Sent<NewAccount>,
 ) -> Result<Response, ApiError> {
     Ok(done(StatusCode::CREATED, accounts::make_account(&app, context, body, once).await?))
+}
+
+/// List the accounts, as the operator
+///
+/// The oldest first. Of one that was deleted there is nothing but its id and a name that says so. With `q` a page may hold fewer
+/// accounts than asked for, or none, although there are more: `next` alone says whether the list goes on.
+#[utoipa::path(get, path = "/api/v1/accounts", tag = "people", security(("key" = [])), params(AccountSearch),
+    responses((status = 200, description = "A page", body = Items<Account>),
+              Invalid, Unknown, Forbidden, TooFast, Overloaded))]
+pub(crate) async fn list_accounts(
+    State(app): State<AppState>,
+    _: Operator,
+    Query(search): Query<AccountSearch>,
+) -> Result<Json<Items<Account>>, ApiError> {
+    Ok(Json(operator::list_accounts(&app, search).await?))
 }
 
 /// Invite somebody

@@ -43,6 +43,7 @@ pub(super) const TABLE: &[(&str, &str, [u16; 7])] = &[
     ("post", "/c2a", [401, 401, 200, 200, 403, 403, 403]),
     // Figures are the operator's.
     ("get", "/metrics", [200, 401, 200, 200, 200, 200, 200]),
+    ("get", "/api/v1/accounts", [401, 401, 403, 403, 403, 403, 200]),
     ("post", "/api/v1/accounts", [401, 401, 403, 403, 403, 403, 201]),
     ("post", "/api/v1/invitations", [401, 401, 403, 403, 201, 201, 201]),
     ("get", "/api/v1/invitations", [401, 401, 403, 403, 200, 200, 200]),
@@ -202,4 +203,4 @@ pub(super) const TABLE: &[(&str, &str, [u16; 7])] = &[
 ];
 
 /// Pages are no part of the API and belong to everybody.
-pub(super) const PAGES: &[&str] = &["/", "/api", "/api/openapi.json"];
+pub(super) const PAGES: &[&str] = &["/", "/api", "/api/relay", "/api/openapi.json"];

@@ -182,6 +182,7 @@ fn sentence(action: Action, view: &RecordedAct, names: &HashMap<String, String>)
         Action::SignUpCodeRevoked => format!("{who} revoked an invitation to this hub"),
         Action::KeyRotated => format!("{who} replaced its own key"),
         Action::KeyReset => format!("{who} replaced {}", its("key")),
+        Action::OwnerKeyReset => format!("{who} replaced the key of the owner {}", told("owner")),
         Action::MessageShown => format!("{who} said something in {whom} to those who looked"),
         Action::MasterKeyReplaced => "the hub was started with a new master key".to_owned(),
         Action::CreditsMinted => format!("{who} made {} credits for {}", told("amount"), known("owner")),
