@@ -128,9 +128,7 @@ pub async fn change_stream(
     }
     let called = called.as_ref().map(name).transpose()?;
     let (hub, now) = (Arc::clone(app), app.now());
-    let log = Log { app: Arc::clone(app), who, context };
-    let work = move |tx: &mut dyn Tx| {
-        visible(tx, id, who)?;
+    let work = move |tx: &mut dyn Tx, log: &Log| {
         if let Some(conversations) = &conversations {
             let known = work_streams::conversations_of(tx, id, who)?;
             add_to_channels(tx, who, &known, conversations)?;
@@ -160,9 +158,9 @@ pub async fn change_stream(
         ];
         let changed: Vec<_> = changed.iter().filter(|(_, is)| *is).map(|(what, _)| *what).collect();
         log.record(tx, Action::StreamChanged, id, json!({"name": stream.name, "changed": changed}))?;
-        view(tx, &stream, who)
+        Ok(stream)
     };
-    app.once(once, is_visible(who, id), work).await
+    update(app, who, context, id, once, work).await
 }
 
 /// Closes a stream, now or before: nothing belongs to it any more, and what was claimed of it is free.
@@ -173,9 +171,8 @@ pub async fn close_stream(
     id: StreamId,
     once: Once,
 ) -> Result<Done<StreamView>, Error> {
-    let (now, log) = (app.now(), Log { app: Arc::clone(app), who, context });
-    let work = move |tx: &mut dyn Tx| {
-        visible(tx, id, who)?;
+    let now = app.now();
+    let work = move |tx: &mut dyn Tx, log: &Log| {
         // Claims are written by who holds the conversation; in the order of their ids, as everywhere.
         for conversation in work_streams::conversations(tx, id)? {
             tx.lock(conversation.0)?;
@@ -187,9 +184,9 @@ pub async fn close_stream(
             claims::free_stream(tx, id, now)?;
             log.record(tx, Action::StreamClosed, id, json!({"name": stream.name}))?;
         }
-        view(tx, &stream, who)
+        Ok(stream)
     };
-    app.once(once, is_visible(who, id), work).await
+    update(app, who, context, id, once, work).await
 }
 
 /// Somebody takes part in a stream that goes on where it is.
@@ -200,9 +197,7 @@ pub async fn join_stream(
     id: StreamId,
     once: Once,
 ) -> Result<Done<StreamView>, Error> {
-    let log = Log { app: Arc::clone(app), who, context };
-    let work = move |tx: &mut dyn Tx| {
-        visible(tx, id, who)?;
+    let work = move |tx: &mut dyn Tx, log: &Log| {
         tx.lock(id.0)?;
         let stream = open(visible(tx, id, who)?)?;
         if work_streams::part_of(tx, id, who)?.is_none() {
@@ -210,9 +205,9 @@ pub async fn join_stream(
             work_streams::join(tx, id, who)?;
             log.record(tx, Action::StreamJoined, id, json!({"name": stream.name}))?;
         }
-        view(tx, &stream, who)
+        Ok(stream)
     };
-    app.once(once, is_visible(who, id), work).await
+    update(app, who, context, id, once, work).await
 }
 
 /// Somebody has no part in a stream any more.
@@ -223,14 +218,30 @@ pub async fn leave_stream(
     id: StreamId,
     once: Once,
 ) -> Result<Done<StreamView>, Error> {
-    let log = Log { app: Arc::clone(app), who, context };
-    let work = move |tx: &mut dyn Tx| {
-        visible(tx, id, who)?;
+    let work = move |tx: &mut dyn Tx, log: &Log| {
         tx.lock(id.0)?;
         let stream = visible(tx, id, who)?;
         if work_streams::remove_member(tx, id, who)? {
             log.record(tx, Action::StreamLeft, id, json!({"name": stream.name}))?;
         }
+        Ok(stream)
+    };
+    update(app, who, context, id, once, work).await
+}
+
+/// Somebody does something to a stream that it sees; how it is then.
+async fn update(
+    app: &AppState,
+    who: Principal,
+    context: RequestContext,
+    id: StreamId,
+    once: Once,
+    work: impl Fn(&mut dyn Tx, &Log) -> Result<WorkStream, Error> + Send + 'static,
+) -> Result<Done<StreamView>, Error> {
+    let log = Log { app: Arc::clone(app), who, context };
+    let work = move |tx: &mut dyn Tx| {
+        visible(tx, id, who)?;
+        let stream = work(tx, &log)?;
         view(tx, &stream, who)
     };
     app.once(once, is_visible(who, id), work).await

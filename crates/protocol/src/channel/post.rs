@@ -258,54 +258,9 @@ mod tests {
 
     /// The three posts of the document, as they stand there.
     const DOCUMENT: [&str; 3] = [
-        r#"{
-  "channel": {
-    "id": "ch_abc123",
-    "name": "ops-team",
-    "service": "Miriad — multi-agent collaboration studio",
-    "context": "A channel in @alice's Miriad space. The team uses this channel for ops coordination."
-  },
-  "message": {
-    "id": "msg_01HX...",
-    "sender": "alice",
-    "content": "What's the weather in Oslo?"
-  },
-  "callback": "https://service.example.com/channels/ch_abc123/inbox/tok_xyz789",
-  "mcp": {
-    "url": "https://service.example.com/mcp/ch_abc123",
-    "headers": {
-      "Authorization": "Bearer eyJ..."
-    }
-  }
-}"#,
-        r#"{
-  "channel": {
-    "id": "C04ABCDEF",
-    "name": "general",
-    "service": "Slack",
-    "context": "The Slack workspace of Sanity (sanity-io.slack.com)."
-  },
-  "message": { "id": "msg_1", "sender": "alice", "content": "hello" },
-  "callback": "https://slack-adapter.example.com/cb/C04ABCDEF/tok_abc123"
-}"#,
-        r#"{
-  "channel": {
-    "id": "01HX...",
-    "name": "engineering",
-    "service": "Miriad — multi-agent collaboration studio",
-    "context": "A channel in @svale's Miriad space. Used for protocol design and infrastructure work."
-  },
-  "message": {
-    "id": "01HY...",
-    "sender": "svale",
-    "content": "@timber can you review the auth spec?"
-  },
-  "callback": "https://miriad.example.com/channels/01HX.../inbox/tok_eyJhbG",
-  "mcp": {
-    "url": "https://miriad.example.com/mcp/01HX...",
-    "headers": { "Authorization": "Bearer eyJhbGciOi..." }
-  }
-}"#,
+        include_str!("document/post_with_tools.json"),
+        include_str!("document/post_without_tools.json"),
+        include_str!("document/post_that_mentions.json"),
     ];
 
     fn read(body: &Value) -> Result<Post, Faults> {
