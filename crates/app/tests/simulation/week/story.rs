@@ -57,7 +57,7 @@ pub(crate) struct Story {
     pub(crate) sayings: Vec<Saying>,
     pub(crate) deals: Vec<Deal>,
     /// Who holds what, and until when, as it was seen last.
-    pub(crate) holders: BTreeMap<EventId, (chorus_protocol::ids::AgentId, i64)>,
+    pub(crate) holders: BTreeMap<EventId, (chorus_protocol::ids::Principal, i64)>,
     connections: u64,
     answers: u64,
     turn: (u64, i64),
