@@ -27,6 +27,8 @@ export async function renewSide() {
     $("#side").replaceChildren(...$("#side", page).childNodes);
     localTimes($("#side"));
   }
+  countDown();
+  boardSoon();
   renewRail();
 }
 

@@ -32,7 +32,7 @@ on_both!(
 
 const EVE: AccountId = AccountId(Uuid::from_u128(7));
 
-async fn account(store: &Store, email: &str) -> AccountId {
+pub(crate) async fn account(store: &Store, email: &str) -> AccountId {
     let id = AccountId(fresh());
     let new =
         Account { id, email: email.into(), name: "x".into(), created_at: NOW, disabled_at: None, seen_at: 0 };

@@ -1,8 +1,9 @@
 //! What agents were given, claims on it, and roles: rows that both databases understand alike.
 
 use crate::channel::{Room, act, join, post, post_of, remove, room, run};
+use crate::consent::account;
 use crate::support::{Fixture, NOW, agent, fresh, on_both, read, write};
-use chorus_protocol::ids::{AgentId, EventId};
+use chorus_protocol::ids::{AgentId, EventId, Principal};
 use chorus_protocol::words::{ClaimState, Disposition};
 use chorus_store::claims::{self, Claim, Held};
 use chorus_store::conversation::{self, Handle, Newcomer};
@@ -98,7 +99,9 @@ async fn a_claim_and_who_ever_held_it(fixture: Fixture) {
         held: None,
         next_at: Some(NOW + 30),
     };
-    let held = |holder, since, state| Held { holder, since, until: since + 5, state };
+    let held = |holder: Principal, since, state| Held { holder, since, until: since + 5, state };
+    let anna = account(store, "anna@x").await.into();
+    let (ada, bob) = (ada.into(), bob.into());
     let steps = [
         offered,
         Claim { held: Some(held(ada, NOW + 1, ClaimState::Held)), next_at: Some(NOW + 6), ..offered },
@@ -109,15 +112,18 @@ async fn a_claim_and_who_ever_held_it(fixture: Fixture) {
             next_at: Some(NOW + 13),
             ..offered
         },
+        // A person is told from an agent.
+        Claim { held: Some(held(anna, NOW + 9, ClaimState::Held)), next_at: Some(NOW + 14), ..offered },
     ];
     for step in steps {
         write(store, move |tx| claims::put(tx, &step)).await;
         assert_eq!(read(store, move |tx| claims::of(tx, event)).await, Some(step));
     }
     let ever = read(store, move |tx| claims::holders(tx, event, 10)).await;
-    assert_eq!(ever, [held(ada, NOW + 1, ClaimState::Released), held(bob, NOW + 8, ClaimState::Held)]);
-    assert_eq!(read(store, move |tx| claims::due(tx, NOW + 12, 10)).await, []);
-    assert_eq!(read(store, move |tx| claims::due(tx, NOW + 13, 10)).await, [(event, room.id)]);
+    let last = held(anna, NOW + 9, ClaimState::Held);
+    assert_eq!(ever, [held(ada, NOW + 1, ClaimState::Released), held(bob, NOW + 8, ClaimState::Held), last]);
+    assert_eq!(read(store, move |tx| claims::due(tx, NOW + 13, 10)).await, []);
+    assert_eq!(read(store, move |tx| claims::due(tx, NOW + 14, 10)).await, [(event, room.id)]);
 }
 
 async fn who_has_a_role(fixture: Fixture) {

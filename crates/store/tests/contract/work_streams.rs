@@ -135,7 +135,8 @@ async fn who_sees_a_stream(fixture: Fixture) {
 
 fn claim(room: Room, event: EventId, first: Option<AgentId>, holder: Option<AgentId>) -> Claim {
     let until = NOW + 1000;
-    let held = holder.map(|holder| Held { holder, since: NOW, until, state: ClaimState::Held });
+    let held =
+        holder.map(|holder| Held { holder: holder.into(), since: NOW, until, state: ClaimState::Held });
     Claim { event, conversation: room.id, first, offered_at: NOW, held, next_at: Some(until) }
 }
 

@@ -3,7 +3,7 @@
 use super::harness::Harness;
 use super::sessions::member;
 use super::time::acked;
-use crate::channel_fixture::{ChannelFixture, MINUTE};
+use crate::channel_fixture::{BEGIN, ChannelFixture, MINUTE};
 use crate::support::{Setup, eventually};
 use chorus_testkit::clock::ManualClock;
 use serde_json::{Value, json};
@@ -42,7 +42,8 @@ fn pair(holder: &str, state: &str) -> (String, String) {
     (holder.to_owned(), state.to_owned())
 }
 
-async fn no_agent_is_asked_meanwhile(setup: Setup, clock: ManualClock) {
+async fn no_agent_is_asked_meanwhile(setup: Setup) {
+    let clock = ManualClock::new(BEGIN);
     let (fixture, mut ada, mut bob) = on_duty(&setup.clock(&clock)).await;
     let event = fixture.say("@ops please restart the cache").await;
     assert_eq!(ada.delivered().await["eventId"], json!(event));
@@ -66,17 +67,17 @@ async fn no_agent_is_asked_meanwhile(setup: Setup, clock: ManualClock) {
 
 #[tokio::test]
 async fn no_agent_is_asked_while_a_person_has_it() {
-    no_agent_is_asked_meanwhile(Setup::new(), ManualClock::new(crate::channel_fixture::BEGIN)).await;
+    no_agent_is_asked_meanwhile(Setup::new()).await;
 }
 
 #[tokio::test]
 async fn the_same_on_postgres() {
-    no_agent_is_asked_meanwhile(Setup::postgres(), ManualClock::new(crate::channel_fixture::BEGIN)).await;
+    no_agent_is_asked_meanwhile(Setup::postgres()).await;
 }
 
 #[tokio::test]
 async fn what_a_person_gives_back_or_lets_run_out_is_offered_again() {
-    let clock = ManualClock::new(crate::channel_fixture::BEGIN);
+    let clock = ManualClock::new(BEGIN);
     let (fixture, mut ada, _bob) = on_duty(&Setup::new().clock(&clock)).await;
     let event = fixture.say("@ops please restart the cache").await;
     ada.delivered().await;
@@ -104,7 +105,7 @@ async fn what_a_person_gives_back_or_lets_run_out_is_offered_again() {
 
 #[tokio::test]
 async fn who_was_asked_is_not_reminded_while_a_person_has_it() {
-    let clock = ManualClock::new(crate::channel_fixture::BEGIN);
+    let clock = ManualClock::new(BEGIN);
     let (fixture, mut ada, _bob) = on_duty(&Setup::new().clock(&clock)).await;
     let event = fixture.say("@ada is the deploy blocked?").await;
     ada.delivered().await;
