@@ -61,32 +61,10 @@ async fn keys_agents_and_accounts_are_taken_back() {
     assert!(printed(&hub, OPERATOR, &["agents", "bob"]).contains("bob@"));
     assert!(!run(&hub, token, &["agents", "disable", "bob"]).0, "this is the operator's");
 
-    let carl = post("/api/v1/agents", token, json!({"name": "carl"})).await;
-    let carls = carl["api_key"].as_str().unwrap();
-    assert!(printed(&hub, token, &["agents", "pause", "carl"]).ends_with("is paused: what is for it waits"));
-    let described = ["agents", "edit", "carl", "--description", "Reviews\nreleases"];
-    assert!(printed(&hub, token, &described).ends_with("is changed"));
-    let shown = printed(&hub, token, &["agents", "carl"]);
-    assert!(shown.contains("it is paused since 20") && shown.contains("Reviews\\nreleases"), "{shown}");
-    let resumed: Value =
-        serde_json::from_str(&printed(&hub, carls, &["agents", "resume", "carl", "--json"])).unwrap();
-    assert_eq!((&resumed["name"], &resumed["paused_since"]), (&json!("carl"), &Value::Null), "{resumed}");
-    assert!(!run(&hub, token, &["agents", "edit", "carl"]).0, "nothing is to change");
-    let (_, _, said) = run(&hub, OPERATOR, &["channel", "list"]);
-    assert!(said.contains("the operator is in no conversation") && !said.contains("hint"), "{said}");
-
     printed(&hub, OPERATOR, &["operator", "disable", "anna@example.org"]);
-    let listed = printed(&hub, OPERATOR, &["account", "list"]);
-    assert!(listed.starts_with("ID") && listed.contains("anna@example.org"), "{listed}");
-    assert!(listed.contains(id) && listed.contains("disabled since 20"), "{listed}");
-    let listed: Value =
-        serde_json::from_str(&printed(&hub, OPERATOR, &["account", "list", "ANNA", "--json"])).unwrap();
-    assert_eq!((&listed[0]["account_id"], listed.as_array().unwrap().len()), (&json!(id), 1));
-    assert_eq!(printed(&hub, OPERATOR, &["account", "list", "nobody", "--json"]), "[]");
     let (done, _, said) = run(&hub, token, &["channel", "list"]);
     assert!(!done && said.contains("this account is disabled"), "{said}");
     printed(&hub, OPERATOR, &["operator", "enable", id]);
-    assert!(!run(&hub, token, &["account", "list"]).0, "who there is, is the operator's to know");
     assert_eq!(printed(&hub, OPERATOR, &["operator", "end-sessions", id]), "0 ended");
     assert!(run(&hub, token, &["channel", "list"]).0);
     let other = post("/api/v1/tokens", token, json!({"label": "made by a thief"})).await;
@@ -125,4 +103,39 @@ async fn keys_agents_and_accounts_are_taken_back() {
     for secret in [stolen, &key, token, OPERATOR] {
         assert!(!log.contains(secret), "{log}");
     }
+}
+
+#[tokio::test]
+async fn agents_are_paused_and_accounts_listed() {
+    let (dir, http) = (tempfile::tempdir().unwrap(), http::client());
+    let hub = Hub::run(serve(&dir.path().join("data"), None));
+    let post = async |path: &str, key: &str, body: Value| {
+        let request = http.post(format!("{}{path}", hub.url)).bearer_auth(key).json(&body);
+        request.send().await.unwrap().json::<Value>().await.unwrap()
+    };
+    let anna = post("/api/v1/accounts", OPERATOR, json!({"email": "anna@example.org"})).await;
+    let (token, id) = (anna["api_token"].as_str().unwrap(), anna["account_id"].as_str().unwrap());
+    let carl = post("/api/v1/agents", token, json!({"name": "carl"})).await;
+    let carls = carl["api_key"].as_str().unwrap();
+    assert!(printed(&hub, token, &["agents", "pause", "carl"]).ends_with("is paused: what is for it waits"));
+    let described = ["agents", "edit", "carl", "--description", "Reviews\nreleases"];
+    assert!(printed(&hub, token, &described).ends_with("is changed"));
+    let shown = printed(&hub, token, &["agents", "carl"]);
+    assert!(shown.contains("it is paused since 20") && shown.contains("Reviews\\nreleases"), "{shown}");
+    let resumed: Value =
+        serde_json::from_str(&printed(&hub, carls, &["agents", "resume", "carl", "--json"])).unwrap();
+    assert_eq!((&resumed["name"], &resumed["paused_since"]), (&json!("carl"), &Value::Null), "{resumed}");
+    assert!(!run(&hub, token, &["agents", "edit", "carl"]).0, "nothing is to change");
+    let (_, _, said) = run(&hub, OPERATOR, &["channel", "list"]);
+    assert!(said.contains("the operator is in no conversation") && !said.contains("hint"), "{said}");
+
+    assert!(!run(&hub, token, &["account", "list"]).0, "who there is, is the operator's to know");
+    printed(&hub, OPERATOR, &["operator", "disable", "anna@example.org"]);
+    let listed = printed(&hub, OPERATOR, &["account", "list"]);
+    assert!(listed.starts_with("ID") && listed.contains("anna@example.org"), "{listed}");
+    assert!(listed.contains(id) && listed.contains("disabled since 20"), "{listed}");
+    let listed: Value =
+        serde_json::from_str(&printed(&hub, OPERATOR, &["account", "list", "ANNA", "--json"])).unwrap();
+    assert_eq!((&listed[0]["account_id"], listed.as_array().unwrap().len()), (&json!(id), 1));
+    assert_eq!(printed(&hub, OPERATOR, &["account", "list", "nobody", "--json"]), "[]");
 }

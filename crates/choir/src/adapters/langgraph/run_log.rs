@@ -203,15 +203,13 @@ impl LangGraph {
             }
             _ => value,
         };
-        match (told, origin.node) {
-            // Failed, stopped to ask, or a text: of the graph's own nodes the whole says more.
-            (Node::Text(_) | Node::Null, Some(node)) if origin.namespace.is_empty() => {
-                self.run_log.silent.insert(node.to_owned());
-            }
-            (Node::Object(members), Some(node)) if members.is_empty() && origin.namespace.is_empty() => {
-                self.run_log.silent.insert(node.to_owned());
-            }
-            _ => self.output(told, origin, collector),
+        // Failed, stopped to ask, or a text: of the graph's own nodes the whole says more.
+        let is_empty = told.is_object() && told.members().is_empty();
+        let says_nothing = is_empty || matches!(told, Node::Text(_) | Node::Null);
+        if let Some(node) = origin.node.filter(|_| says_nothing && origin.namespace.is_empty()) {
+            self.run_log.silent.insert(node.to_owned());
+        } else {
+            self.output(told, origin, collector);
         }
     }
 

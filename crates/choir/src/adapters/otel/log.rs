@@ -67,10 +67,7 @@ impl<'a> Log<'a> {
     /// What it carries: as a value, as OTLP's typed one, or as JSON in a text.
     fn body(&self) -> Node {
         let body = untyped(self.body);
-        match &body {
-            Node::Text(text) => embedded(text, rule).unwrap_or(Node::Null),
-            _ => body,
-        }
+        if let Node::Text(text) = &body { embedded(text, rule).unwrap_or(Node::Null) } else { body }
     }
 
     /// Whether the body is a text too long to be read.
