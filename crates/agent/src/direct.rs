@@ -8,6 +8,7 @@ use crate::client::{REQUEST_LIMIT, http_client, web_address};
 use crate::{ExitClass, Retry, SendBody};
 use bytes::Bytes;
 use chorus_environment::Environment;
+use chorus_outbound::Blocked;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::relay::ReceiverReply;
 use reqwest::header::{CONTENT_TYPE, LOCATION};
@@ -44,6 +45,14 @@ pub enum DirectError {
         /// How long the peer asks to wait.
         retry_after: Option<Duration>,
     },
+    /// It leads where nobody goes because a stranger says so; nothing was sent.
+    #[error("{url} is not called: {blocked}")]
+    Blocked {
+        /// The address.
+        url: Url,
+        /// Why not there.
+        blocked: Blocked,
+    },
     /// An answer came, but not one this protocol knows.
     #[error("{0}")]
     Protocol(String),
@@ -57,7 +66,7 @@ impl DirectError {
     pub fn exit_class(&self) -> ExitClass {
         match self {
             Self::Invalid(_) => ExitClass::Usage,
-            Self::Refused { .. } => ExitClass::Refused,
+            Self::Refused { .. } | Self::Blocked { .. } => ExitClass::Refused,
             Self::Unreachable { .. } => ExitClass::Unreachable,
             Self::Protocol(_) | Self::Setup(_) => ExitClass::Failed,
         }
@@ -69,7 +78,7 @@ impl DirectError {
             Self::Unreachable { source, .. } => !source.is_connect() && !source.is_builder(),
             Self::Refused { status, .. } => matches!(status, 500..=599) && *status != 503,
             Self::Protocol(_) => true,
-            Self::Invalid(_) | Self::Setup(_) => false,
+            Self::Invalid(_) | Self::Blocked { .. } | Self::Setup(_) => false,
         }
     }
 
@@ -86,7 +95,7 @@ impl DirectError {
                 let unknown = matches!(status, 502 | 504);
                 (not_taken || unknown && numbered).then(|| retry_after.unwrap_or_default())
             }
-            Self::Invalid(_) | Self::Protocol(_) | Self::Setup(_) => None,
+            Self::Invalid(_) | Self::Blocked { .. } | Self::Protocol(_) | Self::Setup(_) => None,
         }
     }
 }
@@ -137,7 +146,7 @@ async fn post(http: &Client, url: &Url, body: Bytes) -> Result<ReceiverReply, Di
 }
 
 /// What to say of a refusal that gives no reason.
-fn reason(response: &Response) -> String {
+pub(crate) fn reason(response: &Response) -> String {
     match response.headers().get(LOCATION).and_then(|to| to.to_str().ok()) {
         Some(to) if response.status().is_redirection() => {
             format!("it redirects to {to}; use that address instead")

@@ -44,7 +44,10 @@ pub use client::{Change, Client, Skill};
 pub use direct::{DirectError, send_direct};
 pub use error::{ClientError, ExitClass};
 pub use inbox::{Inbox, InboxItem};
-pub use market::{Finished, JobWorker, Pipeline, PipelineError, Step, WorkerEvent};
+pub use market::{
+    Finished, JobListen, JobServer, JobWorker, Pipeline, PipelineError, Step, WorkerEvent, amount_due,
+    ask_directly,
+};
 pub use reach::Reach;
 pub use receive::{BindError, ReceiveOptions, Received, Receiver};
 pub use request::SendBody;

@@ -1,12 +1,18 @@
-//! The market as its clients see it: an orchestrator's calls, pipelines of jobs within a budget, and serving jobs.
+//! The market as its clients see it: an orchestrator's calls, through the hub or straight to an agent, pipelines of jobs within a
+//! budget, and serving jobs.
 //!
 //! A job's id and a transfer's are their idempotency, so every call here may be tried again. Answers are types of
 //! `chorus_protocol::market`.
 
+mod book;
+mod direct;
+mod listen;
 mod pipeline;
 mod queue;
 mod worker;
 
+pub use direct::{amount_due, ask_directly};
+pub use listen::{JobListen, JobServer};
 pub use pipeline::{Finished, Pipeline, PipelineError, Step};
 pub(crate) use queue::WorkQueue;
 pub use worker::{JobWorker, WorkerEvent};

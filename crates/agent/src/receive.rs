@@ -10,9 +10,12 @@ mod answer;
 mod desk;
 mod duplicates;
 mod listen;
+mod refusal;
 
+pub(crate) use answer::challenge;
 pub(crate) use desk::{Busy, Desk, Queue, Waiting, desk};
 pub(crate) use listen::{Limits, Server, json_answer, read_body};
+pub(crate) use refusal::Refusal;
 
 use crate::{Network, WebhookSecret};
 use chorus_environment::Environment;

@@ -128,7 +128,14 @@ pub(crate) fn hint(error: &anyhow::Error, key: Option<SecretKind>) -> Option<&'s
         return Some(explained.hint);
     }
     if let Some(DirectError::Unreachable { .. }) = error.downcast_ref() {
-        return Some("is the agent there listening? `chorus receive` is one that does");
+        return Some(
+            "is the agent there listening? `chorus receive` does, and `chorus market work --listen` for jobs",
+        );
+    }
+    if let Some(DirectError::Blocked { .. }) = error.downcast_ref() {
+        return Some(
+            "who registered it could have you call your own network: name it with --endpoint, or --allow-private",
+        );
     }
     let error = error.downcast_ref::<ClientError>()?;
     match (error.code(), error.exit_class()) {

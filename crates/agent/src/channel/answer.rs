@@ -6,38 +6,18 @@
 use super::secret::Digest;
 use super::{Letter, Network, Shared};
 use crate::Reach;
-use crate::receive::{Busy, json_answer, read_body};
+use crate::receive::{Busy, Refusal, json_answer, read_body};
 use crate::seen::message_name;
 use bytes::Bytes;
 use chorus_protocol::channel::{MAX_BODY, Post};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, HeaderName, ORIGIN, RETRY_AFTER};
+use hyper::header::{ALLOW, ORIGIN};
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::json;
 use std::iter;
 use std::net::IpAddr;
 use url::Url;
-
-/// Why a message was not taken.
-struct Refusal {
-    status: StatusCode,
-    code: &'static str,
-    message: String,
-    header: Option<(HeaderName, &'static str)>,
-}
-
-impl Refusal {
-    fn new(status: StatusCode, code: &'static str, message: impl ToString) -> Self {
-        Self { status, code, message: message.to_string(), header: None }
-    }
-
-    /// It may be taken later.
-    fn busy(message: &str) -> Self {
-        let header = Some((RETRY_AFTER, "1"));
-        Self { header, ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message) }
-    }
-}
 
 /// Answers one request.
 pub(super) async fn answer(
@@ -47,9 +27,7 @@ pub(super) async fn answer(
 ) -> Response<Full<Bytes>> {
     match take(shared, from, request).await {
         Ok(()) => json_answer(StatusCode::OK, None, &json!({})),
-        Err(Refusal { status, code, message, header }) => {
-            json_answer(status, header, &json!({"error": {"code": code, "message": message}}))
-        }
+        Err(refusal) => refusal.answer(),
     }
 }
 
@@ -68,7 +46,7 @@ async fn take(shared: &Shared, from: IpAddr, request: Request<Incoming>) -> Resu
     if head.method != Method::POST {
         let message = "messages come by POST";
         let refusal = Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message);
-        return Err(Refusal { header: Some((ALLOW, "POST")), ..refusal });
+        return Err(refusal.with(ALLOW, "POST"));
     }
     if head.headers.contains_key(ORIGIN) {
         // Services do not send it, browsers always do: no page may write to an agent of the person who looks at it.
@@ -125,8 +103,8 @@ async fn hand_over(shared: &Shared, letter: Letter) -> Result<(), Refusal> {
             let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
             Err(Refusal::new(status, "refused", "the agent cannot process this message"))
         }
-        Err(Busy::Pending) => Err(Refusal::busy("this message is being taken; ask again")),
-        Err(Busy::Full) => Err(Refusal::busy("too many messages wait for this agent; try again")),
-        Err(Busy::Late) => Err(Refusal::busy("the agent did not take it; try again")),
+        Err(Busy::Pending) => Err(Refusal::busy("busy", "this message is being taken; ask again")),
+        Err(Busy::Full) => Err(Refusal::busy("busy", "too many messages wait for this agent; try again")),
+        Err(Busy::Late) => Err(Refusal::busy("busy", "the agent did not take it; try again")),
     }
 }

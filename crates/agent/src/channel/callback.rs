@@ -181,7 +181,11 @@ impl Callback {
 
     /// Sends one event under an idempotency key of the caller's own, which outlives this process.
     pub async fn send_as(&self, key: &str, event: &CallbackEvent) -> Result<(), CallbackError> {
-        let body = Bytes::from(checked(event).map_err(CallbackError::Invalid)?);
+        self.deliver(key, checked(event).map_err(CallbackError::Invalid)?.into()).await
+    }
+
+    /// Sends something, which is JSON, under this idempotency key.
+    pub(crate) async fn deliver(&self, key: &str, body: Bytes) -> Result<(), CallbackError> {
         let mut failures = 0;
         loop {
             let result = self.post(body.clone(), key).await;

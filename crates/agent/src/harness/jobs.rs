@@ -220,8 +220,11 @@ impl Desk {
                 Activity::Skipped { what: format!("the result of the job {job}: {error}") }
             }
             WorkerEvent::Left(job) => Activity::JobLeft { job: job.to_string() },
-            // Of an inbox that the worker reads itself.
-            WorkerEvent::Listening | WorkerEvent::TooMany(_) => return,
+            // Of an inbox or an address that the worker listens at itself.
+            WorkerEvent::Listening
+            | WorkerEvent::TooMany(_)
+            | WorkerEvent::Answered(_)
+            | WorkerEvent::NotCalledBack(..) => return,
         });
     }
 }

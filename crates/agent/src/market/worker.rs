@@ -32,6 +32,10 @@ pub enum WorkerEvent<'a> {
     Refused(JobId, &'a ClientError),
     /// It does not go on with a job that has ended at the hub.
     Left(JobId),
+    /// It has a result for whoever asked at its own address.
+    Answered(&'a JobResult),
+    /// It could not bring a result to its `callback_url`, and why; whoever asks again gets it.
+    NotCalledBack(JobId, &'a str),
     /// It did not take a job, because too many wait; it ends by its deadline.
     TooMany(JobId),
 }
@@ -46,6 +50,7 @@ pub struct JobWorker {
     pub(super) work: Arc<Work>,
     pub(super) tell: Arc<dyn Fn(WorkerEvent<'_>) + Send + Sync>,
     pub(super) queue: WorkQueue,
+    pub(super) at_once: usize,
 }
 
 impl JobWorker {
@@ -61,7 +66,7 @@ impl JobWorker {
     {
         let (queue, serve) = WorkQueue::start(at_once);
         let work: Arc<Work> = Arc::new(move |job| Box::pin(work(job)));
-        (Self { hub: hub.clone(), work, tell: Arc::new(tell), queue }, serve)
+        (Self { hub: hub.clone(), work, tell: Arc::new(tell), queue, at_once }, serve)
     }
 
     /// Takes the jobs that come to the agent's inbox, until that ends.

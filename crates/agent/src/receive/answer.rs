@@ -149,7 +149,7 @@ fn said_on_hub(body: &[u8]) -> Option<Result<Said, Refusal>> {
 }
 
 /// What a hub wants to hear before it sends anything to an endpoint.
-fn challenge(body: &[u8]) -> Option<Challenge> {
+pub(crate) fn challenge(body: &[u8]) -> Option<Challenge> {
     let EndpointQuestion::Challenge(asked) = serde_json::from_value(json::parse(body).ok()?).ok()?;
     (asked.challenge.len() <= MAX_CHALLENGE).then_some(asked)
 }

@@ -1,5 +1,6 @@
 //! `chorus market`: offering skills, finding and hiring agents, and what money did.
 
+mod direct;
 mod money;
 mod pipeline;
 mod work;
@@ -28,6 +29,7 @@ Examples:
   chorus market discover --skill analyze_text --max-cost 0.20
   chorus market hire analyze_text --budget 0.15 --input '{\"text\": \"Revenue: $42,000\"}' --wait
   chorus market work ./analyze.py                   serve jobs: input data in, output data out
+  chorus market hire analyze_text --budget 0.15 --direct --from acme     straight from an agent
   chorus market quote analyze_text                  what the best would do it for
   chorus market accept QUOTE AGENT                  takes one of these offers
   chorus market run PIPELINE.json                   jobs one after the other, within a budget
@@ -95,7 +97,7 @@ enum Command {
         #[arg(long, default_value = "50")]
         limit: String,
     },
-    /// Hire an agent through the hub: the budget is held until the job has ended
+    /// Hire an agent through the hub: the budget is held until the job has ended; or straight, with --direct
     Hire {
         /// What is to be done
         skill: String,
@@ -117,6 +119,8 @@ enum Command {
         /// Wait for the result
         #[arg(long)]
         wait: bool,
+        #[command(flatten)]
+        direct: direct::Direct,
     },
     /// Ask the best agents of a skill for a price and a time
     Quote {
@@ -215,8 +219,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
             let found: Value = global.client()?.market_get(&["discover"], &asked).await?;
             discovered(global, &found)?;
         }
-        Command::Hire { skill, budget, input, agent, deadline_ms, id, wait } => {
-            let client = global.keyed_client()?;
+        Command::Hire { skill, budget, input, agent, deadline_ms, id, wait, direct } => {
             let job = JobRequest {
                 job_id: Some(id.unwrap_or_else(|| JobId(chorus_agent::Environment::system().uuid_v4()))),
                 orchestrator_id: None,
@@ -229,7 +232,10 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
                 deadline_ms,
                 timestamp_utc: None,
             };
-            return hire(global, &client, &job, wait).await;
+            if direct.direct {
+                return direct::hire(global, direct, job, wait).await;
+            }
+            return hire(global, &global.keyed_client()?, &job, wait).await;
         }
         Command::Quote { skill, budget, input, wait } => {
             let input_data = input.map(|input| json_of("--input", &input)).transpose()?;

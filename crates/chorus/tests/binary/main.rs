@@ -33,6 +33,8 @@ mod keys;
 #[cfg(test)]
 mod market;
 #[cfg(test)]
+mod market_direct;
+#[cfg(test)]
 mod market_fire;
 #[cfg(test)]
 mod market_work;

@@ -1,6 +1,6 @@
 //! `chorus market work`: a program that serves jobs, as the hub hands them out.
 
-use crate::agent_fixture::{Agent, HubFixture, until};
+use crate::agent_fixture::{Agent, HubFixture, SOON, until};
 use crate::market::{command, market, orchestrator, seen};
 use serde_json::{Value, json};
 
@@ -9,8 +9,9 @@ pub(crate) struct Trade {
     pub(crate) fixture: HubFixture,
     /// The owner's key of whoever pays.
     pub(crate) boss: String,
-    /// The worker's key.
+    /// The key of the worker, and its id.
     pub(crate) worker: String,
+    pub(crate) worker_id: String,
 }
 
 impl Trade {
@@ -20,7 +21,7 @@ impl Trade {
         let made =
             market(&fixture, "", &["register", "Worker", "--owner", "worker", "--skill", "add=0.10"]).await;
         let text = |name: &str| made[name].as_str().unwrap().to_owned();
-        Self { boss, worker: text("api_key"), fixture }
+        Self { boss, worker: text("api_key"), worker_id: text("agent_id"), fixture }
     }
 
     /// Runs `chorus market work` with these flags and this script, in whose folder `$D` everything is; waits until it listens.
@@ -41,12 +42,12 @@ impl Trade {
     }
 }
 
-fn id(job: &Value) -> &str {
+pub(crate) fn id(job: &Value) -> &str {
     job["job_id"].as_str().unwrap()
 }
 
 /// Names what it does, and does what its input says.
-const SCRIPT: &str = "read -r input\n\
+pub(crate) const SCRIPT: &str = "read -r input\n\
     echo \"$CHORUS_JOB\" >> $D/ran\n\
     case $input in\n\
     *slow*) echo $$ > $D/pid; while ! test -e $D/go; do sleep 0.05; done;;\n\
@@ -132,7 +133,9 @@ async fn an_agent_stays_with_its_owner() {
     let key = fixture.read("state/ok.owner");
     assert!(key.starts_with("cw_"), "{key}");
 
-    let moved = fixture.command(&flags(&["--owner", "frist"])).output().unwrap();
+    let mut moved = tokio::process::Command::from(fixture.command(&flags(&["--owner", "frist"])));
+    let moved = tokio::time::timeout(SOON, moved.kill_on_drop(true).output());
+    let moved = moved.await.expect("it does not start").unwrap();
     let said = String::from_utf8_lossy(&moved.stderr).into_owned();
     assert_eq!(moved.status.code(), Some(3), "{said}");
     assert!(said.contains("ok earns for first on the market, and cannot be moved to frist"), "{said}");

@@ -1,0 +1,332 @@
+//! Jobs that come to the agent's own address, as section 3.3 of the market's document has them: from a hub that the address was
+//! registered with, or straight from whoever hires.
+//!
+//! The result is the answer if it is there within a few seconds; else that is `PENDING`, and the result is POSTed to the job's
+//! `callback_url` when it is there. The same job again is answered the same. Everything is bounded: connections, bodies, what waits,
+//! what is done at once, what is remembered, and every step in time. Callbacks lead where a stranger says, and are called as [`Reach`]
+//! allows, apart from the work: one that hangs holds up no job.
+//!
+//! A direct job is done before it is paid, and whoever asks for it may never pay. So those jobs have places of their own: however many
+//! strangers ask, what the hub holds money for is done.
+
+use super::book::{Book, Standing};
+use super::queue::WorkQueue;
+use super::worker::{JobWorker, WorkerEvent, result};
+use crate::receive::{Limits, Refusal, Server, challenge, json_answer, read_body};
+use crate::{BindError, Callback, ClientError, Network, Reach, WebhookSecret};
+use bytes::Bytes;
+use chorus_protocol::ids::{AgentId, JobId};
+use chorus_protocol::market::{CURRENCY, Credits, JobHandout, JobResult, JobStatus, Skill, Timestamp};
+use chorus_protocol::relay::MAX_BODY;
+use chorus_protocol::time::rfc3339;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, ORIGIN};
+use hyper::http::request::Parts;
+use hyper::{Method, Request, Response, StatusCode};
+use serde::Deserialize;
+use serde_json::Value;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+use url::Url;
+
+/// How long whoever asks waits for the answer. A hub waits 30 s for the whole of it.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the headers of a request may take, and its body.
+const STEP: Duration = Duration::from_secs(10);
+/// So many callbacks are called at once.
+const CALLBACKS: usize = 16;
+
+/// How to take jobs at one's own address.
+#[derive(Debug, Clone)]
+pub struct JobListen {
+    /// Whose address it is.
+    pub agent: AgentId,
+    /// What it offers; other jobs are refused.
+    pub skills: Vec<Skill>,
+    /// What requests must be signed with; without it anybody may ask.
+    pub secret: Option<WebhookSecret>,
+    /// From where requests may come; from anywhere if there is none. Behind a proxy this is the proxy's address.
+    pub sources: Vec<Network>,
+    /// Which callbacks are called.
+    pub reach: Reach,
+}
+
+/// The agent's own address. It ends when it is dropped; [`JobServer::close`] lets the last answers out first.
+#[derive(Debug)]
+pub struct JobServer {
+    server: Server,
+    /// What does direct jobs and calls back.
+    _beside: JoinSet<()>,
+}
+
+impl JobServer {
+    /// Where jobs are POSTed to, as this machine sees it.
+    pub fn url(&self) -> String {
+        format!("http://{}/jobs", self.address())
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// Takes no more jobs and waits, a short while, until those that were answered know it.
+    pub async fn close(self) {
+        self.server.close().await;
+    }
+}
+
+impl JobWorker {
+    /// Takes jobs at `address`, such as `127.0.0.1:8790`; port 0 takes a free one.
+    pub async fn listen(&self, address: &str, options: JobListen) -> Result<JobServer, BindError> {
+        let limits = Limits { head: STEP, body: STEP, answer: PATIENCE };
+        let (callbacks, call) = WorkQueue::start(CALLBACKS);
+        let (direct, serve) = WorkQueue::start(self.at_once);
+        let (worker, book) = (self.clone(), Mutex::default());
+        let shared = Arc::new(Shared { worker, options, book, direct, callbacks });
+        let answer = move |from, request| {
+            let shared = Arc::clone(&shared);
+            async move { take(&shared, from, request).await.unwrap_or_else(Refusal::answer) }
+        };
+        let server = Server::bind(address, limits, answer).await?;
+        let mut beside = JoinSet::new();
+        beside.spawn(call);
+        beside.spawn(serve);
+        Ok(JobServer { server, _beside: beside })
+    }
+}
+
+/// What all requests share.
+struct Shared {
+    worker: JobWorker,
+    options: JobListen,
+    book: Mutex<Book>,
+    /// Jobs of whoever asks directly; those of the hub have the worker's queue.
+    direct: WorkQueue,
+    callbacks: WorkQueue,
+}
+
+impl Shared {
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn price(&self, skill: &str) -> Option<Credits> {
+        let skills = self.options.skills.iter();
+        skills.filter(|offered| offered.skill_name.0 == skill).map(|offered| offered.cost_per_call).next()
+    }
+}
+
+/// A job as it is asked for: what the document has in it, of which not everybody says everything, and what a hub adds.
+#[derive(Deserialize)]
+struct Asked {
+    job_id: JobId,
+    orchestrator_id: Option<AgentId>,
+    skill_name: String,
+    #[serde(default)]
+    input_data: Value,
+    budget: Credits,
+    currency: Option<String>,
+    callback_url: Option<String>,
+    #[serde(default)]
+    timestamp_utc: String,
+    agent_id: Option<AgentId>,
+    deadline_at: Option<String>,
+    trace_id: Option<String>,
+}
+
+impl Asked {
+    fn handout(self) -> JobHandout {
+        JobHandout {
+            job_id: self.job_id,
+            // Who does not say who it is, is nobody.
+            orchestrator_id: self.orchestrator_id.unwrap_or(AgentId(Default::default())),
+            skill_name: self.skill_name,
+            input_data: self.input_data,
+            budget: self.budget,
+            currency: CURRENCY.to_owned(),
+            callback_url: self.callback_url.unwrap_or_default(),
+            timestamp_utc: self.timestamp_utc,
+            agent_id: self.agent_id,
+            deadline_at: self.deadline_at,
+            trace_id: self.trace_id,
+        }
+    }
+}
+
+async fn take(
+    shared: &Arc<Shared>,
+    from: IpAddr,
+    request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, Refusal> {
+    let (head, body) = request.into_parts();
+    // First of all, so that nobody is cut off while it writes.
+    let body = read_body(body, MAX_BODY, STEP).await;
+    admit(&shared.options, from, &head)?;
+    let body = body.map_err(|fault| Refusal::new(fault.status(), "VALIDATION", fault))?;
+    if let Some(secret) = &shared.options.secret {
+        let verified = secret.verify(&head.headers, &body, shared.worker.hub.environment().now());
+        verified.map_err(|fault| Refusal::new(StatusCode::UNAUTHORIZED, "UNAUTHORIZED", fault))?;
+    }
+    if let Some(challenge) = challenge(&body) {
+        return Ok(json_answer(StatusCode::OK, None, &challenge));
+    }
+    if !head.uri.path().ends_with("/jobs") {
+        return Err(Refusal::new(StatusCode::NOT_FOUND, "NOT_FOUND", "jobs are POSTed to the path /jobs"));
+    }
+    let job = read(shared, &body)?;
+    let id = job.job_id;
+    let standing = shared.book().begin(&job);
+    let (mut outcome, callback) = match standing {
+        Standing::New(tell, outcome) => {
+            let callback = job.callback_url.clone();
+            let queue = if is_brokered(&job) { &shared.worker.queue } else { &shared.direct };
+            if queue.put(work(Arc::clone(shared), job, tell)).is_err() {
+                shared.book().forget(id);
+                return Err(Refusal::busy("OVERLOADED", "too many jobs wait for this agent; try again"));
+            }
+            (outcome, callback)
+        }
+        Standing::Known(outcome) => (outcome, job.callback_url),
+        Standing::Other => {
+            let what = "job_id: this id was used for another job; take a new one";
+            return Err(Refusal::new(StatusCode::CONFLICT, "CONFLICT", what));
+        }
+    };
+    let there = match timeout(PATIENCE, outcome.wait_for(Option::is_some)).await {
+        Ok(Ok(result)) => result.clone(),
+        Ok(Err(_)) => {
+            shared.book().forget(id);
+            return Err(Refusal::busy("AGENT_OFFLINE", "the agent ends, and left the job; try again"));
+        }
+        Err(_) => shared.book().put_off(id),
+    };
+    match there {
+        Some(result) => Ok(json_bytes(result)),
+        None => Ok(json_answer(StatusCode::ACCEPTED, None, &pending(shared, id, &callback).await)),
+    }
+}
+
+/// From where requests may come, and that they are a program's.
+fn admit(options: &JobListen, from: IpAddr, head: &Parts) -> Result<(), Refusal> {
+    let forbidden = |what| Err(Refusal::new(StatusCode::FORBIDDEN, "FORBIDDEN", what));
+    if !Network::admit(&options.sources, from) {
+        return forbidden("requests from this address are not taken");
+    }
+    if head.method != Method::POST {
+        let refusal = Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "NOT_FOUND", "jobs come by POST");
+        return Err(refusal.with(ALLOW, "POST"));
+    }
+    if head.headers.contains_key(ORIGIN) {
+        // Programs do not send it, browsers always do: no page may have an agent work for the person who looks at it.
+        return forbidden("jobs do not come from web pages");
+    }
+    Ok(())
+}
+
+/// The job, if it is one of ours.
+fn read(shared: &Shared, body: &[u8]) -> Result<JobHandout, Refusal> {
+    let invalid = |what: String| Refusal::new(StatusCode::BAD_REQUEST, "VALIDATION", what);
+    let asked: Asked = serde_json::from_slice(body).map_err(|error| invalid(format!("no job: {error}")))?;
+    if asked.currency.as_deref().is_some_and(|currency| currency != CURRENCY) {
+        return Err(invalid(format!("currency: must be {CURRENCY}")));
+    }
+    if asked.agent_id.is_some_and(|named| named != shared.options.agent) {
+        return Err(invalid("agent_id: this is another agent".into()));
+    }
+    let unfit = |code, what: String| Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, code, what);
+    let price = shared.price(&asked.skill_name).ok_or_else(|| {
+        unfit("SKILL_MISMATCH", "skill_name: this agent does not have the requested skill".into())
+    })?;
+    let job = asked.handout();
+    // What a hub hands out was agreed on there.
+    if !is_brokered(&job) && job.budget < price {
+        let what = format!("budget: {} is below this agent's cost of {price}", job.budget);
+        return Err(unfit("BUDGET_INSUFFICIENT", what));
+    }
+    Ok(job)
+}
+
+/// Whether a hub hands it out: only who holds the budget says until when. Whether that is true is asked before it is done.
+fn is_brokered(job: &JobHandout) -> bool {
+    job.deadline_at.is_some()
+}
+
+/// Does a job, keeps what came of it for whoever asks, and calls back if somebody was put off.
+async fn work(shared: Arc<Shared>, job: JobHandout, tell: watch::Sender<Option<Bytes>>) {
+    let (worker, begun) = (&shared.worker, Instant::now());
+    let run = || {
+        (worker.tell)(WorkerEvent::Began(&job));
+        (worker.work)(job.clone())
+    };
+    let brokered = is_brokered(&job);
+    let done = match brokered {
+        false => Some(run().await),
+        true => match worker.hub.job(job.job_id).await {
+            Err(ClientError::Refused { status: 403 | 404, .. }) => {
+                Some(Err("deadline_at: the hub knows no such job".into()))
+            }
+            Ok(_) | Err(_) => worker.hub.unless_ended(job.job_id, run).await,
+        },
+    };
+    let ended = done.is_none();
+    let mut result = result(&job, done.unwrap_or_else(|| Err("the job has ended".into())));
+    result.agent_id = Some(shared.options.agent);
+    result.execution_time_ms = i64::try_from(begun.elapsed().as_millis()).ok();
+    result.timestamp_utc = Some(Timestamp(rfc3339(worker.hub.environment().now())));
+    if !brokered && result.status == JobStatus::Success {
+        result.execution_cost = shared.price(&job.skill_name);
+    }
+    let body = Bytes::from(serde_json::to_vec(&result).unwrap_or_default());
+    let put_off = shared.book().finish(job.job_id, &tell, body.clone());
+    (worker.tell)(if ended { WorkerEvent::Left(job.job_id) } else { WorkerEvent::Answered(&result) });
+    if put_off && !ended && !job.callback_url.is_empty() {
+        let call = call_back(Arc::clone(&shared), job.job_id, job.callback_url, body);
+        if let Err(why) = shared.callbacks.put(call) {
+            (worker.tell)(WorkerEvent::NotCalledBack(job.job_id, &why.to_string()));
+        }
+    }
+}
+
+async fn call_back(shared: Arc<Shared>, id: JobId, url: String, body: Bytes) {
+    let called = match Callback::open(&url, &shared.options.reach) {
+        Ok(callback) => callback.deliver(&id.to_string(), body).await,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = called {
+        (shared.worker.tell)(WorkerEvent::NotCalledBack(id, &error.to_string()));
+    }
+}
+
+/// What whoever asked is told when it takes longer, and why it would better ask again if it will not be called.
+async fn pending(shared: &Shared, id: JobId, callback: &str) -> JobResult {
+    let not_called = match Url::parse(callback) {
+        // Who named none asks again anyway.
+        Err(_) if callback.is_empty() => None,
+        Ok(url) => shared.options.reach.check(&url).await.err().map(|blocked| blocked.to_string()),
+        Err(_) => Some("it is no URL".into()),
+    };
+    JobResult {
+        job_id: id,
+        agent_id: Some(shared.options.agent),
+        status: JobStatus::Pending,
+        output_data: None,
+        execution_cost: None,
+        execution_time_ms: None,
+        error_message: not_called
+            .map(|why| format!("callback_url is not called: {why}; ask again with the same job")),
+        timestamp_utc: None,
+    }
+}
+
+/// An answer that is JSON already.
+fn json_bytes(body: Bytes) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
