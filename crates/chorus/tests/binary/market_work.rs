@@ -1,6 +1,6 @@
 //! `chorus market work`: a program that serves jobs, as the hub hands them out.
 
-use crate::agent_fixture::{Agent, HubFixture, until};
+use crate::agent_fixture::{Agent, HubFixture, SOON, until};
 use crate::market::{command, market, orchestrator, seen};
 use serde_json::{Value, json};
 
@@ -133,7 +133,9 @@ async fn an_agent_stays_with_its_owner() {
     let key = fixture.read("state/ok.owner");
     assert!(key.starts_with("cw_"), "{key}");
 
-    let moved = fixture.command(&flags(&["--owner", "frist"])).output().unwrap();
+    let mut moved = tokio::process::Command::from(fixture.command(&flags(&["--owner", "frist"])));
+    let moved = tokio::time::timeout(SOON, moved.kill_on_drop(true).output());
+    let moved = moved.await.expect("it does not start").unwrap();
     let said = String::from_utf8_lossy(&moved.stderr).into_owned();
     assert_eq!(moved.status.code(), Some(3), "{said}");
     assert!(said.contains("ok earns for first on the market, and cannot be moved to frist"), "{said}");
