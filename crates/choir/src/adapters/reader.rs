@@ -124,7 +124,7 @@ impl<R: Read> Reader<R> {
     /// What comes after everything that is UTF-8 is not.
     #[cold]
     fn not_utf8(&self) -> ReadError {
-        let lines = self.buffer[self.at..self.valid].iter().filter(|byte| **byte == b'\n').count();
+        let lines = self.buffer[self.at..self.valid].split(|byte| *byte == b'\n').count() - 1;
         ReadError::Malformed {
             what: "it is not UTF-8",
             line: self.line + lines,
