@@ -90,15 +90,18 @@ struct Sent {
     text: String,
     /// The kinds of credentials that were masked in it: receipts publish it.
     masked: Vec<String>,
+    /// Where it has members that no Score has.
+    unknown: Vec<String>,
 }
 
 /// Reads a Score that somebody sent; its version is the hub's to count.
 fn read(value: Value, version: i64) -> Result<Sent, Error> {
     let (value, masked) = redact::masked(value);
+    let unknown = Score::unknown_members(&value);
     let mut score = read_score(value)?;
     score.version = version;
     let text = canonical::text(&serde_json::to_value(&score).map_err(Error::internal)?);
-    Ok(Sent { score, text, masked: masked.into_iter().map(str::to_owned).collect() })
+    Ok(Sent { score, text, masked: masked.into_iter().map(str::to_owned).collect(), unknown })
 }
 
 /// What a version declares.

@@ -2,7 +2,8 @@
 //!
 //! Translators, not authorities: they map what is certain, warn about what they cannot map, and invent nothing. They
 //! never infer a missed entry, a breach of authority, an unsupported claim or false harmony: those are the engine's.
-//! Of a trace they copy short names and explanations only, masked; prompts, arguments and keys stay where they are.
+//! Of a trace they copy names, and the short explanations of guards and reviewers, masked; prompts, questions to people,
+//! arguments and keys stay where they are.
 //! A trace is read as a stream: memory is bounded by the bundle and by the distinct ids of its calls.
 
 mod clean;
@@ -25,7 +26,7 @@ pub use reader::ReadError;
 
 use crate::names::{Voices, same};
 use chorus_protocol::canonical::hex;
-use chorus_protocol::choir::evidence::{Adapter as Made, Bundle};
+use chorus_protocol::choir::evidence::{Adapter as Made, Bundle, MAX_NAME};
 use chorus_protocol::choir::score::{Score, Voice};
 use collector::Collector;
 use records::{Adapter, Records};
@@ -98,6 +99,15 @@ pub struct About<'s> {
 }
 
 impl About<'_> {
+    /// Whether a bundle can hold what the caller says.
+    fn fits(&self) -> Result<(), AdaptError> {
+        let said = [("run_id", &self.run_id), ("scenario_id", &self.scenario_id), ("voice", &self.voice)];
+        let names = self.names.iter().map(|(_, voice)| ("voice", voice));
+        let mut said = said.into_iter().filter_map(|(name, text)| Some((name, text.as_ref()?))).chain(names);
+        let long = said.find(|(_, text)| text.chars().count() > MAX_NAME);
+        long.map_or(Ok(()), |(name, _)| Err(AdaptError::TooLong(name)))
+    }
+
     /// Whether the Score has the voices and the scenario that the caller names.
     pub fn check(&self, score: &Score) -> Result<(), AdaptError> {
         let known = Voices::of(&score.voices);
@@ -137,6 +147,9 @@ pub enum AdaptError {
     /// Nothing says which framework wrote it.
     #[error("nothing in the trace says which framework wrote it; name it: openai, langgraph, crewai or otel")]
     Unknown,
+    /// The caller says what no bundle can hold.
+    #[error("{0}: must be at most {MAX_NAME} characters")]
+    TooLong(&'static str),
     /// The caller names a voice that is not there.
     #[error("the Score has no voice \"{0}\"")]
     UnknownVoice(String),
@@ -147,6 +160,7 @@ pub enum AdaptError {
 
 /// Maps a trace. Without a format it is guessed.
 pub fn adapt(format: Option<Format>, mut trace: impl Read, about: &About<'_>) -> Result<Bundle, AdaptError> {
+    about.fits()?;
     let mut beginning = Vec::new();
     trace.by_ref().take(BEGINNING).read_to_end(&mut beginning).map_err(ReadError::from)?;
     if beginning.trim_ascii().is_empty() {

@@ -138,10 +138,21 @@ pub fn checkpoint(origin: &str, size: u64, root: &[u8; 32], key: &SigningKey) ->
     format!("{text}\n\u{2014} {origin} {}\n", BASE64.encode(&signature))
 }
 
-/// Reads the head of a log that one of these keys signed: its size and root.
-pub fn read_checkpoint(note: &str, origin: &str, keys: &[Vec<u8>]) -> Option<(u64, [u8; 32])> {
+/// The head of a log, as somebody signed it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// What the hub called itself then: its address may have changed since, and its keys stay.
+    pub origin: String,
+    /// How many leaves there were.
+    pub size: u64,
+    /// What they hash to.
+    pub root: [u8; 32],
+}
+
+/// Reads the head of a log that one of these keys signed.
+pub fn read_checkpoint(note: &str, keys: &[Vec<u8>]) -> Option<Head> {
     let (text, signatures) = note.split_once("\n\n")?;
-    let text = format!("{text}\n");
+    let (origin, text) = (text.lines().next()?, format!("{text}\n"));
     let signed = signatures.lines().any(|line| {
         let Some(encoded) = line.strip_prefix(&format!("\u{2014} {origin} ")) else { return false };
         let Ok(bytes) = BASE64.decode(encoded.as_bytes()) else { return false };
@@ -149,9 +160,9 @@ pub fn read_checkpoint(note: &str, origin: &str, keys: &[Vec<u8>]) -> Option<(u6
         keys.iter().any(|key| note_key(origin, key) == name && verify(key, text.as_bytes(), signature))
     });
     let mut lines = text.lines().filter(|_| signed);
-    let (said, size, root) = (lines.next()?, lines.next()?, lines.next()?);
+    let (_, size, root) = (lines.next()?, lines.next()?, lines.next()?);
     let root = BASE64.decode(root.as_bytes()).ok()?.try_into().ok()?;
-    (said == origin).then_some((size.parse().ok()?, root))
+    Some(Head { origin: origin.to_owned(), size: size.parse().ok()?, root })
 }
 
 /// How a note names its key.
@@ -203,8 +214,10 @@ mod tests {
         let (key, root) = (key(), [7; 32]);
         let note = checkpoint("https://hub.example", 12, &root, &key);
         let keys = [key.public().to_vec()];
-        assert_eq!(read_checkpoint(&note, "https://hub.example", &keys), Some((12, root)));
-        assert_eq!(read_checkpoint(&note.replace("12", "13"), "https://hub.example", &keys), None);
-        assert_eq!(read_checkpoint(&note, "https://other.example", &keys), None);
+        let head = Head { origin: "https://hub.example".into(), size: 12, root };
+        assert_eq!(read_checkpoint(&note, &keys), Some(head));
+        assert_eq!(read_checkpoint(&note.replace("12", "13"), &keys), None);
+        assert_eq!(read_checkpoint(&note.replace("hub.", "other."), &keys), None);
+        assert_eq!(read_checkpoint(&note, &[vec![7; 32]]), None);
     }
 }

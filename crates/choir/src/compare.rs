@@ -1,6 +1,6 @@
 //! Two receipts side by side: what changed, and whether the second is worse.
 
-use chorus_protocol::choir::receipt::{Dimension, Dimensions, Payload, Verdict};
+use chorus_protocol::choir::receipt::{Dimension, Dimensions, Note, Payload, ReceiptLabel, Verdict};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -54,6 +54,34 @@ fn moved<'a>(before: impl Iterator<Item = &'a String>, after: impl Iterator<Item
     }
 }
 
+/// How much a label claims.
+fn strength(label: ReceiptLabel) -> u8 {
+    match label {
+        ReceiptLabel::Draft => 0,
+        ReceiptLabel::Observed => 1,
+        ReceiptLabel::Verified => 2,
+    }
+}
+
+/// What was observed in the first and is not in the second, of scenarios that both have. Where nothing at all was
+/// observed, the label says so.
+fn unseen<'p>(before: &'p Payload, after: &'p Payload) -> impl Iterator<Item = &'p Note> {
+    const KINDS: [&str; 3] = ["not_observed", "voice_not_observed", "evidence_not_observed"];
+    let both = before.evidence.is_some() && after.evidence.is_some();
+    let was_observed = move |gap: &Note| {
+        let had = |kind: &str| {
+            let same = |known: &&Note| known.kind == kind && known.scenario_id == gap.scenario_id;
+            before.coverage_gaps.iter().filter(same).any(|known| kind == KINDS[0] || known.voice == gap.voice)
+        };
+        let known = before.scenarios.iter().any(|one| Some(&one.scenario.id.0) == gap.scenario_id.as_ref());
+        known && !had(KINDS[0]) && !had(&gap.kind)
+    };
+    after
+        .coverage_gaps
+        .iter()
+        .filter(move |gap| both && KINDS.contains(&gap.kind.as_str()) && was_observed(gap))
+}
+
 /// Compares a receipt with the one before it.
 pub fn compare(before: &Payload, after: &Payload) -> Comparison {
     let numbers = |dimensions: &Dimensions, risk: i64| {
@@ -80,6 +108,11 @@ pub fn compare(before: &Payload, after: &Payload) -> Comparison {
     if after.verdict > before.verdict {
         regressions.push(format!("the verdict fell from {} to {}", before.verdict, after.verdict));
     }
+    if strength(after.label) < strength(before.label) {
+        let (before, after) = (before.label.as_str(), after.label.as_str());
+        regressions.push(format!("there is less evidence: {before} before, {after} now"));
+    }
+    regressions.extend(unseen(before, after).map(|gap| format!("{}, and was before", gap.text)));
     regressions.extend(mismatches.added.iter().map(|id| format!("{id} is new")));
     regressions.extend(numbers.iter().filter_map(|change| {
         let (risk, Change { name, before, after }) = (change.name == "false_harmony_risk", change);

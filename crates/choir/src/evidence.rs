@@ -9,6 +9,7 @@ use chorus_protocol::choir::evidence::{AdapterWarning, Bundle, Event, MAX_NAME, 
 use chorus_protocol::choir::receipt::{CountedEvent, VerificationStatus};
 use chorus_protocol::choir::score::{Scenario, Score};
 use chorus_protocol::faults::Faults;
+use chorus_protocol::schema;
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -16,6 +17,9 @@ use std::collections::HashMap;
 pub const MAX_BUNDLES: usize = 20;
 /// Events of one receipt.
 pub const MAX_EVENTS: usize = 5_000;
+
+/// Says of a member that it is not known.
+const UNKNOWN_MEMBER: &str = "unknown_member";
 
 /// A bundle with the hash of the bytes that it was read from.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,35 +31,24 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// Reads a bundle, or says everything that is wrong with it. Members that nobody knows become warnings.
+    /// Reads a bundle, or says everything that is wrong with it. Members that nobody knows become warnings, however many
+    /// it has itself: a misspelt one must not vanish without a word.
     pub fn read(value: Value) -> Result<Self, Faults> {
         let sha256 = canonical::hash(&value);
-        let strange = strange(&value);
+        let strange = schema::unknown_members::<Bundle>(&value);
         let mut bundle = Bundle::read(value)?;
-        let room = MAX_WARNINGS.saturating_sub(bundle.adapter_warnings.len());
-        bundle.adapter_warnings.extend(strange.into_iter().take(room).map(|path| AdapterWarning {
-            code: "unknown_member".into(),
+        let more = strange.len().saturating_sub(MAX_WARNINGS);
+        bundle.adapter_warnings.extend(strange.into_iter().take(MAX_WARNINGS).map(|path| AdapterWarning {
+            code: UNKNOWN_MEMBER.into(),
             message: "this member is not known and was left out".into(),
             path: Some(path),
         }));
+        if more > 0 {
+            let message = format!("{more} more members are not known and were left out");
+            bundle.adapter_warnings.push(AdapterWarning { code: UNKNOWN_MEMBER.into(), message, path: None });
+        }
         Ok(Self { sha256, bundle })
     }
-}
-
-/// Where a bundle has members that it should not have: a misspelt one must not vanish without a word.
-fn strange(value: &Value) -> Vec<String> {
-    let known = |sample: &Value, value: &Value, path: &str| {
-        let members = value.as_object().into_iter().flat_map(|members| members.keys());
-        let strange = members.filter(|name| sample.get(name.as_str()).is_none());
-        strange.map(|name| format!("{path}{name}")).collect::<Vec<_>>()
-    };
-    let full = Bundle { expectations: Some(vec![]), absent: Some(vec![]), ..Bundle::new(None) };
-    let (bundle, event) = (serde_json::json!(full), serde_json::json!(Event::default()));
-    let mut paths = known(&bundle, value, "");
-    for (index, one) in value["events"].as_array().into_iter().flatten().enumerate() {
-        paths.extend(known(&event, one, &format!("events[{index}].")));
-    }
-    paths
 }
 
 /// All evidence of one class.
@@ -129,7 +122,20 @@ pub fn merge(bundles: &[Bundle]) -> Bundle {
             }
         }
     }
+    merged.adapter_warnings = bounded(merged.adapter_warnings);
     merged
+}
+
+/// As many warnings as a bundle holds. Of too many the last one says how many were left out; those about members that
+/// were not read are left out last, for they change what is said.
+fn bounded(mut warnings: Vec<AdapterWarning>) -> Vec<AdapterWarning> {
+    if warnings.len() > MAX_WARNINGS {
+        warnings.sort_by_key(|warning| warning.code != UNKNOWN_MEMBER);
+        let message = format!("{} further warnings were left out", warnings.len() + 1 - MAX_WARNINGS);
+        warnings.truncate(MAX_WARNINGS - 1);
+        warnings.push(AdapterWarning { code: "warnings_left_out".into(), message, path: None });
+    }
+    warnings
 }
 
 /// An event that is told apart from one that is spelled alike and happened in another run.

@@ -2,8 +2,8 @@
 //!
 //! They explain; none of them moves a number.
 
-use crate::derive::is_entry;
-use crate::evidence::Taken;
+use crate::derive::{is_entry, is_outside};
+use crate::evidence::{Taken, scenario};
 use crate::names::{Voices, key, same};
 use crate::observe::{Facts, Seen};
 use crate::structure::{has_voice, masks};
@@ -101,9 +101,7 @@ pub(crate) fn dissonance(score: &Score, facts: &Facts<'_>, bundle_of: &[usize]) 
     let used = |seen: &Seen<'_>| seen.event.disposition == Some(Disposition::Used);
     Dissonance {
         used: which(&used),
-        ignored: which(&|seen| {
-            (seen.is_lost_warning() && !seen.is_suppressed()) || seen.is_dissent(Some(Disposition::Ignored))
-        }),
+        ignored: which(&|seen| (seen.is_lost_warning() && !seen.is_suppressed()) || seen.is_ignored()),
         suppressed: which(&|seen| seen.is_suppressed()),
         not_attested: which(&|seen| seen.is_dissent(None) || seen.is_open_warning()),
         pairwise: pairwise(score, facts),
@@ -243,8 +241,10 @@ pub(crate) fn open_items(score: &Score, facts: &Facts<'_>, bundles: &[Taken]) ->
         let Some(seen) = open.into_iter().find(|seen| seen.is_dissent(None) || seen.is_open_warning()) else {
             continue;
         };
-        let answered =
-            |other: &Seen<'_>| other.event.disposition.is_some() || other.event.reached_output.is_some();
+        let reach = seen.event.event_type == EventType::Warning;
+        let answered = |other: &Seen<'_>| {
+            other.event.reached_output.is_some() || (!reach && other.event.disposition.is_some())
+        };
         if group.iter().any(|index| *index != seen.index && answered(&facts.seen[*index])) {
             continue;
         }
@@ -273,10 +273,53 @@ pub(crate) fn open_items(score: &Score, facts: &Facts<'_>, bundles: &[Taken]) ->
         items.push(note("inconclusive", None, id, text, vec![]));
     }
     items.extend(declared_citations(facts));
+    items.extend(unattributed(score, facts));
     if !bundles.is_empty() {
         items.extend(undeclared(score, facts));
+        items.extend(unplaced(score, facts, bundles));
     }
     items
+}
+
+/// Tools that somebody called whom nobody names, and that not every voice may call.
+fn unattributed(score: &Score, facts: &Facts<'_>) -> Vec<Note> {
+    let mut calls: BTreeMap<String, (&Seen<'_>, Vec<usize>)> = BTreeMap::new();
+    let nobodys = |seen: &&Seen<'_>| seen.event.voice_name.is_none() && !seen.outside;
+    for seen in facts.seen.iter().filter(nobodys) {
+        let may_not = |voice: &Voice| is_outside(seen.event, Some(voice), None);
+        if let (Some(action), true) = (&seen.event.action, score.voices.iter().any(may_not)) {
+            calls.entry(key(action)).or_insert((seen, vec![])).1.push(seen.index);
+        }
+    }
+    let asked = calls.into_values().map(|(seen, sources)| {
+        let action = seen.event.action.as_deref().unwrap_or_default();
+        let text = format!("nobody says who called {action}, which not every voice may: who did?");
+        note("call_without_voice", None, seen.event.scenario_id.as_deref(), text, sources)
+    });
+    asked.collect()
+}
+
+/// Evidence that is about nothing that the Score has: a scenario of another name, or no event and no scenario at all.
+fn unplaced(score: &Score, facts: &Facts<'_>, bundles: &[Taken]) -> Vec<Note> {
+    let mut named: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for id in bundles.iter().filter_map(|taken| taken.bundle.scenario_id.as_deref()) {
+        named.entry(id).or_default();
+    }
+    for seen in &facts.seen {
+        if let Some(id) = seen.event.scenario_id.as_deref() {
+            named.entry(id).or_default().push(seen.index);
+        }
+    }
+    if named.is_empty() && facts.seen.is_empty() {
+        let text = "the evidence holds no event and names no scenario: what was run?";
+        return vec![note("nothing_observed", None, None, text.into(), vec![])];
+    }
+    let unknown = named.into_iter().filter(|(id, _)| scenario(score, Some(id)).is_none());
+    let asked = unknown.map(|(id, sources)| {
+        let text = format!("the evidence names {id}, which is no scenario of the Score: which one was run?");
+        note("unknown_scenario", None, Some(id), text, sources)
+    });
+    asked.collect()
 }
 
 /// What the evidence cannot be held against, because the Score does not declare it: who a required voice is, and

@@ -76,12 +76,18 @@ fn find(root: &[usize], mut index: usize) -> usize {
 }
 
 impl Seen<'_> {
-    /// A warning that nobody heeded, or nobody outside saw.
+    /// A warning that nobody heeded, or nobody outside saw. Whether one is whose reach nobody attests is not known.
     pub(crate) fn is_lost_warning(&self) -> bool {
         let event = self.event;
         event.event_type == EventType::IgnoredWarning
             || (event.event_type == EventType::Warning
-                && (event.reached_output == Some(false) || event.disposition == Some(Disposition::Ignored)))
+                && (event.reached_output == Some(false)
+                    || (self.is_ignored() && event.reached_output.is_some())))
+    }
+
+    /// A warning or dissent of which somebody says that nothing followed.
+    pub(crate) fn is_ignored(&self) -> bool {
+        self.event.disposition == Some(Disposition::Ignored)
     }
 
     /// A warning of which it is known, or follows, that it did not reach the output.
@@ -98,12 +104,10 @@ impl Seen<'_> {
         self.event.event_type == EventType::Dissent && self.event.disposition == disposition
     }
 
-    /// A warning of which nobody says what became of it.
+    /// A warning of which nobody says whether it reached the output.
     pub(crate) fn is_open_warning(&self) -> bool {
         let event = self.event;
-        event.event_type == EventType::Warning
-            && event.reached_output.is_none()
-            && event.disposition.is_none()
+        event.event_type == EventType::Warning && event.reached_output.is_none() && !self.is_suppressed()
     }
 
     pub(crate) fn is_breach(&self) -> bool {
@@ -120,13 +124,15 @@ impl Seen<'_> {
         let silence = matches!(event.event_type, T::MissedEntry | T::MissedEscalation);
         let must_cite = voice.and_then(|voice| voice.evidence_requirement);
         let must_cite = matches!(must_cite, Some(EvidenceRequirement::Required | EvidenceRequirement::Cite));
+        // One event counts once: what was suppressed was lost by that.
+        let lost = self.is_lost_warning() && !self.is_suppressed();
         let table: [(&'static Observed, bool); 16] = [
             (&rules::BREACH, event.event_type == T::AuthorityBreach),
             (&rules::OUTSIDE, self.outside),
             (&rules::WRONG_NOTE, event.event_type == T::WrongNote),
             (&rules::UNDECLARED, event.voice_name.is_some() && voice.is_none() && !silence),
-            (&rules::WARNED_ESCALATION, self.is_lost_warning()),
-            (&rules::WARNED_DISSONANCE, self.is_lost_warning()),
+            (&rules::WARNED_ESCALATION, lost),
+            (&rules::WARNED_DISSONANCE, lost),
             (
                 &rules::ESCALATED,
                 event.event_type == T::Escalation
@@ -155,7 +161,7 @@ impl Seen<'_> {
     fn concealed(&self) -> Option<Concealed> {
         use EventType::{MissedEntry, MissedEscalation, WrongNote};
         let missed = matches!(self.event.event_type, MissedEntry | MissedEscalation);
-        let ignored = self.is_lost_warning() || self.is_dissent(Some(Disposition::Ignored));
+        let ignored = self.is_lost_warning() || self.is_ignored();
         [
             (rules::SUPPRESSED, self.is_suppressed()),
             (rules::IGNORED, ignored),

@@ -16,6 +16,8 @@ pub struct Verified {
     pub verdict: String,
     /// What was checked.
     pub checks: Vec<&'static str>,
+    /// With keys: what the hub called itself when it signed the head of its log.
+    pub origin: Option<String>,
 }
 
 /// What does not hold.
@@ -76,9 +78,12 @@ pub fn leaf(receipt: &Value) -> String {
 }
 
 /// Checks a receipt: its hash always; with the keys of its hub also its attestation and its place in the log. Whoever
-/// gives keys asks for both: a forger could leave out what would give him away.
+/// gives keys asks for both: a forger could leave out what would give him away. What `/api/public/verify` answers has no
+/// attestation; its place in the log, whose head is signed, is then what speaks for it.
 pub fn verify(receipt: &Value, keys: Option<&Keys>) -> Result<Verified, VerifyError> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
+    let answered = answered(receipt)?;
+    let (receipt, is_answer) = (answered.as_ref().unwrap_or(receipt), answered.is_some());
     let payload = receipt.get("payload").filter(|payload| payload.is_object());
     let payload = payload.ok_or(VerifyError::NotAReceipt("it has no payload"))?;
     let given = text(&receipt["payload_hash"]).ok_or(VerifyError::NotAReceipt("it has no payload_hash"))?;
@@ -86,26 +91,60 @@ pub fn verify(receipt: &Value, keys: Option<&Keys>) -> Result<Verified, VerifyEr
     if given != recomputed {
         return Err(VerifyError::Hash { given, recomputed });
     }
-    let mut checks = vec!["hash"];
+    let (mut checks, mut origin) = (vec!["hash"], None);
     if let Some(keys) = keys {
-        check_parts(receipt)?;
-        check_attestation(receipt, &given, keys)?;
-        check_inclusion(receipt, keys)?;
-        checks.extend(["signature", "inclusion"]);
+        if !is_answer {
+            check_attestation(receipt, &given, keys)?;
+            checks.push("signature");
+        }
+        let signed_as = check_inclusion(receipt, keys)?;
+        check_parts(receipt, &signed_as)?;
+        checks.push("inclusion");
+        origin = Some(signed_as);
     }
     let label = text(&payload["label"]).ok_or(VerifyError::NotAReceipt("it has no label"))?;
     let verdict = text(&payload["verdict"]).ok_or(VerifyError::NotAReceipt("it has no verdict"))?;
-    Ok(Verified { payload_hash: given, label, verdict, checks })
+    Ok(Verified { payload_hash: given, label, verdict, checks, origin })
+}
+
+/// What `/api/public/verify` answers, as a receipt: the payload stands in it as a text, and some of it twice. Where there is
+/// a payload, it is that which everybody reads, and no text beside it counts.
+fn answered(answer: &Value) -> Result<Option<Value>, VerifyError> {
+    let (None, Some(text)) = (answer.get("payload"), answer["canonical_payload"].as_str()) else {
+        return Ok(None);
+    };
+    let payload = canonical::parse(text.as_bytes())
+        .map_err(|_| VerifyError::NotAReceipt("its canonical_payload is not JSON"))?;
+    let mut members = answer.as_object().cloned().unwrap_or_default();
+    members.remove("canonical_payload");
+    let said_twice = [
+        ("recomputed_hash", answer["payload_hash"].clone()),
+        ("match", Value::Bool(true)),
+        ("label", payload["label"].clone()),
+    ];
+    for (name, wanted) in said_twice {
+        if members.remove(name).is_some_and(|said| said != wanted) {
+            return Err(VerifyError::NotAReceipt(
+                "what it says beside its payload is not what the payload says",
+            ));
+        }
+    }
+    members.insert("payload".into(), payload);
+    Ok(Some(members.into()))
 }
 
 /// What a receipt is made of: whatever else stands in it was put there by somebody else.
 const PARTS: [&str; 6] = ["receipt_id", "generated_at", "payload_hash", "payload", "log", "attestation"];
 
-fn check_parts(receipt: &Value) -> Result<(), VerifyError> {
-    let mut names = receipt.as_object().into_iter().flat_map(|members| members.keys());
-    names
-        .find(|name| !PARTS.contains(&&***name))
-        .map_or(Ok(()), |name| Err(VerifyError::Unsigned(name.clone())))
+/// Whether there is nothing else in it. Who issues a receipt is also told its address, which follows from what is signed.
+fn check_parts(receipt: &Value, origin: &str) -> Result<(), VerifyError> {
+    let address = format!("{origin}/verify/{}", receipt["receipt_id"].as_str().unwrap_or_default());
+    let is_part =
+        |name: &str, value: &Value| PARTS.contains(&name) || (name == "verify_url" && *value == *address);
+    let mut members = receipt.as_object().into_iter().flatten();
+    members
+        .find(|(name, value)| !is_part(name, value))
+        .map_or(Ok(()), |(name, _)| Err(VerifyError::Unsigned(name.clone())))
 }
 
 fn check_attestation(receipt: &Value, hash: &str, keys: &Keys) -> Result<(), VerifyError> {
@@ -120,13 +159,14 @@ fn check_attestation(receipt: &Value, hash: &str, keys: &Keys) -> Result<(), Ver
     Ok(())
 }
 
-fn check_inclusion(receipt: &Value, keys: &Keys) -> Result<(), VerifyError> {
+/// Says what the hub called itself when it signed.
+fn check_inclusion(receipt: &Value, keys: &Keys) -> Result<String, VerifyError> {
     let log = &receipt["log"];
     if !log.is_object() {
         return Err(VerifyError::Inclusion("the receipt has no place in a log"));
     }
     let note = log["checkpoint"].as_str().unwrap_or_default();
-    let (size, root) = attest::read_checkpoint(note, &keys.origin, &keys.public)
+    let head = attest::read_checkpoint(note, &keys.public)
         .ok_or(VerifyError::Inclusion("no key of the hub signed this checkpoint"))?;
     let path = log["inclusion_proof"].as_array().into_iter().flatten();
     let path: Option<Vec<merkle::Hash>> =
@@ -134,7 +174,7 @@ fn check_inclusion(receipt: &Value, keys: &Keys) -> Result<(), VerifyError> {
     let (leaf, index) =
         (merkle::leaf_hash(leaf(receipt).as_bytes()), log["index"].as_u64().unwrap_or(u64::MAX));
     match path {
-        Some(path) if merkle::verify_inclusion(&leaf, index, size, &path, &root) => Ok(()),
+        Some(path) if merkle::verify_inclusion(&leaf, index, head.size, &path, &head.root) => Ok(head.origin),
         _ => Err(VerifyError::Inclusion("the log does not hold this receipt")),
     }
 }

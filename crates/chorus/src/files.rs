@@ -1,7 +1,10 @@
 //! JSON from files and from standard input, read as strictly as the hub reads it.
 
 use crate::failure::Explained;
+use crate::output;
+use chorus_choir::read_score;
 use chorus_protocol::canonical;
+use chorus_protocol::choir::score::Score;
 use serde_json::Value;
 use std::io::Read as _;
 
@@ -41,4 +44,17 @@ pub(crate) fn read<T, E: std::fmt::Display>(
 ) -> anyhow::Result<T> {
     let hint = "`chorus score --help` and `chorus rehearse --help` show what these files look like";
     read(json(path)?).map_err(|fault| Explained::failed(format!("{path} is no {what}: {fault}"), hint).into())
+}
+
+/// A Score, as it is written and as it is read. What no Score has is left out, and that is told: it may be misspelt.
+pub(crate) fn score(path: &str) -> anyhow::Result<(Value, Score)> {
+    let both = |value: Value| read_score(value.clone()).map(|score| (value, score));
+    let (value, score) = read(path, "Score", both)?;
+    for member in Score::unknown_members(&value) {
+        let member = output::one_line(&member);
+        output::talk(format_args!(
+            "{path}: {member} is no member of a Score and was left out; is it misspelt?"
+        ));
+    }
+    Ok((value, score))
 }

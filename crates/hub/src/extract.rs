@@ -45,6 +45,9 @@ pub(crate) struct PersonOrOperator(pub(crate) Caller);
 /// A person, or whoever holds the edit link of a Score.
 pub(crate) struct Holder(pub(crate) Caller);
 
+/// Anybody with a valid key, or with the edit link of a Score.
+pub(crate) struct KnownOrHolder(pub(crate) Caller);
+
 /// Whoever may make a Score on this hub.
 pub(crate) struct Composer(pub(crate) Caller);
 
@@ -91,6 +94,13 @@ from_parts! {
         let caller = caller_of(parts)?;
         if !matches!(caller, Caller::EditLink(_)) {
             caller.person()?;
+        }
+        Ok(Self(caller))
+    };
+    KnownOrHolder: |parts| {
+        let caller = caller_of(parts)?;
+        if !matches!(caller, Caller::EditLink(_)) {
+            caller.known()?;
         }
         Ok(Self(caller))
     };

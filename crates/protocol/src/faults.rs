@@ -45,6 +45,11 @@ impl Faults {
         self.listed.extend(found.listed.into_iter().take(room));
     }
 
+    /// Whether something is wrong with the value at `path` itself.
+    pub fn is_about(&self, path: &str) -> bool {
+        self.listed.iter().any(|fault| fault.strip_prefix(path).is_some_and(|rest| rest.starts_with(": ")))
+    }
+
     /// Whether nothing is wrong.
     pub fn is_empty(&self) -> bool {
         self.listed.is_empty()

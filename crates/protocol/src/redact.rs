@@ -261,6 +261,16 @@ mod tests {
             (format!("pk_live_{}", &mixed[..24]), "Stripe key"),
             (format!("npm_{}", &mixed[..36]), "npm token"),
             (format!("pypi-{}{mixed}", "AgEIcHlwaS5vcmc"), "PyPI token"),
+            (format!("hf_{}", &mixed[..34]), "Hugging Face token"),
+            (format!("glpat-{}", &mixed[..20]), "GitLab token"),
+            (format!("gsk_{mixed}"), "Groq key"),
+            (format!("lsv2_pt_{}_{}", &HEX[..32], &HEX[..10]), "LangSmith key"),
+            (format!("tvly-dev-{}", &mixed[..32]), "Tavily key"),
+            (format!("xai-{mixed}{mixed}"), "xAI key"),
+            (format!("SG.{}.{mixed}", &mixed[..22]), "SendGrid key"),
+            (format!("dckr_pat_{}", &mixed[..27]), "Docker token"),
+            (format!("nvapi-{mixed}"), "NVIDIA key"),
+            (format!("r8_{}", &mixed[..37]), "Replicate token"),
             (format!("eyJ{}.eyJ{}.{mixed}", "hbGciOiJIUzI1NiJ9", "zdWIiOiIxIn0"), "JWT"),
         ] {
             for (before, after) in [("", ""), ("key=", "\n"), ("(", ")"), ("Bearer ", ", yes")] {

@@ -34,6 +34,14 @@ pub fn read<T: ToSchema + DeserializeOwned + 'static>(mut value: Value) -> Resul
     serde_json::from_value(value).map_err(|error| Faults::one("body", error))
 }
 
+/// Where a value has members that this type does not know, at most so many: they are no fault, but a misspelt one should not
+/// vanish without a word. Those that begin with `$`, `_` or `x-` are somebody's own.
+pub fn unknown_members<T: ToSchema + 'static>(value: &Value) -> Vec<String> {
+    let mut found = vec![];
+    Checked::of::<T>().root.find_unknown(value, "", &mut found);
+    found
+}
+
 /// The same of a body whose numbers are read from their text, such as amounts: what a parser makes of them is checked, and
 /// then what was sent is read.
 pub fn read_exact<T: ToSchema + DeserializeOwned + 'static>(body: &[u8]) -> Result<T, Faults> {
@@ -107,6 +115,8 @@ impl Checked {
 /// What JSON Schema's `\s` stands for inside a class: all white space of Unicode, where the regular expressions here know
 /// that of ASCII.
 const SPACES: &str = r"\s\u{85}\u{a0}\u{1680}\u{2000}-\u{200a}\u{2028}\u{2029}\u{202f}\u{205f}\u{3000}";
+/// As many members are named that a type does not know.
+const MAX_UNKNOWN: usize = 1000;
 /// No type of ours refers to others deeper than this; one that refers to itself is not looked into further.
 const MAX_REFERENCES: usize = 8;
 
@@ -261,6 +271,25 @@ impl Schema {
         }
     }
 
+    /// Notes the members of a value that it does not know.
+    fn find_unknown(&self, value: &Value, path: &str, found: &mut Vec<String>) {
+        for (index, item) in value.as_array().into_iter().flatten().enumerate() {
+            if let Some(schema) = &self.items {
+                schema.find_unknown(item, &format!("{path}[{index}]"), found);
+            }
+        }
+        // What has no members of its own may have any.
+        for (name, value) in value.as_object().into_iter().flatten().filter(|_| !self.properties.is_empty()) {
+            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            match self.properties.iter().find(|(known, ..)| known == name) {
+                Some((_, _, schema)) => schema.find_unknown(value, &path, found),
+                None if name.starts_with(['$', '_']) || name.starts_with("x-") => {}
+                None if found.len() < MAX_UNKNOWN => found.push(path),
+                None => {}
+            }
+        }
+    }
+
     /// Whether every required member is there.
     fn has_required(&self, value: &Value) -> bool {
         self.properties.iter().all(|(name, required, _)| !required || !value[name].is_null())
@@ -358,7 +387,8 @@ impl Schema {
             match members.get_mut(name) {
                 None | Some(Value::Null) => {
                     members.remove(name);
-                    if *required {
+                    // What could not be read at all is not missing.
+                    if *required && !faults.is_about(&path) {
                         faults.add(&path, "is required");
                     }
                 }

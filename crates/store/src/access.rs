@@ -2,8 +2,8 @@
 //! area, above all of which this stands.
 
 use crate::{
-    StoreError, Tx, TxExt, accounts, approvals, conversation, directory, inboxes, market, members, push,
-    revocation, work_streams,
+    StoreError, Tx, TxExt, accounts, approvals, choir, conversation, directory, inboxes, market, members,
+    push, revocation, work_streams,
 };
 use chorus_protocol::ids::{AccountId, AgentId};
 use uuid::Uuid;
@@ -143,6 +143,7 @@ pub fn delete_account(
     ] {
         tx.execute(sql, &[(&id).into()])?;
     }
+    choir::revoke_secrets_of(tx, id, now)?;
     accounts::remove(tx, id, &name, now)?;
     revocation::announce(tx, id)
 }

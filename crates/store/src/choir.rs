@@ -241,6 +241,14 @@ pub fn revoke_secrets(tx: &mut dyn Tx, score: ScoreId, now: i64) -> Result<(), S
     Ok(())
 }
 
+/// Ends all secrets of an account's Scores.
+pub fn revoke_secrets_of(tx: &mut dyn Tx, owner: AccountId, now: i64) -> Result<(), StoreError> {
+    let sql = "UPDATE signing_secrets SET revoked_at = $2
+               WHERE revoked_at IS NULL AND score_id IN (SELECT id FROM scores WHERE owner_id = $1)";
+    tx.execute(sql, &[(&owner).into(), now.into()])?;
+    Ok(())
+}
+
 /// Evidence that was taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EvidenceRow {
@@ -283,6 +291,12 @@ pub fn evidence_by_bundle(
                WHERE score_id = $1 AND status = $2 AND bundle_sha256 = $3";
     let params = [(&score).into(), status.as_str().into(), sha256.into()];
     tx.first(sql, &params)?.map(evidence).transpose()
+}
+
+/// Counts evidence for another version of its Score.
+pub fn renew_evidence(tx: &mut dyn Tx, id: EvidenceId, version: i64) -> Result<(), StoreError> {
+    tx.execute("UPDATE evidence SET score_version = $2 WHERE id = $1", &[(&id).into(), version.into()])?;
+    Ok(())
 }
 
 /// Keeps evidence; the caller holds the Score and has looked whether it is there.

@@ -211,6 +211,9 @@ async function checkFile(file, out) {
     return say(out, "bad", "This is no receipt", `It is not JSON that everybody reads alike: ${error.message}.`);
   }
   const payload = field(receipt, "payload");
+  if (textOf(receipt, "canonical_payload") !== null && payload === undefined) {
+    return say(out, "unknown", "This is an answer about a receipt", "It is what a hub answers to /api/public/verify, without the hub's signature. Bring the receipt itself: /api/v1/receipts/ID.");
+  }
   if (!(payload instanceof Map)) return say(out, "bad", "This is no receipt", "It has no payload.");
   const [given, computed, id] = [textOf(receipt, "payload_hash"), hash(payload), textOf(receipt, "receipt_id")];
   const original = id ? await fetchReceipt(id).catch(() => undefined) : null;
@@ -229,7 +232,10 @@ async function checkFile(file, out) {
     return say(out, "bad", "This is not the receipt that was issued", "It is whole in itself, but what this hub issued under its id is something else.",
       hashes(...both), ...where, ...link);
   }
-  const added = [...receipt.keys()].filter((name) => !PARTS.includes(name));
+  // Who issues a receipt is told its address, too: that is no more than what the log's head and the id say.
+  const [origin] = (textOf(field(receipt, "log"), "checkpoint") ?? "").split("\n");
+  const isAddress = (name) => name === "verify_url" && receipt.get(name) === `${origin}/verify/${id}`;
+  const added = [...receipt.keys()].filter((name) => !PARTS.includes(name) && !isAddress(name));
   if (added.length) {
     return say(out, "bad", "Something was added to this receipt", "It holds parts that no receipt has, and that nobody signed. Do not rely on them.",
       ...listed("What was added:", added), ...link);

@@ -77,7 +77,12 @@ impl Arriving {
 
     /// Keeps it, once for the same bundle. The caller holds the Score.
     pub(super) fn keep(&self, app: &App, tx: &mut dyn Tx, score: &ScoreRow) -> Result<EvidenceView, Error> {
-        if let Some(found) = choir::evidence_by_bundle(tx, score.id, self.status, &self.sha256)? {
+        if let Some(mut found) = choir::evidence_by_bundle(tx, score.id, self.status, &self.sha256)? {
+            // What is said again of a newer version counts for that one, too: `latest` would pass it over.
+            if found.score_version != score.version {
+                choir::renew_evidence(tx, found.id, score.version)?;
+                found.score_version = score.version;
+            }
             return Ok(self.told(found, true));
         }
         let held = choir::count_evidence(tx, score.id)?;

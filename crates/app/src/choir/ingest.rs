@@ -17,8 +17,8 @@ use chorus_protocol::canonical;
 use chorus_protocol::choir::receipt::VerificationStatus;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::ScoreId;
-use chorus_store::Tx;
-use chorus_store::choir::{self, SecretRow};
+use chorus_store::choir::{self, ScoreRow, SecretRow};
+use chorus_store::{Tx, accounts};
 use std::hash::Hash;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -45,7 +45,7 @@ pub async fn submit(
     count(app, app.ingest_rate.as_ref(), (key_hash(&ingest), source))?;
     let find = move |tx: &mut dyn Tx| {
         let score = choir::by_ingest(tx, &ingest)?.ok_or_else(|| Error::not_found("ingest address"))?;
-        let secrets = choir::secrets(tx, score.id)?;
+        let secrets = secrets(tx, &score)?;
         Ok((score.id, secrets))
     };
     let (score, secrets) = app.store.read::<_, Error, _>(find).await?;
@@ -62,7 +62,7 @@ pub async fn submit(
     let work = move |tx: &mut dyn Tx| {
         let score = choir::find_to_change(tx, score)?.ok_or_else(|| Error::not_found("ingest address"))?;
         // It may have been revoked since it was looked up.
-        if !choir::secrets(tx, score.id)?.iter().any(|row| row.id == secret) {
+        if !secrets(tx, &score)?.iter().any(|row| row.id == secret) {
             return Err(not_signed());
         }
         if score.archived_at.is_some() {
@@ -71,6 +71,16 @@ pub async fn submit(
         arriving.keep(&hub, tx, &score)
     };
     app.store.write::<_, Error, _>(work).await
+}
+
+/// The secrets that sign for a Score: none, while its owner is kept out or is no more.
+fn secrets(tx: &mut dyn Tx, score: &ScoreRow) -> Result<Vec<SecretRow>, Error> {
+    if let Some(owner) = score.owner
+        && accounts::by_id(tx, owner)?.is_none_or(|account| account.disabled_at.is_some())
+    {
+        return Ok(vec![]);
+    }
+    Ok(choir::secrets(tx, score.id)?)
 }
 
 /// Counts a bundle for whoever answers for it.

@@ -37,7 +37,7 @@ pub async fn make(
     if anonymous {
         count_registration(app, rate_key(context.client))?;
     }
-    let Sent { score, text, masked } = read(body, 1)?;
+    let Sent { score, text, masked, unknown } = read(body, 1)?;
     let (now, link) = (app.now(), owner.is_none().then(|| app.secret(SecretKind::EditLink)));
     let new = ScoreRow {
         id: ScoreId(app.environment.uuid_v7()),
@@ -52,7 +52,7 @@ pub async fn make(
     let edit_link =
         link.as_ref().map(|link| format!("{}/scores/{}/edit/{link}", app.config.public_url, new.id));
     let (hash, trace) = (link.map(|link| key_hash(&link)), TraceId(app.environment.uuid_v7()));
-    let made = MadeScore { score_id: new.id, version: 1, edit_link, masked };
+    let made = MadeScore { score_id: new.id, version: 1, edit_link, masked, unknown };
     let hub = Arc::clone(app);
     let work = move |tx: &mut dyn Tx| {
         if let Some(owner) = new.owner {
@@ -91,10 +91,10 @@ pub async fn change(
     let work = move |tx: &mut dyn Tx| {
         let row = own_to_change(tx, &caller, id)?;
         let version = row.version + 1;
-        let Sent { score, text, masked } = read(body.clone(), version)?;
+        let Sent { score, text, masked, unknown } = read(body.clone(), version)?;
         count(&hub, tx, &row, text.len(), version)?;
         choir::add_version(tx, id, version, &score.title, &text, now)?;
-        Ok(MadeScore { score_id: id, version, edit_link: None, masked })
+        Ok(MadeScore { score_id: id, version, edit_link: None, masked, unknown })
     };
     app.once(once, move |tx| own(tx, &by, id).map(drop), work).await
 }
@@ -175,7 +175,7 @@ pub async fn claim(
         choir::revoke_secrets(tx, id, now)?;
         let (actor, subject) = (Actor::Principal(owner.into()), Subject::Score(id));
         context.record(tx, &hub, Deed::new(actor, Action::ScoreClaimed, subject, json!({})))?;
-        Ok(MadeScore { score_id: id, version: row.version, edit_link: None, masked: vec![] })
+        Ok(MadeScore { score_id: id, version: row.version, edit_link: None, masked: vec![], unknown: vec![] })
     };
     app.once(once, |_| Ok(()), work).await
 }

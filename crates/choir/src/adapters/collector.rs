@@ -7,7 +7,7 @@ use super::About;
 use super::clean::{is_voice, without_credentials};
 use crate::names::{Voices, same};
 use chorus_protocol::choir::evidence::{
-    AdapterWarning, Bundle, Event, EventType, MAX_DETAIL, MAX_EVENTS, MAX_NAME, MAX_WARNINGS,
+    AdapterWarning, Bundle, Event, EventType, MAX_ABSENT, MAX_DETAIL, MAX_EVENTS, MAX_NAME, MAX_WARNINGS,
 };
 use chorus_protocol::redact::redact;
 use std::collections::{HashMap, HashSet};
@@ -41,6 +41,8 @@ pub(super) struct Collector<'a> {
     incomplete: Option<&'static str>,
     /// How often each call's id was used.
     calls: HashMap<Box<str>, usize>,
+    /// Who took part, as a bundle spells it.
+    present: Vec<String>,
 }
 
 impl<'a> Collector<'a> {
@@ -60,6 +62,7 @@ impl<'a> Collector<'a> {
             recognised: false,
             incomplete: None,
             calls: HashMap::new(),
+            present: Vec::new(),
         }
     }
 
@@ -163,6 +166,47 @@ impl<'a> Collector<'a> {
         self.about.voice.as_deref().map(|voice| self.voices.spelled(voice))
     }
 
+    /// Somebody took part, by these names, the likeliest first: whether or not what he did is an event, he did not stay away.
+    /// Who is no voice of the Score need not be known, if there is one.
+    pub(super) fn took_part<'n>(&mut self, names: impl IntoIterator<Item = Option<&'n str>>) {
+        // Only in what is complete does anybody's silence mean something.
+        if !self.about.complete {
+            return;
+        }
+        let mut first = None;
+        for name in names.into_iter().flatten().filter(|name| is_voice(name)) {
+            let known = self.mapped(name).or_else(|| self.voices.find(name).map(|voice| &*voice.name.0));
+            if let Some(voice) = known {
+                return self.is_present(self.voices.spelled(voice));
+            }
+            first = first.or(Some(name));
+        }
+        if let (Some(name), true) = (first, self.about.voices.is_empty()) {
+            let name = self.clean(name, MAX_NAME);
+            self.is_present(name);
+        }
+    }
+
+    fn is_present(&mut self, voice: String) {
+        if self.present.contains(&voice) {
+            return;
+        }
+        if self.present.len() == MAX_ABSENT {
+            self.incomplete("more took part than a bundle can name");
+        } else {
+            self.present.push(voice);
+        }
+    }
+
+    /// Somebody took part whom perhaps only the caller knows.
+    pub(super) fn somebody_took_part(&mut self, name: Option<&str>) {
+        let unnamed = self.unnamed();
+        if name.is_none() && unnamed.is_none() {
+            self.incomplete("nobody says who took part");
+        }
+        self.took_part([name.or(unnamed.as_deref())]);
+    }
+
     /// Adds an event. Its texts are those of the trace still.
     pub(super) fn event(&mut self, mut event: Event) {
         self.recognised = true;
@@ -171,6 +215,7 @@ impl<'a> Collector<'a> {
             return;
         }
         for (text, limit) in [
+            (&mut event.scenario_id, MAX_NAME),
             (&mut event.reference, MAX_REFERENCE),
             (&mut event.action, MAX_NAME),
             (&mut event.detail, MAX_DETAIL),
@@ -295,10 +340,25 @@ impl<'a> Collector<'a> {
             say("warnings_left_out", format!("{count} further warnings were left out"));
         }
         let left_out = (self.events_left_out > 0).then_some("events were left out");
-        if let Some(why) = self.incomplete.or(left_out).filter(|_| self.about.complete) {
+        // A graph that stops to ask is itself who asks; all else was somebody's, who may be any voice.
+        let nobodys = |event: &Event| event.voice_name.is_none() && event.event_type != EventType::Escalation;
+        let nobodys = self.events.iter().any(nobodys).then_some("nobody says whose some of the events are");
+        if let Some(why) = self.incomplete.or(left_out).or(nobodys).filter(|_| self.about.complete) {
             let message = format!("the bundle is not complete, although that was said: {why}");
             say("not_complete", message);
             bundle.complete = false;
+        }
+        let has_event = |voice: &String| {
+            self.events.iter().any(|event| event.voice_name.as_deref().is_some_and(|name| same(name, voice)))
+        };
+        self.present.retain(|voice| !has_event(voice));
+        if bundle.complete && !self.present.is_empty() {
+            let message = format!(
+                "nothing that these did is an event, but they took part, so none of them missed its entry: {}",
+                self.present.join(", ")
+            );
+            say("no_event_of_voice", message.chars().take(MAX_DETAIL).collect());
+            bundle.absent = Some(std::mem::take(&mut self.present));
         }
         for reference in self.events.iter_mut().filter_map(|event| event.reference.as_mut()) {
             // A place is the same in every trace; with the trace's own digest it is not.

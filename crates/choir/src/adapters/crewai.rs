@@ -133,11 +133,13 @@ impl CrewAi {
             None if record.get("tool").text().is_some() && record.node.has("tool_input") => {
                 collector.recognise();
                 self.events = true;
+                collector.took_part(record.names());
                 tool(record.text("tool"), &record, collector);
             }
             None if tasks::is_output(record.node) => {
                 collector.recognise();
                 self.kickoffs = true;
+                collector.took_part(record.names());
                 tasks::map(record.node, &record, collector);
             }
             None if is_step_result(record.node) => collector.recognise(),
@@ -157,6 +159,14 @@ impl CrewAi {
 
     fn event(&mut self, kind: &str, record: &Record<'_>, collector: &mut Collector<'_>) {
         let meaning = kind_of(kind);
+        // Exported twice, it happened once. A call's id may be used again, for another call.
+        let told_again =
+            matches!(meaning, Kind::Guard { .. } | Kind::TaskCompleted | Kind::Knowledge | Kind::ModelEnded)
+                && record.text("event_id").is_some_and(|id| !collector.first(&format!("{kind}\u{1f}{id}")));
+        if told_again {
+            return;
+        }
+        collector.took_part(record.names());
         if meaning != Kind::Unknown {
             collector.recognise();
             self.events |= !matches!(meaning, Kind::RunStarted | Kind::KickoffCompleted | Kind::RunEnded);
@@ -294,8 +304,8 @@ fn escalate(record: &Record<'_>, collector: &mut Collector<'_>) {
         escalation.target_voice = collector.voice([target]);
     }
     escalation.action = tool_of(record).map(str::to_owned);
-    let question = explanation(record.get("message")).or_else(|| explanation(record.get("reason")));
-    escalation.detail = question.map(str::to_owned);
+    // What a person is asked is a prompt like any other.
+    escalation.detail = explanation(record.get("reason")).map(str::to_owned);
     collector.event(escalation);
 }
 

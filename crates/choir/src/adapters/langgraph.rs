@@ -24,6 +24,11 @@ use run_log::RunLog;
 const MODES: [&str; 8] =
     ["updates", "values", "messages", "messages-tuple", "debug", "tasks", "checkpoints", "custom"];
 
+/// An envelope has few members: who has more names something else, and is not searched for one.
+const ENVELOPE: usize = 16;
+/// Graphs inside each other that are told apart; what is deeper inside counts as the last one's.
+const DEEPEST_GRAPH: usize = 8;
+
 /// Where an output comes from.
 #[derive(Debug, Clone, Copy, Default)]
 struct Origin<'a> {
@@ -66,6 +71,8 @@ pub(super) struct LangGraph {
     /// States without a node's name, and whether any output had one.
     snapshots: usize,
     nodes: bool,
+    /// Messages that were streamed by themselves: what else their nodes gave is not among them.
+    messages: usize,
     progress: Progress,
     /// Whether an interrupt was the last that was told.
     interrupted: bool,
@@ -121,12 +128,20 @@ impl Adapter for LangGraph {
                  be told from them; stream \"updates\"",
             );
         }
+        if self.messages > 0 && !self.nodes {
+            collector.incomplete("messages are not all that a node gives");
+            collector.warn(
+                "messages_only",
+                "messages (stream_mode=\"messages\") hold nothing of guards, retrievers, reviewers and escalations; \
+                 stream \"updates\" as well",
+            );
+        }
     }
 }
 
 /// Bodies, prompts and arguments are nobody's business here.
 fn rule(parent: Keep, name: &str, before: &[(Box<str>, Node)]) -> Keep {
-    let after = |name: &str| before.iter().any(|(known, _)| **known == *name);
+    let after = |name: &str| before.iter().take(ENVELOPE).any(|(known, _)| **known == *name);
     match name {
         // Of what a message says only its blocks' types, names and ids.
         "content" | "additional_kwargs" => Keep::Blocks,
@@ -195,6 +210,7 @@ impl LangGraph {
             }
             _ if is_message(record) => {
                 collector.recognise();
+                self.messages += 1;
                 calls::in_message(record, &Origin { namespace, ..Origin::default() }, None, collector);
             }
             _ => self.bare(record, namespace, collector),
@@ -218,12 +234,12 @@ impl LangGraph {
             }
             "messages" | "messages-tuple" => match data.items() {
                 [message, metadata] if !is_message(metadata) => {
-                    said(message, metadata, namespace, collector);
+                    self.said(message, metadata, namespace, collector);
                 }
-                [] if data.is_object() => said(data, &Node::Null, namespace, collector),
-                _ => messages(data, namespace, collector),
+                [] if data.is_object() => self.said(data, &Node::Null, namespace, collector),
+                _ => self.messages(data, namespace, collector),
             },
-            "messages/partial" | "messages/complete" => messages(data, namespace, collector),
+            "messages/partial" | "messages/complete" => self.messages(data, namespace, collector),
             "tools" => tool_started(data, namespace, collector),
             "input.requested" => {
                 let origin = Origin { namespace, ..Origin::default() };
@@ -353,6 +369,9 @@ impl LangGraph {
         self.nodes |= origin.node.is_some();
         self.progress.paused = false;
         collector.recognise();
+        if origin.node.is_some() {
+            collector.took_part(origin.names(None));
+        }
         if self.told.is_new(origin) {
             let resumed = std::mem::take(&mut self.interrupted);
             output::map(output, &Origin { resumed, ..*origin }, collector);
@@ -362,23 +381,23 @@ impl LangGraph {
     /// The graph stopped for somebody to decide. The list is empty when it stopped before a node.
     fn interrupts(&mut self, list: &Node, origin: &Origin<'_>, collector: &mut Collector<'_>) {
         collector.recognise();
-        self.nodes = true;
         self.progress.paused = true;
         self.interrupted = true;
         let anonymous = self.told.is_new(&Origin { node: Some("__interrupt__"), ..*origin });
         let items = list.items();
-        for item in items {
+        for (index, item) in items.iter().enumerate() {
             let item = calls::plain(item);
             let id = item.get("id").text().or_else(|| item.get("interrupt_id").text());
             let is_new = id.map_or(anonymous, |id| collector.first(&format!("interrupt:{id}")));
             if is_new {
                 let graphs = texts(item.get("ns"));
                 let node = origin.node.or_else(|| graphs.last().map(|graph| before_colon(graph)));
-                escalate(item, id, &Origin { node, ..*origin }, collector);
+                let place = format!("{}.__interrupt__[{index}]", collector.path());
+                escalate(item, id.map_or(place, str::to_owned), &Origin { node, ..*origin }, collector);
             }
         }
         if items.is_empty() && anonymous {
-            escalate(&Node::Null, None, origin, collector);
+            escalate(&Node::Null, format!("{}.__interrupt__", collector.path()), origin, collector);
         }
     }
 
@@ -423,36 +442,9 @@ impl LangGraph {
     }
 }
 
-/// A message, and who says it by its metadata.
-fn said(message: &Node, metadata: &Node, namespace: &[&str], collector: &mut Collector<'_>) {
-    collector.recognise();
-    let graphs: Vec<_> =
-        metadata.get("langgraph_checkpoint_ns").text().unwrap_or_default().split('|').collect();
-    // The last one is the node's own task.
-    let around = if namespace.is_empty() { &graphs[..graphs.len() - 1] } else { namespace };
-    let origin = Origin {
-        namespace: around,
-        node: metadata.get("langgraph_node").text(),
-        agent: metadata.get("lc_agent_name").text(),
-        ..Origin::default()
-    };
-    if message.get("event").text() == Some("content-block-finish") {
-        calls::alone(message.get("content"), 0, &origin, collector);
-    }
-    calls::in_message(message, &origin, None, collector);
-}
-
 /// Whether this is a state that keeps its messages under another name.
 fn holds_messages(state: &Node) -> bool {
     state.members().iter().any(|(_, value)| value.items().iter().any(|item| is_message(calls::plain(item))))
-}
-
-/// Messages without metadata, all that were streamed so far.
-fn messages(data: &Node, namespace: &[&str], collector: &mut Collector<'_>) {
-    let origin = Origin { namespace, ..Origin::default() };
-    for (index, message) in data.items().iter().enumerate() {
-        calls::in_message(message, &origin, Some(index), collector);
-    }
 }
 
 /// A tool that was run. Its end says nothing more.
@@ -471,17 +463,14 @@ fn is_task(record: &Node) -> bool {
         && (record.has("triggers") || (record.has("result") && record.has("interrupts")))
 }
 
-fn escalate(item: &Node, id: Option<&str>, origin: &Origin<'_>, collector: &mut Collector<'_>) {
-    // A description of a tool call, as middleware writes it, quotes its arguments.
-    const QUESTIONS: [&str; 3] = ["question", "message", "reason"];
+/// Why it stopped may be copied; what somebody is asked, and about whom, is a prompt like any other.
+fn escalate(item: &Node, reference: String, origin: &Origin<'_>, collector: &mut Collector<'_>) {
     let value = item.member("value").unwrap_or_else(|| item.get("payload"));
     let request = value.get("action_requests").items().first().unwrap_or(value);
     let mut escalation = event(EventType::Escalation);
     escalation.voice_name = collector.voice(origin.names(None));
-    escalation.reference =
-        Some(id.map_or_else(|| format!("{}.__interrupt__", collector.path()), str::to_owned));
-    let question = QUESTIONS.iter().find_map(|name| explanation(request.get(name)));
-    escalation.detail = question.or_else(|| explanation(value)).map(str::to_owned);
+    escalation.reference = Some(reference);
+    escalation.detail = explanation(request.get("reason")).map(str::to_owned);
     escalation.action = request.get("name").text().map(str::to_owned);
     escalation.occurred_at = origin.occurred_at.map(str::to_owned);
     collector.event(escalation);

@@ -62,8 +62,9 @@ impl Adapter for OpenAi {
         if !self.unfinished.is_empty() {
             collector.incomplete("a response was not completed");
             let count = self.unfinished.len();
-            let message =
-                format!("{count} of the responses were asked for too early: never again when completed");
+            let message = format!(
+                "asked for before they were completed, and not again afterwards: responses, {count} in all"
+            );
             collector.warn("response_not_completed", message);
         }
     }
@@ -369,6 +370,7 @@ fn message(message: &Node, voice: Option<&str>, collector: &mut Collector<'_>) {
     if matches!(message.get("role").text(), Some("user" | "system" | "developer" | "tool")) {
         return;
     }
+    collector.somebody_took_part(voice);
     // A refusal as chat.completions and some servers tell it: beside the content.
     if message.get("refusal").text().is_some() {
         refused(explanation(message.get("refusal")), ".refusal", voice, collector);

@@ -26,6 +26,9 @@ use std::rc::Rc;
 const EMBEDDED: usize = 64 * 1024;
 /// Spans whose parents are remembered.
 const MAX_SPANS: usize = 200_000;
+/// What names a node of a graph, where no agent is named.
+const NODES: [&str; 3] =
+    ["traceloop.association.properties.langgraph_node", "graph.node.id", "traceloop.entity.name"];
 /// Spans around a span that are asked for an agent's name.
 const MAX_ANCESTORS: usize = 64;
 
@@ -34,6 +37,8 @@ const MAX_ANCESTORS: usize = 64;
 pub(super) struct Otel {
     waiting: Vec<Waiting>,
     left_out: usize,
+    /// Those that were read, by their trace and id.
+    known: HashSet<(u64, u64)>,
     /// By id: the parent's, and the agent that the span is about.
     spans: HashMap<u64, (u64, Option<Rc<str>>)>,
     agents: HashMap<Rc<str>, Rc<str>>,
@@ -221,6 +226,15 @@ fn otherwise(span: &Span<'_>) -> Meaning {
 impl Otel {
     fn span(&mut self, span: &Span<'_>, collector: &mut Collector<'_>) {
         collector.recognise();
+        // Exported twice, it happened once.
+        if self.known.contains(&(span.trace, span.id)) {
+            return;
+        }
+        if self.known.len() < MAX_SPANS {
+            self.known.insert((span.trace, span.id));
+        }
+        let graph = NODES.iter().map(|name| span.text(name));
+        collector.took_part(std::iter::once(span.agent()).chain(graph));
         self.count += 1;
         self.rooted |= span.parent == 0;
         if self.spans.len() < MAX_SPANS {
@@ -251,14 +265,12 @@ impl Otel {
     }
 
     fn wait(&mut self, span: &Span<'_>, event: Event) {
-        let after =
-            ["traceloop.association.properties.langgraph_node", "graph.node.id", "traceloop.entity.name"];
         let waiting = Waiting {
             start: span.start,
             order: self.count + self.logs,
             span: span.parent,
             before: span.agent().map(str::to_owned),
-            after: after.iter().filter_map(|name| span.text(name)).map(str::to_owned).collect(),
+            after: NODES.iter().filter_map(|name| span.text(name)).map(str::to_owned).collect(),
             event,
         };
         self.keep(waiting);

@@ -32,6 +32,14 @@ pub enum ReadError {
         /// The byte of the whole, counted from 0.
         byte: usize,
     },
+    /// JSON, but nobody writes traces like this.
+    #[error("the trace is nested deeper than {MAX_DEPTH} levels (line {line}, byte {byte})")]
+    TooDeep {
+        /// The line, counted from 1.
+        line: usize,
+        /// The byte of the whole, counted from 0.
+        byte: usize,
+    },
     /// The file or connection failed.
     #[error("the trace cannot be read: {0}")]
     Io(#[from] io::Error),
@@ -113,6 +121,17 @@ impl<R: Read> Reader<R> {
         ReadError::Malformed { what, line: self.line, byte: self.passed + self.at }
     }
 
+    /// What comes after everything that is UTF-8 is not.
+    #[cold]
+    fn not_utf8(&self) -> ReadError {
+        let lines = self.buffer[self.at..self.valid].split(|byte| *byte == b'\n').count() - 1;
+        ReadError::Malformed {
+            what: "it is not UTF-8",
+            line: self.line + lines,
+            byte: self.passed + self.valid,
+        }
+    }
+
     /// Reads on; `false` at the end.
     #[cold]
     fn fill(&mut self) -> Result<bool, ReadError> {
@@ -129,12 +148,15 @@ impl<R: Read> Reader<R> {
             self.filled += count;
             match std::str::from_utf8(&self.buffer[self.valid..self.filled]) {
                 Ok(text) => self.valid += text.len(),
-                Err(error) if error.error_len().is_some() => return Err(self.error("it is not UTF-8")),
+                Err(error) if error.error_len().is_some() => {
+                    self.valid += error.valid_up_to();
+                    return Err(self.not_utf8());
+                }
                 Err(error) => self.valid += error.valid_up_to(),
             }
             if count == 0 {
                 // A sign that never ends.
-                return if self.filled > self.valid { Err(self.error("it is not UTF-8")) } else { Ok(false) };
+                return if self.filled > self.valid { Err(self.not_utf8()) } else { Ok(false) };
             }
         }
         Ok(true)
@@ -240,7 +262,7 @@ impl<R: Read> Reader<R> {
     /// Enters an object or list.
     pub(super) fn enter(&mut self) -> Result<(), ReadError> {
         if self.depth == MAX_DEPTH {
-            return Err(self.error("it is nested deeper than 128 levels"));
+            return Err(ReadError::TooDeep { line: self.line, byte: self.passed + self.at });
         }
         (self.at, self.depth) = (self.at + 1, self.depth + 1);
         Ok(())

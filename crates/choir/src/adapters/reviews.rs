@@ -1,5 +1,6 @@
 //! What reviewers think of something, each for himself: that one approves takes nothing from another's dissent.
 
+use super::clean::is_nothing;
 use super::collector::Collector;
 use super::node::Node;
 use super::signs::{FLAG_DEPTH, FLAG_ITEMS, Flags, Words, is_message, look, reason};
@@ -31,6 +32,66 @@ const REVIEW: Words = Words {
     ],
 };
 
+/// Where a review ends with a word, besides where any status stands.
+const STATUS: [&str; 14] = [
+    "status",
+    "verdict",
+    "decision",
+    "outcome",
+    "result",
+    "action",
+    "vote",
+    "judgement",
+    "judgment",
+    "assessment",
+    "recommendation",
+    "conclusion",
+    "review",
+    "answer",
+];
+/// Words that mean much the same as a dissent, and are not the protocol's: somebody should look.
+const ALMOST: [&str; 22] = [
+    "revise",
+    "revision",
+    "needs_revision",
+    "needs_work",
+    "needs_changes",
+    "changes_requested",
+    "request_changes",
+    "change_requested",
+    "no",
+    "nay",
+    "fail",
+    "failed",
+    "denied",
+    "deny",
+    "declined",
+    "decline",
+    "disapprove",
+    "disapproved",
+    "not_approved",
+    "redo",
+    "retry",
+    "unacceptable",
+];
+/// What is true then, and what is false.
+const OBJECTING: [&str; 8] =
+    ["objected", "objects", "disapproved", "needs_revision", "needs_changes", "revise", "veto", "vetoed"];
+const AGREEING: [&str; 10] = [
+    "agree",
+    "agrees",
+    "agreed",
+    "passed",
+    "pass",
+    "accepted",
+    "accept",
+    "approve",
+    "approves",
+    "acceptable",
+];
+/// What somebody says then.
+const SAID: [&str; 4] = ["disagreement", "disagreements", "objected_to", "veto_reason"];
+
 /// Members that say whose opinion an object is.
 const WHOSE: [&str; 9] = [
     "voice_name",
@@ -55,7 +116,13 @@ pub(super) struct Dissent<'a> {
 /// Who disagrees, objects or rejects in this output of `name`; of those that nobody is named for, one.
 pub(super) fn dissents<'a>(output: &'a Node, name: &str, collector: &mut Collector<'_>) -> Vec<Dissent<'a>> {
     let (mut dissents, mut own) = (Vec::new(), false);
-    for Opinion { flags, voice, member } in reviewed(output) {
+    let opinions = reviewed(output);
+    if !opinions.iter().any(|opinion| opinion.flags.says_something()) && is_almost(output, 1) {
+        let message =
+            format!("\"{name}\" may disagree, but does not say that it disagrees, objects or rejects");
+        collector.warn("unclear_review", message);
+    }
+    for Opinion { flags, voice, member } in opinions {
         if flags.raised && !flags.approved {
             let who = voice.or_else(|| member.filter(|member| collector.knows(member)));
             if who.is_some() || !std::mem::replace(&mut own, true) {
@@ -78,7 +145,25 @@ pub(super) fn dissents<'a>(output: &'a Node, name: &str, collector: &mut Collect
 
 /// Whether this is a review at all.
 pub(super) fn is_review(output: &Node) -> bool {
-    !reviewed(output).is_empty()
+    !reviewed(output).is_empty() || is_almost(output, 1)
+}
+
+/// Whether a reviewer says as much as a dissent in other words.
+fn is_almost(node: &Node, depth: usize) -> bool {
+    if depth > FLAG_DEPTH || is_message(node) {
+        return false;
+    }
+    let says = |name: &str, value: &Node| {
+        let name = name.to_lowercase();
+        let has = |words: &[&str]| words.contains(&name.as_str());
+        let word = value.text().map(|text| text.trim().to_lowercase().replace([' ', '-'], "_"));
+        (has(&OBJECTING) && *value == Node::Bool(true))
+            || (has(&AGREEING) && *value == Node::Bool(false))
+            || (has(&STATUS) && word.is_some_and(|word| ALMOST.contains(&word.as_str())))
+            || (has(&SAID) && value.text().is_some_and(|text| !is_nothing(text)))
+    };
+    node.items().iter().take(FLAG_ITEMS).any(|item| is_almost(item, depth))
+        || node.members().iter().any(|(name, value)| says(name, value) || is_almost(value, depth + 1))
 }
 
 #[derive(Default)]

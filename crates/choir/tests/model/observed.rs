@@ -363,3 +363,93 @@ fn names_that_the_score_does_not_have_are_told() {
     );
     assert!(unknown_names(&score, &Taken::read(bundle(json!([]))).unwrap().bundle).is_empty());
 }
+
+#[test]
+fn one_event_moves_the_risk_by_at_most_33() {
+    for kind in crate::support::KINDS {
+        for reached in [json!(null), json!(true), json!(false)] {
+            for disposition in [json!(null), json!("used"), json!("ignored"), json!("suppressed")] {
+                let mut event = json!({"event_type": kind, "voice_name": "Policy", "action": "refund"});
+                if matches!(kind, "warning" | "dissent") {
+                    event["reached_output"] = reached.clone();
+                    event["disposition"] = disposition.clone();
+                }
+                let payload = observed(&disciplined(), json!([event]));
+                assert!(payload.false_harmony.risk <= 33, "{event}: {}", payload.false_harmony.risk);
+            }
+        }
+    }
+}
+
+#[test]
+fn section_4_what_became_of_a_warning() {
+    let warned = |reached: Value, disposition: Value| {
+        let event = json!({"event_type": "warning", "voice_name": "Policy", "reached_output": reached, "disposition": disposition});
+        let payload = observed(&disciplined(), json!([event]));
+        let headlines: Vec<_> = payload.mismatches.iter().map(|one| one.id.clone()).collect();
+        let open = payload.open_items.iter().any(|item| item.kind == "warning_not_attested");
+        (outcome(&payload), headlines.join(" "), open)
+    };
+    // Nobody attests that it reached the output: that is a question, whatever was made of it.
+    assert_eq!(warned(json!(null), json!(null)), (([100; 5], 0, "conditional"), String::new(), true));
+    assert_eq!(warned(json!(null), json!("used")), (([100; 5], 0, "conditional"), String::new(), true));
+    assert_eq!(warned(json!(null), json!("ignored")), (([100; 5], 15, "conditional"), String::new(), true));
+    let suppressed = ([100, 100, 80, 100, 100], 33, "not_ready");
+    assert_eq!(warned(json!(null), json!("suppressed")), (suppressed, "M-DIS".into(), false));
+    // One event is one fact: what was suppressed costs that, and both headlines stand.
+    assert_eq!(warned(json!(false), json!("suppressed")), (suppressed, "M-WARN M-DIS".into(), false));
+    let lost = ([100, 90, 92, 100, 100], 21, "not_ready");
+    assert_eq!(warned(json!(false), json!("ignored")), (lost, "M-WARN".into(), false));
+}
+
+#[test]
+fn a_call_that_nobody_is_named_for_is_a_question() {
+    let call = |action: &str, voice: Value| json!({"event_type": "tool_call", "action": action, "voice_name": voice});
+    let kinds = |events: Value| {
+        let items = observed(&disciplined(), events).open_items;
+        items.into_iter().map(|item| (item.kind, item.source_event_indices)).collect::<Vec<_>>()
+    };
+    let asked = kinds(json!([call("refund", json!(null)), call("Refund", json!(null))]));
+    assert_eq!(asked, [("call_without_voice".into(), vec![0, 1])]);
+    assert_eq!(kinds(json!([call("look_up", json!(null))])), [], "every voice may");
+    assert_eq!(kinds(json!([call("refund", json!("Policy"))])), [], "that is a breach");
+}
+
+#[test]
+fn evidence_of_nothing_is_a_question() {
+    let run = |bundle: Value| {
+        let payload = rehearse(&score(&disciplined()), Some(&evidence(&[bundle]))).unwrap();
+        let kinds: Vec<_> = payload.open_items.iter().map(|item| item.kind.clone()).collect();
+        (payload.verdict.as_str(), kinds.join(" "))
+    };
+    let empty = json!({"schema": "choir.evidence.v1", "events": []});
+    assert_eq!(run(empty.clone()), ("conditional", "nothing_observed".into()));
+    let mut named = empty;
+    named["scenario_id"] = json!("where-is-my-order");
+    assert_eq!(run(named.clone()), ("ready", String::new()), "a run in which nothing happened");
+    named["scenario_id"] = json!("where-is-my-oder");
+    assert_eq!(run(named), ("conditional", "unknown_scenario".into()));
+}
+
+#[test]
+fn a_merged_bundle_is_one_that_can_be_read() {
+    let warning = |code: &str| json!({"code": code, "message": "m", "path": null});
+    let many = |code: &str, count: usize| {
+        let mut bundle = bundle(
+            json!([{"event_type": "warning", "voice_name": "Policy", "ref": code, "reached_ouput": false}]),
+        );
+        bundle["adapter_warnings"] = json!(vec![warning(code); count]);
+        bundle
+    };
+    let taken: Vec<_> =
+        [many("a", 100), many("b", 80)].map(|value| Taken::read(value).unwrap().bundle).into();
+    // However many it has, what was misspelt in it is told.
+    assert_eq!(taken[0].adapter_warnings.len(), 101);
+    let merged = merge(&taken);
+    assert_eq!(merged.adapter_warnings.len(), 100);
+    let unknown = merged.adapter_warnings.iter().filter(|warning| warning.code == "unknown_member").count();
+    let last = merged.adapter_warnings.last().unwrap();
+    assert_eq!((unknown, last.code.as_str()), (2, "warnings_left_out"));
+    assert!(last.message.starts_with("83 "), "{}", last.message);
+    chorus_protocol::choir::evidence::Bundle::read(json!(merged)).unwrap();
+}

@@ -156,4 +156,16 @@ proptest! {
         let (used, ignored, suppressed) = (with("used"), with("ignored"), with("suppressed"));
         prop_assert!(no_better(&suppressed, &ignored) && no_better(&ignored, &used));
     }
+
+    #[test]
+    fn section_4_the_same_of_a_warning_whose_reach_nobody_attests(value in any_score(), bundle in any_bundle(), voice in 0..3_usize) {
+        let with = |disposition: &str| {
+            let mut bundle = bundle.clone();
+            let warning = json!({"event_type": "warning", "voice_name": VOICES[voice], "scenario_id": "refund-over-limit", "disposition": disposition});
+            bundle["events"].as_array_mut().unwrap().push(warning);
+            run(&value, &bundle)
+        };
+        let (used, ignored, suppressed) = (with("used"), with("ignored"), with("suppressed"));
+        prop_assert!(no_better(&suppressed, &ignored) && no_better(&ignored, &used));
+    }
 }

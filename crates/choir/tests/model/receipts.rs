@@ -22,6 +22,55 @@ fn issued() -> (Value, Keys) {
     (value, keys)
 }
 
+/// What `/api/public/verify` says of a receipt.
+fn answer(receipt: &Value) -> Value {
+    let mut answer = receipt.clone();
+    let members = answer.as_object_mut().unwrap();
+    members.remove("attestation");
+    let payload = members.remove("payload").unwrap();
+    let (text, hash) = (chorus_protocol::canonical::text(&payload), members["payload_hash"].clone());
+    members.extend([
+        ("canonical_payload".into(), json!(text)),
+        ("recomputed_hash".into(), hash),
+        ("match".into(), json!(true)),
+        ("label".into(), payload["label"].clone()),
+    ]);
+    answer
+}
+
+#[test]
+fn a_text_beside_the_payload_speaks_for_nothing() {
+    let (receipt, keys) = issued();
+    let public = answer(&receipt);
+    assert_eq!(verify(&public, None).unwrap().checks, ["hash"]);
+    assert_eq!(verify(&public, Some(&keys)).unwrap().checks, ["hash", "inclusion"]);
+    // A payload that was altered, with the true text, which is public, beside it.
+    let mut forged = receipt.clone();
+    forged["payload"]["verdict"] = json!("conditional");
+    forged["canonical_payload"] = public["canonical_payload"].clone();
+    for keys in [None, Some(&keys)] {
+        assert!(matches!(verify(&forged, keys), Err(VerifyError::Hash { .. })));
+    }
+    for (name, other) in
+        [("label", json!("Verified")), ("match", json!(false)), ("recomputed_hash", json!("0"))]
+    {
+        let mut odd = public.clone();
+        odd[name] = other;
+        assert!(matches!(verify(&odd, None), Err(VerifyError::NotAReceipt(_))), "{name}");
+    }
+    let mut padded = public;
+    padded["approved_by"] = json!("everybody");
+    assert!(matches!(verify(&padded, Some(&keys)), Err(VerifyError::Unsigned(_))));
+}
+
+#[test]
+fn a_hub_that_moved_still_speaks_for_what_it_signed() {
+    let (receipt, keys) = issued();
+    let moved = Keys { origin: "https://moved.example".into(), ..keys };
+    let verified = verify(&receipt, Some(&moved)).unwrap();
+    assert_eq!(verified.origin.as_deref(), Some("https://hub.example"));
+}
+
 #[test]
 fn section_8_anyone_can_verify_and_what_fails_is_named() {
     let (receipt, keys) = issued();
@@ -52,6 +101,11 @@ fn section_8_anyone_can_verify_and_what_fails_is_named() {
     assert_eq!(fails(&|one| drop(one.as_object_mut().unwrap().remove("log"))), "inclusion");
     // What was put in beside what is signed is nobody's word, whatever it says.
     assert_eq!(fails(&|one| one["approved_by"] = json!("everybody")), "unsigned");
+    // What an issuer is told of its address follows from what is signed; another address does not.
+    let mut told = receipt.clone();
+    told["verify_url"] = json!("https://hub.example/verify/r1");
+    assert_eq!(verify(&told, Some(&keys)).unwrap().checks, ["hash", "signature", "inclusion"]);
+    assert_eq!(fails(&|one| one["verify_url"] = json!("https://elsewhere.example/verify/r1")), "unsigned");
     assert!(matches!(verify(&json!({"a": 1}), None), Err(VerifyError::NotAReceipt(_))));
     let stranger = Keys { public: vec![vec![1; 32]], ..keys };
     assert!(matches!(verify(&receipt, Some(&stranger)), Err(VerifyError::Signature(_))));
@@ -91,7 +145,29 @@ fn a_comparison_says_in_what_it_is_worse() {
         ]
     );
     let back = compare(&after, &before);
-    assert!(!back.worse);
+    assert_eq!(
+        back.regressions,
+        ["there is less evidence: Observed Choir Receipt before, Draft Choir Receipt now"],
+        "what nobody looked at any more is not mended"
+    );
     assert_eq!(back.mismatches.removed, ["M-DIS"]);
     assert!(!compare(&before, &before).worse);
+}
+
+#[test]
+fn less_evidence_is_worse() {
+    let entry = |voice: &str| json!({"event_type": "voice_entry", "voice_name": voice});
+    let (all, some) = (
+        observed(&disciplined(), json!([entry("Triage"), entry("Policy"), entry("Drafter")])),
+        observed(&disciplined(), json!([entry("Triage"), entry("Drafter")])),
+    );
+    let said = |before, after| compare(before, after).regressions.join("; ");
+    assert_eq!(said(&all, &some), "Policy was not observed in refund-over-limit, and was before");
+    assert_eq!(said(&some, &all), "");
+    let nothing = draft(&disciplined());
+    assert_eq!(
+        said(&some, &nothing),
+        "there is less evidence: Observed Choir Receipt before, Draft Choir Receipt now"
+    );
+    assert_eq!(said(&nothing, &some), "");
 }

@@ -3,14 +3,13 @@
 use crate::failure::Explained;
 use crate::{files, output};
 use chorus_choir::adapters::{About, AdaptError, Format, ReadError, adapt};
-use chorus_choir::read_score;
 use std::io::Read;
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
 Examples:
   chorus adapt langgraph run.json > bundle.json              chunks, a line each or in a list
-  chorus adapt auto run.json --score score.json --complete   whose they are; nothing is missing
+  chorus adapt auto run.json --score score.json --scenario refund --complete   nothing is missing
   chorus adapt openai run.json --scenario refund --voice Drafter   what a trace does not say
   chorus adapt crewai - --voice 'Senior Writer=Drafter'      who is meant by a name in the trace
   chorus adapt crewai - --run-id 17 < events.json | chorus sign --secret acs_… --submit URL -
@@ -59,7 +58,7 @@ fn format(text: &str) -> Result<Asked, String> {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let score = args.score.as_ref().map(|path| files::read(path, "Score", read_score)).transpose()?;
+    let score = args.score.as_ref().map(|path| files::score(path)).transpose()?.map(|(_, score)| score);
     let (names, voice) = voices(&args.voice)?;
     let about = About {
         run_id: args.run_id.clone(),
@@ -114,9 +113,11 @@ fn explained(path: &str, error: AdaptError) -> anyhow::Error {
         AdaptError::Read(_) => {
             "write traces with a JSON library: json.dumps in Python, JSON.stringify in JavaScript"
         }
+        AdaptError::TooLong(_) => "`--run-id`, `--scenario` and `--voice` are names",
         AdaptError::Empty | AdaptError::Scalar(_) => "`chorus adapt --help` says what can be adapted",
         AdaptError::UnknownVoice(_) | AdaptError::UnknownScenario(_) => "the Score says what there is",
-        AdaptError::OtherFormat { .. } | AdaptError::Unknown => "name the framework that wrote it, or `auto`",
+        AdaptError::OtherFormat { .. } => "name the framework that wrote it, or `auto`",
+        AdaptError::Unknown => "name the framework that wrote it instead of `auto`",
     };
     Explained::failed(format!("{path}: {error}"), hint).into()
 }

@@ -2,7 +2,7 @@
 
 use crate::failure::Explained;
 use crate::{files, output};
-use chorus_choir::merge;
+use chorus_choir::{Taken, merge};
 use chorus_protocol::choir::evidence::{Bundle, MAX_EVENTS};
 use std::process::ExitCode;
 
@@ -23,10 +23,12 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    // What is misspelt in them is told in the merged one.
+    let read = |value| Taken::read(value).map(|taken| taken.bundle);
     let bundles: Vec<Bundle> = args
         .bundles
         .iter()
-        .map(|path| files::read(path, "evidence bundle", Bundle::read))
+        .map(|path| files::read(path, "evidence bundle", read))
         .collect::<Result<_, _>>()?;
     let merged = merge(&bundles);
     if merged.events.len() > MAX_EVENTS {
@@ -36,6 +38,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             Explained::failed(what, "submit them one by one: a receipt takes up to 20 bundles").into()
         );
     }
+    let merged = serde_json::to_value(&merged)?;
+    Bundle::read(merged.clone()).map_err(|faults| {
+        Explained::failed(format!("together they are no bundle: {faults}"), "submit them one by one")
+    })?;
     output::json(&merged)?;
     Ok(ExitCode::SUCCESS)
 }

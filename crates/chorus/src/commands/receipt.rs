@@ -6,6 +6,7 @@ use crate::global::Global;
 use crate::{files, output};
 use chorus_agent::Method;
 use chorus_choir::compare::compare;
+use chorus_choir::verify::verify;
 use chorus_protocol::api::scores::{ComparisonLink, IssuedReceipt, PUBLISHES, ReceiptLine};
 use chorus_protocol::choir::receipt::Payload;
 use clap::Subcommand;
@@ -115,10 +116,14 @@ async fn fetch(global: &Global, id: &str) -> anyhow::Result<Value> {
     Ok(global.client()?.api_get(&["receipts", id], &[]).await?)
 }
 
-/// A receipt's payload, of a file if there is one of this name, else of the hub.
+/// A receipt's payload, of a file if there is one of this name, else of the hub. One that was altered is compared with nothing.
 async fn payload(global: &Global, named: &str) -> anyhow::Result<Payload> {
     let local = named == "-" || std::path::Path::new(named).exists();
     let receipt = if local { files::json(named)? } else { fetch(global, named).await? };
+    if let Err(error) = verify(&receipt, None) {
+        let hint = "`chorus rehearse` and `chorus receipt show` print receipts; do not rely on this one";
+        return Err(Explained::failed(format!("{named}: {error}"), hint).into());
+    }
     serde_json::from_value(receipt["payload"].clone()).map_err(|error| {
         let hint = "`chorus rehearse` and `chorus receipt show` print receipts";
         Explained::failed(format!("{named} is no receipt: {error}"), hint).into()
@@ -131,6 +136,9 @@ async fn side_by_side(global: &Global, baseline: &str, receipt: &str) -> anyhow:
         output::json(&comparison)?;
     } else {
         output::data(format_args!("{} -> {}", comparison.verdict_before, comparison.verdict_after))?;
+        if !comparison.same_score {
+            output::data(format_args!("the Score changed between them"))?;
+        }
         for change in comparison.numbers.iter().filter(|change| change.before != change.after) {
             output::data(format_args!("{}: {} -> {}", change.name, change.before, change.after))?;
         }

@@ -1,7 +1,7 @@
 //! `chorus rehearse`: from a Score and evidence to a receipt, without a hub.
 
 use crate::{files, output};
-use chorus_choir::{Evidence, Taken, read_score, receipt, rehearse};
+use chorus_choir::{Evidence, Taken, receipt, rehearse};
 use chorus_protocol::choir::receipt::{Verdict, VerificationStatus};
 use std::process::ExitCode;
 
@@ -30,12 +30,23 @@ fn verdict(text: &str) -> Result<Verdict, String> {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let score = files::read(&args.score, "Score", read_score)?;
+    let (_, score) = files::score(&args.score)?;
     let bundles: Vec<_> = args
         .evidence
         .iter()
         .map(|path| files::read(path, "evidence bundle", Taken::read))
         .collect::<Result<_, _>>()?;
+    let placed = |taken: &Taken| {
+        let bundle = &taken.bundle;
+        bundle.scenario_id.is_some() || bundle.events.iter().any(|event| event.scenario_id.is_some())
+    };
+    let unplaced = bundles.iter().filter(|taken| !placed(taken)).count();
+    if unplaced > 0 {
+        output::talk(format_args!(
+            "{unplaced} of the bundles name no scenario: how severe it is, what it forbids and whom it requires cannot count \
+             (`chorus adapt --scenario ID`)"
+        ));
+    }
     let evidence = Evidence { status: VerificationStatus::UserAsserted, bundles, hub: None };
     let payload = rehearse(&score, Some(&evidence))?;
     output::json(&receipt(&payload))?;

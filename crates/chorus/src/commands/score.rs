@@ -6,7 +6,7 @@ use crate::global::Global;
 use crate::{files, output};
 use chorus_agent::Method;
 use chorus_choir::structure::structure;
-use chorus_choir::{library, read_score, rules};
+use chorus_choir::{library, rules};
 use chorus_protocol::api::scores::{EvidenceView, MadeScore, ScoreView, SecretView};
 use chorus_protocol::choir::evidence::Bundle;
 use clap::Subcommand;
@@ -204,11 +204,11 @@ async fn write(global: &Global, command: Command) -> anyhow::Result<()> {
 
 /// A Score's file, held against the same rules as the hub's.
 fn checked(file: &str) -> anyhow::Result<Value> {
-    files::read(file, "Score", |value| read_score(value.clone()).map(|_| value))
+    Ok(files::score(file)?.0)
 }
 
 fn check(global: &Global, file: &str) -> anyhow::Result<()> {
-    let found = structure(&files::read(file, "Score", read_score)?);
+    let found = structure(&files::score(file)?.1);
     if global.json {
         return output::json(&found);
     }

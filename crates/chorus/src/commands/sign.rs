@@ -5,6 +5,7 @@ use crate::{files, output};
 use chorus_agent::{Client, Environment, submit_evidence};
 use chorus_choir::signing::{self, PREFIX_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER};
 use chorus_protocol::canonical;
+use chorus_protocol::code::Code;
 use serde_json::json;
 use std::process::ExitCode;
 
@@ -13,6 +14,9 @@ Examples:
   chorus sign --secret acs_… bundle.json                      print the headers for this bundle
   chorus adapt langgraph run.json | chorus sign --submit URL  secret: CHORUS_SIGNING_SECRET";
 
+/// What to do about a signature that the hub does not take.
+const NOT_SIGNED: &str = "is the secret (--secret or CHORUS_SIGNING_SECRET) one of this very Score, and not revoked? `chorus score \
+    secret ID` makes another";
 /// The path of every ingest address.
 const INGEST: &str = "/api/public/evidence/";
 
@@ -69,7 +73,11 @@ pub(crate) async fn run(global: &crate::global::Global, args: Args) -> anyhow::R
         )
     })?;
     let client = Client::connect(base, None)?;
-    let answer = submit_evidence(&client, &format!("{INGEST}{slug}"), body, &headers).await?;
+    let answer = submit_evidence(&client, &format!("{INGEST}{slug}"), body, &headers).await;
+    let answer = answer.map_err(|error| match error.code() {
+        Some(Code::Unauthorized) => Explained::refused(error.to_string(), NOT_SIGNED).into(),
+        _ => anyhow::Error::from(error),
+    })?;
     output::json(&answer)?;
     Ok(ExitCode::SUCCESS)
 }

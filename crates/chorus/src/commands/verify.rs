@@ -5,7 +5,6 @@ use crate::global::Global;
 use crate::{files, output};
 use chorus_agent::{Client, read_public};
 use chorus_choir::verify::{Keys, verify};
-use chorus_protocol::canonical;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -39,16 +38,19 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
         }
         None => fetched,
     };
-    let receipt = with_payload(receipt)?;
     match verify(&receipt, keys.as_ref()) {
         Ok(verified) if global.json => output::json(&json!({
             "match": true, "payload_hash": verified.payload_hash, "label": verified.label,
-            "verdict": verified.verdict, "checks": verified.checks,
+            "verdict": verified.verdict, "checks": verified.checks, "origin": verified.origin,
         }))?,
         Ok(verified) => {
             let checks = verified.checks.join(", ");
             let (label, verdict) = (output::one_line(&verified.label), output::one_line(&verified.verdict));
             output::data(format_args!("ok: {label}, {verdict}; {checks}; {}", verified.payload_hash))?;
+            let moved = verified.origin.filter(|origin| keys.is_some_and(|keys| keys.origin != *origin));
+            if let Some(origin) = moved {
+                output::talk(format_args!("it was signed when the hub was {}", output::one_line(&origin)));
+            }
         }
         Err(error) => {
             let hint = "do not rely on this file; the hub that issued it has the whole receipt at /api/v1/receipts/ID";
@@ -73,12 +75,4 @@ async fn fetch(address: &str) -> anyhow::Result<(Value, Option<Keys>)> {
     let keys =
         keys.ok_or_else(|| Explained::failed("the hub's keys cannot be read", "is this a Chorus hub?"))?;
     Ok((receipt, Some(keys)))
-}
-
-/// What `/api/public/verify` answers holds the payload as text.
-fn with_payload(mut receipt: Value) -> anyhow::Result<Value> {
-    if let Some(text) = receipt["canonical_payload"].as_str() {
-        receipt["payload"] = canonical::parse(text.as_bytes())?;
-    }
-    Ok(receipt)
 }

@@ -90,6 +90,10 @@ fn a_rehearsal_in_a_pipeline() {
     let mut altered: Value = serde_json::from_slice(&std::fs::read(&after).unwrap()).unwrap();
     altered["payload"]["verdict"] = json!("ready");
     fails(&["verify", "-"], altered.to_string().as_bytes(), 1, "hash: the payload was altered");
+    // The true text beside it, which is public, does not speak for what was altered.
+    let mut forged = altered.clone();
+    forged["canonical_payload"] = json!(good(&["canonicalize", "-"], payload_of(&after).as_bytes()));
+    fails(&["verify", "-"], forged.to_string().as_bytes(), 1, "hash: the payload was altered");
     // What no hub issued has nothing that keys could check.
     let keys = at("keys.json");
     std::fs::write(&keys, r#"{"origin": "https://hub.example", "keys": []}"#).unwrap();
@@ -135,6 +139,103 @@ fn what_is_wrong_is_told() {
     fails(&["score", "list"], b"", 2, "this needs a key");
     let scenarios: Value = serde_json::from_str(&good(&["score", "scenarios"], b"")).unwrap();
     assert!(scenarios.as_array().unwrap().len() >= 20);
+}
+
+/// What standard error says of a command that succeeds.
+fn talk(args: &[&str]) -> String {
+    let output = chorus(args, b"");
+    assert!(output.status.success(), "{args:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// The recipe for builds, line by line as it stands in the file: a run that leaves a voice and the escalation out is worse.
+#[test]
+fn the_recipe_fails_a_build_that_skipped_a_voice() {
+    let recipe = std::fs::read_to_string(example("workflow.yml")).unwrap();
+    let block = recipe.split("- run: |\n").nth(1).unwrap();
+    let lines: Vec<_> =
+        block.lines().take_while(|line| line.starts_with("          ")).map(str::trim).collect();
+    let gate =
+        recipe.lines().find_map(|line| line.trim().strip_prefix("- run: examples/choir/gate.sh ")).unwrap();
+    let script = format!("set -e\n{}\n{} {gate}\n", lines.join("\n"), example("gate.sh"));
+
+    let folder = tempfile::tempdir().unwrap();
+    for inside in ["bin", "choir", "traces"] {
+        std::fs::create_dir(folder.path().join(inside)).unwrap();
+    }
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_chorus"), folder.path().join("bin/chorus")).unwrap();
+    std::fs::copy(example("score.json"), folder.path().join("choir/score.json")).unwrap();
+    let path = format!("{}:{}", folder.path().join("bin").display(), std::env::var("PATH").unwrap());
+    let build = |trace: &Value| {
+        std::fs::write(folder.path().join("traces/refund-over-limit.json"), trace.to_string()).unwrap();
+        let mut bash = Command::new("bash");
+        let output =
+            bash.args(["-c", &script]).current_dir(folder.path()).env("PATH", &path).output().unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+    let said = |text: &str| json!({"messages": [{"type": "ai", "content": text}]});
+    let call =
+        json!({"messages": [{"type": "ai", "content": "", "tool_calls": [{"name": "look_up", "id": "c1"}]}]});
+    let good = json!([{"policy_node": call}, {"__interrupt__": [{"id": "i1", "value": "May I?"}]}, {"Drafter": said("I asked.")}]);
+    let (code, told) = build(&good);
+    assert_eq!(code, Some(0), "{told}");
+    assert!(told.contains("ok: Observed Choir Receipt, ready"), "{told}");
+    let (code, told) = build(&good);
+    assert_eq!(code, Some(0), "{told}");
+    let (code, told) = build(&json!([{"Drafter": said("Here are your 500.")}]));
+    assert_eq!(code, Some(1), "{told}");
+    assert!(told.contains("worse: the verdict fell from ready to not_ready"), "{told}");
+}
+
+#[test]
+fn what_is_misspelt_or_does_not_fit_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, value: &Value| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, value.to_string()).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let mut score: Value = serde_json::from_slice(&std::fs::read(example("score.json")).unwrap()).unwrap();
+    assert_eq!(talk(&["rehearse", &example("score.json")]), "");
+    score["voices"][0]["authority"]["forbiden_actions"] = json!(["pay"]);
+    score["conflicting_mandate"] = json!([]);
+    let told = talk(&["rehearse", &write("score.json", &score)]);
+    for member in ["voices[0].authority.forbiden_actions", "conflicting_mandate"] {
+        assert!(told.contains(&format!("{member} is no member of a Score")), "{told}");
+    }
+    let bundle = |name: &str, events: Value, expectations: usize| {
+        let held = vec![json!({"id": "x", "held": true}); expectations];
+        write(name, &json!({"schema": "choir.evidence.v1", "events": events, "expectations": held}))
+    };
+    let misspelt = bundle("misspelt.json", json!([{"event_type": "warning", "reached_ouput": false}]), 0);
+    let merged = good(&["merge", &misspelt], b"");
+    assert!(merged.contains("unknown_member") && merged.contains("events[0].reached_ouput"), "{merged}");
+    let full = bundle("full.json", json!([]), 20);
+    fails(&["merge", &full, &full], b"", 1, "together they are no bundle: expectations");
+    assert!(
+        talk(&["rehearse", &example("score.json"), "--evidence", &misspelt]).contains("name no scenario")
+    );
+
+    let receipt: Value = serde_json::from_str(&good(&["rehearse", &example("score.json")], b"")).unwrap();
+    let (whole, mut altered) = (write("whole.json", &receipt), receipt);
+    altered["payload"]["verdict"] = json!("conditional");
+    let altered = write("altered.json", &altered);
+    fails(&["receipt", "compare", &whole, &altered], b"", 1, "hash: the payload was altered");
+    std::fs::write(&altered, good(&["rehearse", &folder.path().join("score.json").to_string_lossy()], b""))
+        .unwrap();
+    score["title"] = json!("Another");
+    let other = write("other.json", &score);
+    std::fs::write(&altered, good(&["rehearse", &other], b"")).unwrap();
+    assert!(good(&["receipt", "compare", &whole, &altered], b"").contains("the Score changed between them"));
+}
+
+/// The payload of a receipt in a file.
+fn payload_of(path: &str) -> String {
+    let receipt: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    receipt["payload"].to_string()
 }
 
 /// Everything in a folder, read whole.

@@ -27,6 +27,9 @@ pub struct MadeScore {
     /// The kinds of credentials that were masked in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub masked: Vec<String>,
+    /// Members that no Score has, by their paths: they were left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<String>,
 }
 
 /// A Score in a list.
@@ -134,6 +137,7 @@ pub struct RehearsalView {
 
 /// Which evidence goes into a receipt.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct ReceiptBody {
     /// `latest` (all of the strongest class since the Score's last version), `none`, or ids of one class. `latest`, unless said.
     #[schema(required = false, schema_with = evidence_of_receipt)]

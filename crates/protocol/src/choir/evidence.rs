@@ -13,6 +13,8 @@ use utoipa::ToSchema;
 pub const MAX_EVENTS: usize = 500;
 /// Warnings of one bundle.
 pub const MAX_WARNINGS: usize = 100;
+/// Voices that one bundle may name whose silence means nothing.
+pub const MAX_ABSENT: usize = 64;
 /// Characters of an event's detail.
 pub const MAX_DETAIL: usize = 500;
 /// Characters of names, ids and references.
@@ -188,7 +190,7 @@ pub struct Bundle {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 32)]
     pub expectations: Option<Vec<Held>>,
-    /// Voices that were kept away on purpose.
+    /// Voices whose silence means nothing: kept away on purpose, or seen in a trace that holds no event of theirs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 64)]
     pub absent: Option<Vec<String>>,

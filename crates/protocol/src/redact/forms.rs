@@ -45,7 +45,7 @@ fn own_form(kind: SecretKind, rest: Rest) -> Form {
     form(described.name, std::slice::from_ref(&described.prefix), rest)
 }
 
-pub(super) const PROVIDERS: [Form; 12] = [
+pub(super) const PROVIDERS: [Form; 22] = [
     form("Anthropic key", &["sk-ant-"], Rest::Signs(base64url, 16, is_random)),
     form("OpenAI key", &["sk-"], Rest::Signs(base64url, 20, is_random)),
     form("GitHub token", &["ghp_", "gho_", "ghs_", "ghu_", "ghr_"], Rest::Signs(alphanumeric, 20, any)),
@@ -64,6 +64,16 @@ pub(super) const PROVIDERS: [Form; 12] = [
     ),
     form("npm token", &["npm_"], Rest::Signs(alphanumeric, 30, any)),
     form("PyPI token", &["pypi-"], Rest::Signs(base64url, 32, is_random)),
+    form("Hugging Face token", &["hf_"], Rest::Signs(alphanumeric, 20, is_random)),
+    form("GitLab token", &["glpat-", "gldt-", "glrt-", "glptt-"], Rest::Signs(base64url, 16, is_random)),
+    form("Groq key", &["gsk_"], Rest::Signs(alphanumeric, 20, is_random)),
+    form("LangSmith key", &["lsv2_pt_", "lsv2_sk_"], Rest::Signs(base64url, 16, is_random)),
+    form("Tavily key", &["tvly-"], Rest::Signs(base64url, 16, is_random)),
+    form("xAI key", &["xai-"], Rest::Signs(alphanumeric, 20, is_random)),
+    form("SendGrid key", &["SG."], Rest::Signs(base64url_and_dots, 40, is_random)),
+    form("Docker token", &["dckr_pat_"], Rest::Signs(base64url, 16, is_random)),
+    form("NVIDIA key", &["nvapi-"], Rest::Signs(base64url, 20, is_random)),
+    form("Replicate token", &["r8_"], Rest::Signs(alphanumeric, 30, is_random)),
     form("JWT", &["eyJ"], Rest::Jwt),
     form("private key", &["-----BEGIN "], Rest::Pem),
 ];
@@ -161,6 +171,10 @@ fn alphanumeric(byte: u8) -> bool {
 
 pub(super) fn base64url(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')
+}
+
+fn base64url_and_dots(byte: u8) -> bool {
+    base64url(byte) || byte == b'.'
 }
 
 /// Both alphabets of base64, with padding.

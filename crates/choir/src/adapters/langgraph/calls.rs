@@ -6,6 +6,7 @@ use crate::adapters::node::Node;
 use crate::adapters::openai::BUILT_IN;
 use crate::adapters::signs::is_message;
 use chorus_protocol::choir::evidence::EventType;
+use std::collections::HashSet;
 
 /// What `dumpd` wraps, unwrapped.
 pub(super) fn plain(node: &Node) -> &Node {
@@ -28,6 +29,11 @@ pub(super) fn in_message(
         return;
     }
     let message = plain(message);
+    // What a tool says bears the tool's name.
+    let is_result = matches!(message.get("type").text(), Some("tool" | "function" | "ToolMessage"));
+    if let (Some(name), false) = (message.get("name").text(), is_result) {
+        collector.took_part([Some(name)]);
+    }
     let is_chunk = message.get("type").text() == Some("AIMessageChunk");
     for (index, call) in calls_of(message, collector).into_iter().enumerate() {
         if let Some(name) = name_of(call) {
@@ -84,7 +90,7 @@ fn calls_of<'a>(message: &'a Node, collector: &mut Collector<'_>) -> Vec<&'a Nod
     } else {
         parsed
     };
-    let known = |id: &Node| !id.is_null() && calls.iter().any(|call| plain(call).get("id") == id);
+    let ids: HashSet<_> = calls.iter().filter_map(|call| plain(call).get("id").text()).collect();
     // What a server ran by itself stands nowhere else; all other blocks are calls that were parsed.
     let content = message.get("content").items().iter().chain(raw.get("tool_outputs").items());
     let blocks = content.filter(|block| {
@@ -92,7 +98,8 @@ fn calls_of<'a>(message: &'a Node, collector: &mut Collector<'_>) -> Vec<&'a Nod
         let parsed_too = matches!(kind, "tool_use" | "tool_call" | "function_call");
         let by_server = matches!(kind, "server_tool_use" | "server_tool_call" | "mcp_tool_use" | "mcp_call")
             || built_in(block).is_some();
-        name_of(block).is_some() && (by_server || (parsed_too && calls.is_empty())) && !known(block.get("id"))
+        let known = block.get("id").text().is_some_and(|id| ids.contains(id));
+        name_of(block).is_some() && (by_server || (parsed_too && calls.is_empty())) && !known
     });
     let blocks: Vec<_> = blocks.collect();
     calls.into_iter().chain(blocks).collect()

@@ -1,6 +1,6 @@
 //! What LangGraph puts its stream modes into: tuples, parts of its SDK, events of its protocol, a thread's history.
 
-use super::{LangGraph, Origin, Source, is_mode, is_namespace, texts};
+use super::{LangGraph, Origin, Source, calls, is_mode, is_namespace, texts};
 use crate::adapters::collector::Collector;
 use crate::adapters::node::Node;
 
@@ -36,7 +36,7 @@ impl LangGraph {
                 self.history(values, next, tasks, rest.first(), collector);
             }
             [message, metadata] if message.is_object() && metadata.is_object() => {
-                super::said(message, metadata, &[], collector);
+                self.said(message, metadata, &[], collector);
             }
             _ => collector.warn("unmapped_record", "a record is a list in no shape that LangGraph streams"),
         }
@@ -107,6 +107,43 @@ impl LangGraph {
         } else {
             // What came before the newest is over.
             (self.progress.paused, self.interrupted) = (paused, false);
+        }
+    }
+}
+
+impl LangGraph {
+    /// A message, and who says it by its metadata.
+    pub(super) fn said(
+        &mut self,
+        message: &Node,
+        metadata: &Node,
+        namespace: &[&str],
+        collector: &mut Collector<'_>,
+    ) {
+        collector.recognise();
+        self.messages += 1;
+        let graphs: Vec<_> =
+            metadata.get("langgraph_checkpoint_ns").text().unwrap_or_default().split('|').collect();
+        // The last one is the node's own task.
+        let around = if namespace.is_empty() { &graphs[..graphs.len() - 1] } else { namespace };
+        let origin = Origin {
+            namespace: around,
+            node: metadata.get("langgraph_node").text(),
+            agent: metadata.get("lc_agent_name").text(),
+            ..Origin::default()
+        };
+        if message.get("event").text() == Some("content-block-finish") {
+            calls::alone(message.get("content"), 0, &origin, collector);
+        }
+        calls::in_message(message, &origin, None, collector);
+    }
+
+    /// Messages without metadata, all that were streamed so far.
+    pub(super) fn messages(&mut self, data: &Node, namespace: &[&str], collector: &mut Collector<'_>) {
+        let origin = Origin { namespace, ..Origin::default() };
+        self.messages += 1;
+        for (index, message) in data.items().iter().enumerate() {
+            calls::in_message(message, &origin, Some(index), collector);
         }
     }
 }

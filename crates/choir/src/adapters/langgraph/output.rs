@@ -1,7 +1,8 @@
 //! What a node's output means: its name and its structure must both say it.
 
 use super::calls::{self, plain};
-use super::{Origin, before_colon};
+use super::{DEEPEST_GRAPH, Origin, before_colon};
+use crate::adapters::clean::label;
 use crate::adapters::collector::{Collector, event};
 use crate::adapters::node::Node;
 use crate::adapters::reviews::dissents;
@@ -114,6 +115,9 @@ fn structured(output: &Node, origin: &Origin<'_>, collector: &mut Collector<'_>)
         for member in CITED {
             sources(output.get(member), member, name, origin, collector);
         }
+        if !CITED.iter().any(|member| output.has(member)) {
+            unclear_sources(output, name, collector);
+        }
     }
     if is_reviewer(name) {
         for dissent in dissents(output, name, collector) {
@@ -127,6 +131,25 @@ fn structured(output: &Node, origin: &Origin<'_>, collector: &mut Collector<'_>)
         } else {
             empty_escalation(name, collector);
         }
+    }
+}
+
+/// What a retriever found and calls by no name that is known here: somebody should look.
+fn unclear_sources(output: &Node, name: &str, collector: &mut Collector<'_>) {
+    let is_found = |value: &Node| match value {
+        Node::List(items) => items
+            .iter()
+            .any(|item| matches!(item, Node::Object(_) | Node::Text(_)) && !is_message(plain(item))),
+        _ => false,
+    };
+    let members = output.members().iter().filter(|(name, value)| &**name != "tool_calls" && is_found(value));
+    let found: Vec<_> = members.take(4).filter_map(|(member, _)| label(member)).collect();
+    if !found.is_empty() {
+        let message = format!(
+            "\"{name}\" found something ({}), but not as documents, citations, sources or context",
+            found.join(", ")
+        );
+        collector.warn("unclear_sources", message);
     }
 }
 
@@ -212,7 +235,7 @@ fn told_below(kind: EventType, what: &str, origin: &Origin<'_>, collector: &mut 
     if collector.told(&key(origin.namespace, origin.node.unwrap_or_default(), what)) {
         return true;
     }
-    for (index, graph) in origin.namespace.iter().enumerate() {
+    for (index, graph) in origin.namespace.iter().enumerate().take(DEEPEST_GRAPH) {
         let (around, node) = (&origin.namespace[..index], before_colon(graph));
         collector.first(&key(around, node, what));
         // The graph around may keep the flag and not the reason.

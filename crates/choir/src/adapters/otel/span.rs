@@ -9,6 +9,8 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 pub(super) struct Span<'a> {
     pub(super) name: &'a str,
     pub(super) id: u64,
+    /// 0: it does not say.
+    pub(super) trace: u64,
     /// 0: it has none.
     pub(super) parent: u64,
     /// In nanoseconds since 1970.
@@ -29,6 +31,8 @@ impl<'a> Span<'a> {
         let any = |names: &[&str]| names.iter().find_map(|name| record.get(name).text());
         let id =
             any(&["spanId", "span_id", "spanID"]).or_else(|| record.get("context").get("span_id").text())?;
+        let trace =
+            any(&["traceId", "trace_id", "traceID"]).or_else(|| record.get("context").get("trace_id").text());
         let parent = any(&["parentSpanId", "parent_span_id", "parent_id"]);
         let parent = parent.or_else(|| record.get("parent").get("span_id").text());
         // As Jaeger tells it, and by its own times, which are microseconds.
@@ -48,6 +52,7 @@ impl<'a> Span<'a> {
         Some(Self {
             name: any(&["name", "operationName"]).unwrap_or("?"),
             id: span_id(id),
+            trace: trace.map_or(0, span_id),
             parent: parent.map_or(0, span_id),
             start: nanoseconds.unwrap_or_default(),
             start_text: start_text.filter(|text| parse_rfc3339(text).is_some()),

@@ -207,7 +207,7 @@ fn interrupts_are_escalations_once() {
         &json!([["updates", {"__interrupt__": [interrupt]}], ["tasks", task], ["values", {"__interrupt__": [interrupt]}]]),
     );
     assert_eq!(told(&bundle), ["escalation - - i1"]);
-    assert_eq!(bundle.events[0].detail.as_deref(), Some("Approve?"));
+    assert_eq!(bundle.events[0].detail, None, "what somebody is asked is a prompt");
     let bundle = stream(&json!([["tasks", task]]));
     assert_eq!(told(&bundle), ["escalation ask - i1"]);
     let part = json!({"type": "values", "ns": [], "data": {"x": 1}, "interrupts": [interrupt]});

@@ -3,7 +3,7 @@
 use crate::answers::own::{Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown};
 use crate::body;
 use crate::error::ApiError;
-use crate::extract::{Known, Query};
+use crate::extract::{KnownOrHolder, Query};
 use crate::route::Route;
 use crate::routes::Routes;
 use axum::Json;
@@ -29,7 +29,7 @@ pub(super) fn routes() -> Routes {
               Invalid, Unknown, Forbidden, Missing, TooSlow, TooLarge, TooFast, Overloaded))]
 async fn convert(
     State(app): State<AppState>,
-    Known(caller): Known,
+    KnownOrHolder(caller): KnownOrHolder,
     Path(format): Path<String>,
     Query(asked): Query<Adapting>,
     request: Request,

@@ -141,6 +141,36 @@ async fn every_refusal_of_signed_evidence() {
 }
 
 #[tokio::test]
+async fn secrets_of_an_account_that_is_kept_out_or_gone_sign_nothing() {
+    let operator = Some(crate::support::OPERATOR);
+    for hub in [TestHub::start(), TestHub::postgres()] {
+        let (ann, ben) = (hub.account("ann@example.org").await, hub.account("ben@example.org").await);
+        let at = made(&hub, &ann).await;
+        let (signing, path) = secret(&hub, &at, &ann).await;
+        let (other, others) = secret(&hub, &made(&hub, &ben).await, &ben).await;
+        let bundle = bundle_of("Policy");
+        let send = async |secret: &str, path: &str| {
+            send(&hub, path, &headers(secret, now(), &bundle), bundle.to_string()).await
+        };
+        let unknown = send(&format!("acs_AAAAAAAA{}", &signing[12..]), &path).await;
+        let change = async |what: &str| {
+            let answer =
+                hub.post(&format!("/api/v1/operator/accounts/ann@example.org/{what}"), operator, &json!({}));
+            assert_eq!(answer.await.status, 200);
+        };
+        change("disable").await;
+        let refused = send(&signing, &path).await;
+        assert_eq!((refused.status, &refused.text), (unknown.status, &unknown.text), "as if there were none");
+        change("enable").await;
+        assert_eq!(send(&signing, &path).await.status, 202, "nothing of it is lost");
+        let gone = hub.ask("DELETE", "/api/v1/me", Some(&ann), &json!({"confirm": "ann@example.org"})).await;
+        assert_eq!(gone.status, 204, "{}", gone.text);
+        send(&signing, &path).await.own_failure(Code::Unauthorized);
+        assert_eq!(send(&other, &others).await.status, 202, "another account's are its own");
+    }
+}
+
+#[tokio::test]
 async fn a_secret_is_shown_once_and_kept_nowhere() {
     let hub = TestHub::start();
     let ann = hub.account("ann@example.org").await;

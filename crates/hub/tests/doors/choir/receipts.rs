@@ -34,6 +34,9 @@ async fn section_8_a_receipt_is_public_and_verifies() {
         let keys = Keys::read(&keys.body).unwrap();
         let receipt = hub.get(&format!("/api/v1/receipts/{id}"), None).await.body;
         assert_eq!(verify(&receipt, Some(&keys)).unwrap().checks, ["hash", "signature", "inclusion"]);
+        // What the issuer was answered, and what anybody is, as they are saved.
+        assert_eq!(verify(&draft, Some(&keys)).unwrap().checks, ["hash", "signature", "inclusion"]);
+        assert_eq!(verify(&public.body, Some(&keys)).unwrap().checks, ["hash", "inclusion"]);
         let mut dated_back = receipt.clone();
         dated_back["generated_at"] = json!("2020-01-01T00:00:00.000Z");
         assert!(verify(&dated_back, Some(&keys)).unwrap_err().to_string().starts_with("inclusion"));
@@ -114,6 +117,16 @@ async fn which_evidence_a_receipt_takes() {
     assert_eq!(hub.ask("PUT", &at, Some(&ann), &super::score()).await.status, 200);
     assert_eq!(issue(json!("latest")).await.body["payload"]["label"], "Draft Choir Receipt");
     assert_eq!(issue(json!([bad])).await.body["payload"]["score"]["version"], 2);
+    // The same bundle again is some.
+    let again = hub.post(&format!("{at}/evidence"), Some(&ann), &warned()).await;
+    assert_eq!(
+        (&again.body["duplicate"], &again.body["score_version"], &again.body["evidence_id"]),
+        (&json!(true), &json!(2), &json!(bad))
+    );
+    assert_eq!(issue(json!("latest")).await.body["payload"]["verdict"], "not_ready");
+    // What is published for good is not guessed.
+    let misspelt = hub.post(&format!("{at}/receipts"), Some(&ann), &json!({"evidnce": "none"})).await;
+    assert!(misspelt.own_failure(Code::Validation).contains("evidnce"));
 }
 
 #[tokio::test]
@@ -202,6 +215,9 @@ async fn the_log_only_grows_and_says_so() {
         for wrong in ["from=8", "from=0", "from=3&to=2", "from=1&to=9", ""] {
             hub.get(&format!("/api/v1/log/consistency?{wrong}"), None).await.own_failure(Code::Validation);
         }
+        let refused = hub.get("/api/v1/log/consistency?from=0", None).await;
+        let told = refused.own_failure(Code::Validation);
+        assert!(!told.contains("is required"), "what is wrong is not missing: {told}");
         let note = hub.get("/api/v1/log/checkpoint", None).await.text;
         assert!(note.starts_with(&format!("{}\n7\n", hub.url)), "{note}");
     }

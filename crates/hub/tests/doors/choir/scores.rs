@@ -96,6 +96,14 @@ async fn section_14_an_edit_link_writes_until_it_is_claimed() {
     for path in ["/api/v1/me", "/api/v1/channels", "/api/v1/agents", SCORES] {
         assert_eq!(hub.get(path, Some(secret)).await.status, 403, "{path}");
     }
+    // Whoever may bring evidence may have it made of a trace.
+    let adapted = hub.post(&format!("/api/v1/adapt/langgraph?score={id}"), Some(secret), &trace()).await;
+    assert_eq!((adapted.status, &adapted.body["events"][0]["voice_name"]), (200, &json!("Policy")));
+    // What no Score has is told, not swallowed.
+    let mut misspelt = score();
+    misspelt["voices"][0]["authority"]["forbiden_actions"] = json!(["pay"]);
+    let told = hub.ask("PUT", &at, Some(secret), &misspelt).await;
+    assert_eq!(told.body["unknown"], json!(["voices[0].authority.forbiden_actions"]), "{}", told.text);
 
     let (ann, eve) = (hub.account("ann@example.org").await, hub.account("eve@example.org").await);
     let claim = format!("{at}/claim");

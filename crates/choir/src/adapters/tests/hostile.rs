@@ -1,0 +1,31 @@
+//! Traces that somebody wrote to keep the hub busy: time grows as they do, and no faster.
+
+use super::*;
+use std::time::{Duration, Instant};
+
+#[test]
+fn no_shape_takes_more_time_than_its_length() {
+    let many = |count: usize, piece: &str| vec![piece; count].join(",");
+    let call = r#"{"name":"a","id":"1"}"#;
+    let block = r#"{"type":"server_tool_use","name":"a","id":"x"}"#;
+    for (what, trace) in [
+        ("members of one name", format!(r#"[{{"a":{{{}}}}}]"#, many(100_000, r#""input":1"#))),
+        (
+            "graphs inside each other",
+            format!(r#"[[[{}],{{"guard":{{"flagged":true}}}}]]"#, many(50_000, r#""a:1""#)),
+        ),
+        (
+            "blocks beside calls",
+            format!(
+                r#"[{{"a":{{"messages":[{{"type":"ai","tool_calls":[{}],"content":[{}]}}]}}}}]"#,
+                many(20_000, call),
+                many(20_000, block)
+            ),
+        ),
+    ] {
+        let began = Instant::now();
+        adapt(Some(Format::LangGraph), trace.as_bytes(), &About::default()).unwrap();
+        // In the square of its length, each takes minutes.
+        assert!(began.elapsed() < Duration::from_secs(20), "{what}: {:?}", began.elapsed());
+    }
+}
