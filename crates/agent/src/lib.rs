@@ -24,6 +24,7 @@ mod inbox;
 mod market;
 mod reach;
 mod receive;
+mod reconnect;
 mod request;
 mod retry;
 mod seen;
