@@ -16,6 +16,7 @@ pub(crate) use chart::Standing;
 pub(crate) use offering::SkillForm;
 pub(crate) use wallet::Books;
 
+use crate::extract::Query;
 use crate::face::{Face, State as Is};
 use crate::page::{Fault, page, query};
 use crate::shell::{Here, Shell};
@@ -23,7 +24,7 @@ use crate::times::since;
 use crate::visitor::SignedIn;
 use askama::Template;
 use axum::Router;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 use chorus_app::market::{discover, money};

@@ -3,6 +3,7 @@
 
 use super::deliveries::{self, Wanted};
 use crate::cookies;
+use crate::extract::Query;
 use crate::form::Form;
 use crate::page::{Fault, fault_page, page};
 use crate::shell::{Here, Shell};
@@ -10,7 +11,7 @@ use crate::times::{Moment, span};
 use crate::visitor::{Context, person};
 use askama::Template;
 use axum::Router;
-use axum::extract::{FromRequestParts, Query, State};
+use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
