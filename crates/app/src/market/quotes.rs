@@ -83,7 +83,8 @@ pub async fn ask(
             Ok(quote)
         };
         let done = app.once(once.clone(), |_| Ok(()), work).await;
-        if !act.stale.swap(false, Ordering::AcqRel) {
+        // A transaction that ran again may have found it otherwise: what was committed stands.
+        if done.is_ok() || !act.stale.swap(false, Ordering::AcqRel) {
             return done;
         }
     }
