@@ -1,8 +1,8 @@
 //! Requests to a hub: one method for each operation of the relay.
 //!
 //! Where things are is asked once, at the first request. Paths are appended to the hub's address, so that neither
-//! the document nor a redirect can carry the key to another server. Only sends are tried again, because only they
-//! have a key that keeps a second try from being a second message.
+//! the document nor a redirect can carry the key to another server. Here only sends are tried again, under a key that
+//! keeps a second try from being a second message; [`crate::api`] tries every call again.
 
 use crate::answer;
 use crate::request::check_registration;

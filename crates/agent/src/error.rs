@@ -36,6 +36,9 @@ pub enum ClientError {
     /// A stream that was open is gone; the text completes "lost the connection: …".
     #[error("lost the connection: {0}")]
     Lost(&'static str),
+    /// Another connection of the same agent has this one's place; to come back would only take it in turn.
+    #[error("another connection of this agent took the session over")]
+    TakenOver,
     /// An answer came, but not one this protocol knows.
     #[error("{0}")]
     Protocol(String),
@@ -64,7 +67,7 @@ impl ClientError {
             Self::Invalid(_) => ExitClass::Usage,
             Self::Refused { .. } => ExitClass::Refused,
             Self::Unreachable { .. } | Self::Lost(_) => ExitClass::Unreachable,
-            Self::Protocol(_) | Self::Setup(_) => ExitClass::Failed,
+            Self::TakenOver | Self::Protocol(_) | Self::Setup(_) => ExitClass::Failed,
         }
     }
 
@@ -102,7 +105,7 @@ impl ClientError {
                     matches!(status, 408 | 429 | 502..=504) || self.code().is_some_and(Code::retryable);
                 again.then(|| retry_after.unwrap_or_default())
             }
-            Self::Invalid(_) | Self::Protocol(_) | Self::Setup(_) => None,
+            Self::Invalid(_) | Self::TakenOver | Self::Protocol(_) | Self::Setup(_) => None,
         }
     }
 }

@@ -7,8 +7,9 @@
 //! [`Inbox::next`] may be dropped at any await, in a `select!` for instance, without losing an event.
 
 use crate::client::header;
+use crate::reconnect::Reconnect;
 use crate::seen::{REMEMBERED, Seen, turn_name};
-use crate::{Backoff, Client, ClientError};
+use crate::{Client, ClientError};
 use chorus_protocol::relay::{Connected, EnvelopeText, Gap, InboxMessage, Notice};
 use chorus_protocol::sse::{Event, Item, Parser};
 use chorus_protocol::words::EntryKind;
@@ -21,9 +22,6 @@ use url::Url;
 
 /// A hub sends a sign of life every 15 s; three missed ones mean that the connection is dead.
 pub(crate) const IDLE_LIMIT: Duration = Duration::from_secs(45);
-
-/// A hub may ask for a first pause between these, in milliseconds.
-const PAUSES_MS: std::ops::RangeInclusive<u64> = 100..=60_000;
 
 /// What happens on an inbox.
 #[derive(Debug)]
@@ -81,8 +79,8 @@ pub struct Inbox {
     client: Client,
     /// Where another stream than the inbox's is.
     url: Option<Url>,
-    /// How many entries are wanted at most: a hub that knows this keeps the rest for the next who listens.
-    limit: Option<u64>,
+    /// How many more entries are wanted, if not all: a hub that is told keeps the rest for the next who listens.
+    wanted: Option<u64>,
     state: State,
     /// Resume after this event.
     last_id: Option<String>,
@@ -90,9 +88,7 @@ pub struct Inbox {
     pending: VecDeque<Item>,
     ids: Seen,
     turns: Seen,
-    backoff: Backoff,
-    /// Lost connections since the last event.
-    failures: u32,
+    reconnect: Reconnect,
     idle_limit: Duration,
 }
 
@@ -101,14 +97,13 @@ impl Inbox {
         Self {
             client,
             url: None,
-            limit: None,
+            wanted: None,
             state: State::Waiting(i64::MIN),
             last_id,
             pending: VecDeque::new(),
             ids: Seen::new(REMEMBERED),
             turns: Seen::new(REMEMBERED),
-            backoff: Backoff { base_ms: 1000, max_ms: 60_000 },
-            failures: 0,
+            reconnect: Reconnect::default(),
             idle_limit: IDLE_LIMIT,
         }
     }
@@ -124,9 +119,10 @@ impl Inbox {
         self
     }
 
-    /// The same inbox for a listener that wants so many entries and no more.
+    /// The same inbox for a listener that wants so many entries: it ends after them.
     pub fn with_limit(mut self, entries: u64) -> Self {
-        self.limit = Some(entries);
+        self.wanted = Some(entries);
+        self.end_if_enough();
         self
     }
 
@@ -135,11 +131,13 @@ impl Inbox {
         self.last_id.as_deref()
     }
 
-    /// The next thing that happens. An error is final; `None` comes after it and after a takeover.
+    /// The next thing that happens. An error is final; `None` comes after it, after a takeover and after the last entry that
+    /// was wanted.
     pub async fn next(&mut self) -> Option<Result<InboxItem, ClientError>> {
         loop {
             while let Some(item) = self.pending.pop_front() {
                 if let Some(item) = self.take(item) {
+                    self.count(&item);
                     return Some(Ok(item));
                 }
             }
@@ -163,7 +161,7 @@ impl Inbox {
 
     async fn open(&mut self) -> Result<(), ClientError> {
         let response =
-            self.client.open_stream(self.url.as_ref(), self.limit, self.last_id.as_deref()).await?;
+            self.client.open_stream(self.url.as_ref(), self.wanted, self.last_id.as_deref()).await?;
         let kind =
             response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("nothing");
         if !kind.starts_with("text/event-stream") {
@@ -172,19 +170,31 @@ impl Inbox {
             return Err(ClientError::Protocol(what));
         }
         self.state = State::Open(Box::new(response), Parser::new());
+        self.reconnect.opened(self.client.environment());
         Ok(())
+    }
+
+    /// Takes note of what is handed out: a new connection is asked for what is still wanted, not for all of it again.
+    fn count(&mut self, item: &InboxItem) {
+        if let InboxItem::Message { .. } | InboxItem::Other { id: Some(_), .. } = item {
+            self.wanted = self.wanted.map(|wanted| wanted.saturating_sub(1));
+            self.end_if_enough();
+        }
+    }
+
+    fn end_if_enough(&mut self) {
+        if self.wanted == Some(0) {
+            self.state = State::Ended;
+            self.pending.clear();
+        }
     }
 
     /// Decides whether to go on after a failure, and when.
     fn lost(&mut self, why: ClientError) -> Result<InboxItem, ClientError> {
-        let Some(asked) = why.transient() else {
+        let Some(in_ms) = self.reconnect.lost(&why, self.client.environment()) else {
             self.state = State::Ended;
             return Err(why);
         };
-        let backoff = self.backoff.delay_ms(self.failures, self.client.environment().random_u64());
-        let asked = u64::try_from(asked.as_millis()).unwrap_or(u64::MAX);
-        let in_ms = backoff.max(asked.min(self.backoff.max_ms));
-        self.failures = self.failures.saturating_add(1);
         self.state = State::Waiting(self.client.environment().elapsed().saturating_add_unsigned(in_ms));
         Ok(InboxItem::Reconnecting { in_ms, why })
     }
@@ -194,12 +204,11 @@ impl Inbox {
         let event = match item {
             Item::Comment(_) => return None,
             Item::Retry(ms) => {
-                self.backoff.base_ms = ms.clamp(*PAUSES_MS.start(), *PAUSES_MS.end());
+                self.reconnect.first_pause(ms);
                 return None;
             }
             Item::Event(event) => event,
         };
-        self.failures = 0;
         match Notice::parse(&event.event) {
             Some(Notice::Connected) => Some(self.connected(&event.data)),
             Some(Notice::Takeover) => {
@@ -242,6 +251,7 @@ impl Inbox {
                 return None;
             }
             self.last_id = Some(id.clone());
+            self.reconnect.delivered();
         }
         if self.url.is_some() {
             return Some(InboxItem::Other { event, id, data });

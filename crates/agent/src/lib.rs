@@ -25,6 +25,7 @@ mod market;
 mod network;
 mod reach;
 mod receive;
+mod reconnect;
 mod request;
 mod retry;
 mod seen;

@@ -12,6 +12,9 @@ use std::fmt;
 /// How far a timestamp may be from now, in seconds, before or after.
 const TOLERANCE_S: i64 = 5 * 60;
 
+/// So many signatures are looked at: there are two while a secret is being replaced.
+const MAX_SIGNATURES: usize = 5;
+
 /// A text is not a secret of webhooks. It does not repeat the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be the webhook_secret of the registration: whsec_ and 24 to 64 bytes in base64")]
@@ -63,11 +66,12 @@ impl WebhookSecret {
         if seconds.abs_diff(now_ms / 1000) > TOLERANCE_S.unsigned_abs() {
             return Err(SignatureFault::Expired);
         }
-        // Several may be given while a secret is being replaced.
-        let good = given.split(' ').filter_map(|one| one.strip_prefix("v1,")).any(|signature| {
-            let signature = BASE64.decode(signature.as_bytes()).unwrap_or_default();
+        // The body is gone through once, however many signatures a stranger gives.
+        let mac = self.mac(id, time, body).ok_or(SignatureFault::Mismatch)?;
+        let given = given.split(' ').filter_map(|one| one.strip_prefix("v1,")).take(MAX_SIGNATURES);
+        let good = given.map(|one| BASE64.decode(one.as_bytes()).unwrap_or_default()).any(|signature| {
             // Compares in constant time.
-            self.mac(id, time, body).is_some_and(|mac| mac.verify_slice(&signature).is_ok())
+            mac.clone().verify_slice(&signature).is_ok()
         });
         if good { Ok(id.to_owned()) } else { Err(SignatureFault::Mismatch) }
     }
@@ -106,6 +110,9 @@ mod tests {
         assert_eq!(verify(SIGNATURE, BODY, TIME).unwrap(), "msg_p5jXN8AQM9LWM0D4loKWxJek");
         let several = format!("v1a,xyz v1,AAAA {SIGNATURE} v2,x");
         assert!(verify(&several, BODY, TIME).is_ok());
+        // A stranger does not decide how often a body is compared.
+        let hidden = format!("{}{SIGNATURE}", "v1,AAAA ".repeat(MAX_SIGNATURES));
+        assert_eq!(verify(&hidden, BODY, TIME), Err(SignatureFault::Mismatch));
     }
 
     #[test]

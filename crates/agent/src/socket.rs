@@ -7,6 +7,7 @@
 
 use crate::client::{REQUEST_LIMIT, http_1_client};
 use crate::{Client, ClientError, answer};
+use chorus_protocol::c2a::TAKEN_OVER;
 use data_encoding::BASE64;
 use futures_util::{SinkExt as _, StreamExt as _};
 use reqwest::header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
@@ -73,7 +74,8 @@ impl Client {
 }
 
 impl Socket {
-    /// The next message; none when the other end closed the session. It may be dropped at its await without losing one.
+    /// The next message; none when the other end closed the session, and an error when that was for another connection's sake.
+    /// It may be dropped at its await without losing one.
     pub async fn next(&mut self) -> Result<Option<String>, ClientError> {
         loop {
             let Ok(message) = timeout_at(self.due, self.stream.next()).await else {
@@ -87,6 +89,9 @@ impl Socket {
             (self.due, self.asked) = (Instant::now() + QUIET, false);
             match message {
                 Some(Ok(Message::Text(text))) => return Ok(Some(text.as_str().to_owned())),
+                Some(Ok(Message::Close(Some(frame)))) if u16::from(frame.code) == TAKEN_OVER => {
+                    return Err(ClientError::TakenOver);
+                }
                 Some(Ok(Message::Close(_))) | None => return Ok(None),
                 // Pings are answered by the library; what is no text says nothing here.
                 Some(Ok(_)) => {}

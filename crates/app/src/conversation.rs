@@ -35,7 +35,7 @@ pub use events::{At, Filter, Kinds, read_events};
 pub use follow::Follower;
 pub(crate) use follow::tell_attention;
 pub use invitations::{accept_invitation, block_inviter, decline_invitation, list_invitations};
-pub use members::{Added, add_member, change_member, list_members, remove_member};
+pub use members::{Added, add_member, change_member, list_members, make_channel_with, remove_member};
 pub use react::react;
 pub use say::{post_in, prepare, preview, say, send};
 pub(crate) use search::show;

@@ -12,7 +12,8 @@ pub(crate) fn read<T: DeserializeOwned>(answer: &Value) -> Result<T, ClientError
     T::deserialize(answer).map_err(odd)
 }
 
-/// Prints an answer: whole for a program, in short for a person.
+/// Prints an answer: whole for a program, in short for a person. What others wrote in it does not drive the terminal, whoever
+/// makes it short.
 pub(crate) fn tell<T: DeserializeOwned>(
     global: &Global,
     answer: &Value,
@@ -21,7 +22,14 @@ pub(crate) fn tell<T: DeserializeOwned>(
     if global.json {
         return output::json(answer);
     }
-    Ok(output::data(short(read(answer)?))?)
+    Ok(output::data(shortened(answer, short)?)?)
+}
+
+fn shortened<T: DeserializeOwned>(
+    answer: &Value,
+    short: impl FnOnce(T) -> String,
+) -> Result<String, ClientError> {
+    Ok(output::many_lines(&short(read(answer)?)))
 }
 
 /// Prints a list: whole for a program, some columns for a person.
@@ -60,4 +68,17 @@ pub(crate) fn or_dash(text: Option<String>) -> String {
 /// Several, as a cell.
 pub(crate) fn joined(all: &[String]) -> String {
     or_dash(Some(all.join(",")).filter(|all| !all.is_empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_others_wrote_does_not_drive_the_terminal() {
+        let told = json!("no\u{1b}]0;x\u{7}\u{1b}[2J\nred");
+        let shown = shortened(&told, |text: String| format!("why: {text}")).unwrap();
+        assert_eq!(shown, "why: no\\u{1b}]0;x\\u{7}\\u{1b}[2J\nred");
+    }
 }

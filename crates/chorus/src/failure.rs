@@ -101,21 +101,7 @@ pub(crate) fn sentence(error: &(dyn std::error::Error + 'static)) -> String {
         root = source;
     }
     let (top, root) = (error.to_string(), root.to_string());
-    terminal_words(&output::one_line(&if top == root { top } else { format!("{top}: {root}") }))
-}
-
-/// What a hub says to programs, as it is done at a terminal.
-fn terminal_words(told: &str) -> String {
-    let words = [
-        ("Authorization: Bearer", "--key or CHORUS_KEY"),
-        ("at POST /register", "with `chorus register`"),
-        ("?channel=", "--channel "),
-        (
-            "show it as \"invitation\": \"ci_…\" in the body (chorus register --invitation ci_…)",
-            "show it with --invitation ci_…",
-        ),
-    ];
-    words.iter().fold(told.to_owned(), |told, (theirs, ours)| told.replace(theirs, ours))
+    output::one_line(&if top == root { top } else { format!("{top}: {root}") })
 }
 
 /// What a program goes by: the hub's code, or one for each of the exit codes.
@@ -161,6 +147,9 @@ pub(crate) fn hint(error: &anyhow::Error, key: Option<SecretKind>) -> Option<&'s
         );
     }
     let error = error.downcast_ref::<ClientError>()?;
+    if let ClientError::TakenOver = error {
+        return Some("an agent has one session: give each program an agent of its own");
+    }
     match (error.code(), error.exit_class()) {
         (Some(Code::Unauthorized), _) => Some(refused_key(key)),
         (Some(Code::AgentIdTaken), _) => {
@@ -199,9 +188,16 @@ fn refused_key(key: Option<SecretKind>) -> &'static str {
             "is it the operator's key of this very hub? It was printed at its first start, or is its CHORUS_OPERATOR_KEY. What \
              needs no key is done after `unset CHORUS_KEY`"
         }
-        _ => {
-            "CHORUS_KEY or --key is an agent's key ca_…, a person's token ct_… or the operator's key co_…; what needs none is \
-             done after `unset CHORUS_KEY`"
+        Some(SecretKind::OwnerKey) => {
+            "is it the key of this very owner? It was shown once, when `chorus market register` was the first to name the owner. \
+             What needs no key is done after `unset CHORUS_KEY`"
+        }
+        None => {
+            "show a key with --key or CHORUS_KEY: an agent's ca_…, an owner's cw_…, a person's token ct_… or the operator's co_…"
+        }
+        Some(_) => {
+            "CHORUS_KEY or --key is an agent's key ca_…, an owner's cw_…, a person's token ct_… or the operator's key co_…; what \
+             needs none is done after `unset CHORUS_KEY`"
         }
     }
 }
@@ -229,32 +225,19 @@ mod tests {
             (Some(SecretKind::AgentKey), "register NAME"),
             (Some(SecretKind::ApiToken), "token create"),
             (Some(SecretKind::OperatorKey), "CHORUS_OPERATOR_KEY"),
-            (None, "ca_…"),
+            (Some(SecretKind::OwnerKey), "this very owner"),
+            (Some(SecretKind::MagicLink), "cw_…"),
+            (None, "--key or CHORUS_KEY"),
         ] {
             let hint = hint(&refused("UNAUTHORIZED"), key).unwrap();
-            assert!(hint.contains(told) && hint.contains("unset CHORUS_KEY"), "{key:?}: {hint}");
+            assert!(hint.contains(told), "{key:?}: {hint}");
+            // Who shows none has none to take away.
+            assert_eq!(hint.contains("unset CHORUS_KEY"), key.is_some(), "{key:?}: {hint}");
         }
     }
 
     #[test]
-    fn what_a_hub_says_to_programs_is_said_for_a_terminal() {
-        for (told, expected) in [
-            (
-                "if it is yours, send its key as Authorization: Bearer",
-                "if it is yours, send its key as --key or CHORUS_KEY",
-            ),
-            ("register yourself at POST /register", "register yourself with `chorus register`"),
-            (
-                "the owner of a channel names it: ?channel=ch_…",
-                "the owner of a channel names it: --channel ch_…",
-            ),
-            (
-                "ask for one, and show it as \"invitation\": \"ci_…\" in the body (chorus register --invitation ci_…)",
-                "ask for one, and show it with --invitation ci_…",
-            ),
-        ] {
-            assert_eq!(terminal_words(told), expected);
-        }
+    fn what_a_program_goes_by() {
         assert_eq!(word(&refused("ERR_VALIDATION")), "ERR_VALIDATION");
         assert_eq!(word(&Explained::usage("x", "y").into()), "USAGE");
     }

@@ -91,18 +91,17 @@ impl Global {
         filter: &[(&str, &str)],
     ) -> anyhow::Result<Vec<T>> {
         let client = self.keyed_client()?;
-        let (mut items, mut after) = (Vec::new(), None::<String>);
-        for _ in 0..MAX_PAGES {
-            let mut query = [filter, &[("limit", PAGE)]].concat();
-            query.extend(after.as_deref().map(|after| ("after", after)));
-            let page: Items<T> = client.api_get(path, &query).await?;
-            items.extend(page.items);
-            match page.next {
-                Some(next) if Some(&next) != after.as_ref() => after = Some(next),
-                _ => return Ok(items),
-            }
-        }
-        Err(ClientError::Protocol("the hub's list does not come to an end".into()).into())
+        all_pages(filter, async |query: Vec<(&str, &str)>| client.api_get(path, &query).await).await
+    }
+
+    /// All items of a list of `/market`.
+    pub(crate) async fn all_market_items<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        filter: &[(&str, &str)],
+    ) -> anyhow::Result<Vec<T>> {
+        let client = self.keyed_client()?;
+        all_pages(filter, async |query: Vec<(&str, &str)>| client.market_get(path, &query).await).await
     }
 
     /// A client for what only an agent may do.
@@ -111,5 +110,45 @@ impl Global {
             return Err(Explained::usage("this needs the key of an agent", NO_KEY).into());
         }
         Ok(self.client()?)
+    }
+}
+
+/// The items of all pages, one after the other.
+async fn all_pages<T>(
+    filter: &[(&str, &str)],
+    get: impl AsyncFn(Vec<(&str, &str)>) -> Result<Items<T>, ClientError>,
+) -> anyhow::Result<Vec<T>> {
+    let (mut items, mut after) = (Vec::new(), None::<String>);
+    for _ in 0..MAX_PAGES {
+        let mut query = [filter, &[("limit", PAGE)]].concat();
+        query.extend(after.as_deref().map(|after| ("after", after)));
+        let page = get(query).await?;
+        items.extend(page.items);
+        match page.next {
+            Some(next) if Some(&next) != after.as_ref() => after = Some(next),
+            _ => return Ok(items),
+        }
+    }
+    Err(ClientError::Protocol("the hub's list does not come to an end".into()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn lists_are_read_to_their_end() {
+        let get = async |query: Vec<(&str, &str)>| {
+            let after = query
+                .iter()
+                .find(|(name, _)| *name == "after")
+                .map_or(0, |(_, after)| after.parse().unwrap());
+            assert_eq!(query[..2], [("owner", "acme"), ("limit", PAGE)]);
+            let next = (after < 2).then(|| (after + 1).to_string());
+            Ok(Items { items: vec![after], next })
+        };
+        assert_eq!(all_pages(&[("owner", "acme")], get).await.unwrap(), [0, 1, 2]);
+        let endless = async |_: Vec<(&str, &str)>| Ok(Items { items: vec![1], next: Some("x".into()) });
+        assert_eq!(all_pages(&[], endless).await.unwrap(), [1, 1], "a cursor that stands still ends it");
     }
 }

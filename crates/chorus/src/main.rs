@@ -18,7 +18,7 @@ mod output;
 mod settings;
 
 use clap::error::{ContextKind, ContextValue};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use commands::{
     account, adapt, agent, agent_url, agents, approvals, audit, bench, block, c2a_stdio, canonicalize,
     channel, completions, deliveries, demo, dm, doctor, document, fleet, hash, inbox, invitations, invite,
@@ -26,6 +26,7 @@ use commands::{
     sign, skill, stream, token, transfer, unregister, verify,
 };
 use global::Global;
+use std::collections::HashSet;
 use std::num::NonZero;
 use std::process::ExitCode;
 
@@ -115,6 +116,18 @@ fn main() -> ExitCode {
     };
     let (key, json) = (cli.global.key_kind(), cli.global.json);
     run(cli).unwrap_or_else(|error| failure::report(&error, key, json))
+}
+
+/// The variables of the environment that some command takes.
+pub(crate) fn variables() -> HashSet<String> {
+    fn collect(command: &clap::Command, into: &mut HashSet<String>) {
+        let named = command.get_arguments().filter_map(|argument| argument.get_env()?.to_str());
+        into.extend(named.map(str::to_owned));
+        command.get_subcommands().for_each(|command| collect(command, into));
+    }
+    let mut variables = HashSet::new();
+    collect(&Cli::command(), &mut variables);
+    variables
 }
 
 /// How a command is called, without what comes from the environment: `clap` would show it as if it had to be given.

@@ -4,6 +4,8 @@
 //! as `chorus serve --help` and the README show them.
 
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use table::help;
 
@@ -13,7 +15,9 @@ use chorus_hub::{Mail, Signup, TrustedProxies, key_hash};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::market::Credits;
 use chorus_store::Durability;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 use table::shown;
@@ -23,7 +27,7 @@ use url::Url;
 const MAX_GRANT: i64 = 100_000_000;
 
 /// What is known of the master key before this one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FormerKey {
     None,
     Given([u8; 32]),
@@ -38,7 +42,6 @@ pub(crate) enum LogFormat {
 }
 
 /// The settings, read and checked.
-#[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) listen: String,
     pub(crate) data: PathBuf,
@@ -68,12 +71,51 @@ pub(crate) struct Settings {
     pub(crate) log_format: LogFormat,
 }
 
+/// Neither this nor anything else shows keys and passwords.
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("listen", &self.listen)
+            .field("data", &self.data)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for FormerKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "None",
+            Self::Given(_) => "Given(…)",
+            Self::Lost => "Lost",
+        })
+    }
+}
+
 /// The values of one layer, by variable.
 pub(crate) type Layer = BTreeMap<String, String>;
 
 /// The layer of the environment. A variable that is set to nothing is as good as none.
-pub(crate) fn environment() -> Layer {
-    std::env::vars().filter(|(name, value)| name.starts_with("CHORUS_") && !value.is_empty()).collect()
+pub(crate) fn environment() -> Result<Layer, Faults> {
+    ours(std::env::vars_os())
+}
+
+/// Those variables that are ours. What is in the others does not concern us.
+fn ours(variables: impl Iterator<Item = (OsString, OsString)>) -> Result<Layer, Faults> {
+    let (mut layer, mut faults) = (Layer::new(), Faults::new());
+    for (name, value) in variables.filter(|(_, value)| !value.is_empty()) {
+        let Some(name) = name.to_str().filter(|name| name.starts_with("CHORUS_")) else { continue };
+        match value.into_string() {
+            Ok(value) => drop(layer.insert(name.to_owned(), value)),
+            Err(_) => faults.add(name, "must be a text in UTF-8"),
+        }
+    }
+    if faults.is_empty() { Ok(layer) } else { Err(faults) }
+}
+
+/// Variables that look like settings and are none: one that is misspelt closes no door. `others` are of the command line.
+pub(crate) fn unknown<'a>(layer: &'a Layer, others: &HashSet<String>) -> Vec<&'a str> {
+    let known = |name: &str| others.contains(name) || shown().any(|(known, ..)| known == name);
+    layer.keys().map(String::as_str).filter(|name| !known(name)).collect()
 }
 
 /// The layer of a settings file.
@@ -329,114 +371,4 @@ pub(crate) fn master_key(text: &str) -> Option<[u8; 32]> {
 /// Reads what is known of the key before.
 fn former_key(text: &str) -> Option<FormerKey> {
     if text == "lost" { Some(FormerKey::Lost) } else { master_key(text).map(FormerKey::Given) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn layer(pairs: &[(&str, &str)]) -> Layer {
-        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
-    }
-
-    #[test]
-    fn the_first_layer_wins() {
-        let file = file("rate_limit = 10\nlisten = \"0.0.0.0:1\"\nallow_private_endpoints = [\"127.0.0.0/8\", \"::1/128\"]").unwrap();
-        let environment = layer(&[("CHORUS_RATE_LIMIT", "20")]);
-        let settings = Settings::load(&[environment, file]).unwrap();
-        assert_eq!(settings.rate_limit, Some(20));
-        assert_eq!(settings.listen, "0.0.0.0:1");
-        assert_eq!(settings.outbound.allow.len(), 2);
-        assert_eq!(settings.retention, None);
-    }
-
-    #[test]
-    fn every_fault_at_once() {
-        let wrong = layer(&[
-            ("CHORUS_RATE_LIMIT", "many"),
-            ("CHORUS_SIGNUP", "maybe"),
-            ("CHORUS_OPERATOR_KEY", "co_short"),
-        ]);
-        assert_eq!(
-            Settings::load(&[wrong]).unwrap_err().to_string(),
-            "CHORUS_RATE_LIMIT: must be a number of requests a minute, or off; \
-             CHORUS_OPERATOR_KEY: must be co_ and at least 16 characters; CHORUS_SIGNUP: must be open, invite or closed"
-        );
-    }
-
-    #[test]
-    fn off_covers_both_limits() {
-        let settings = Settings::load(&[layer(&[("CHORUS_RATE_LIMIT", "off")])]).unwrap();
-        assert_eq!((settings.rate_limit, settings.rate_limit_anonymous), (None, None));
-    }
-
-    #[test]
-    fn quotas_are_numbers_or_off() {
-        let with = |text| Settings::load(&[layer(&[("CHORUS_QUOTA_MEMBERS", text)])]);
-        assert_eq!(with("5").unwrap().quotas, Quotas { members: 5, ..Quotas::default() });
-        assert_eq!(with("off").unwrap().quotas.members, OFF);
-        assert_eq!(
-            with("0").unwrap_err().to_string(),
-            "CHORUS_QUOTA_MEMBERS: must be a number from 1, or off"
-        );
-    }
-
-    #[test]
-    fn which_proxies_are_trusted() {
-        let with = |text| Settings::load(&[layer(&[("CHORUS_TRUSTED_PROXIES", text)])]);
-        assert!(with("127.0.0.1, 10.0.0.0/8, ::1").is_ok());
-        assert_eq!(
-            with("proxy.example").unwrap_err().to_string(),
-            "CHORUS_TRUSTED_PROXIES: must be addresses or networks such as 127.0.0.1,10.0.0.0/8"
-        );
-    }
-
-    #[test]
-    fn other_names_of_the_hub() {
-        let load = |hosts| Settings::load(&[layer(&[("CHORUS_ALLOWED_HOSTS", hosts)])]);
-        assert_eq!(load("hub, Hub.Internal").unwrap().allowed_hosts, ["hub", "hub.internal"]);
-        assert_eq!(load(" ").unwrap().allowed_hosts, [] as [&str; 0]);
-        for wrong in ["hub:8787", "http://hub", "a b"] {
-            assert!(load(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn the_key_before() {
-        let with = |text: &str| Settings::load(&[layer(&[("CHORUS_MASTER_KEY_PREVIOUS", text)])]);
-        assert_eq!(Settings::load(&[]).unwrap().former_key, FormerKey::None);
-        assert_eq!(with("lost").unwrap().former_key, FormerKey::Lost);
-        assert_eq!(with(&"7f".repeat(32)).unwrap().former_key, FormerKey::Given([0x7f; 32]));
-        assert_eq!(
-            with("7f").unwrap_err().to_string(),
-            "CHORUS_MASTER_KEY_PREVIOUS: must be 64 hex digits, or lost"
-        );
-    }
-
-    #[test]
-    fn where_mail_goes() {
-        let mail = |text| Settings::load(&[layer(&[("CHORUS_MAIL", text)])]).map(|settings| settings.mail);
-        assert_eq!(mail("log"), Ok(Mail::Log));
-        assert_eq!(mail("dir:mails"), Ok(Mail::Folder("mails".into())));
-        assert!(matches!(mail("smtps://ann:secret@mail.example:465"), Ok(Mail::Server(_))));
-        assert!(
-            mail("pigeon")
-                .unwrap_err()
-                .to_string()
-                .starts_with("CHORUS_MAIL: must be log, dir:PATH, smtp://")
-        );
-        assert_eq!(Settings::load(&[]).unwrap().mail, Mail::Log);
-    }
-
-    #[test]
-    fn a_file_with_an_unknown_name_is_refused() {
-        assert!(
-            file("rate_limits = 1")
-                .unwrap_err()
-                .to_string()
-                .starts_with("rate_limits: there is no such setting")
-        );
-        assert!(file("rate_limit = 1.5").is_err());
-        assert!(file("= 1").unwrap_err().to_string().starts_with("file: "));
-    }
 }

@@ -2,12 +2,11 @@
 
 use crate::error::ApiError;
 use axum::body::Body;
-use axum::http::{HeaderMap, header};
+use axum::http::HeaderMap;
 use bytes::Bytes;
 use chorus_app::App;
-use chorus_protocol::code::Code;
 use chorus_protocol::json;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use chorus_web::read_body;
 use serde_json::Value;
 
 /// The whole body, if it is at most `limit` bytes.
@@ -17,18 +16,7 @@ pub(crate) async fn read(
     body: Body,
     limit: usize,
 ) -> Result<Bytes, ApiError> {
-    let too_large = || ApiError::new(Code::TooLarge, format_args!("the body must be at most {limit} bytes"));
-    let declared =
-        headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
-    if declared.is_some_and(|length| length > limit) {
-        return Err(too_large());
-    }
-    match tokio::time::timeout(app.config.times.body, Limited::new(body, limit).collect()).await {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(_)) => Err(ApiError::validation("the body broke off")),
-        Err(_) => Err(ApiError::new(Code::RequestTimeout, "the body did not arrive in time")),
-    }
+    Ok(read_body(app, headers, body, limit).await?)
 }
 
 /// The whole body as JSON.

@@ -128,9 +128,13 @@ impl Table {
 }
 
 impl Connection {
-    /// A request has come.
-    pub(crate) fn begin(&self) {
-        self.state.store(BUSY, Ordering::Release);
+    /// A request has come. False if the connection had to give way a moment before: then nothing may be done for it, since its
+    /// answer may not arrive.
+    pub(crate) fn begin(&self) -> bool {
+        let begun = self
+            .state
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| (state != ENDED).then_some(BUSY));
+        begun.is_ok()
     }
 
     /// Whether a request has come whose answer is not over.
@@ -242,10 +246,12 @@ mod tests {
             take_slot(&all, 2).await,
             take_slot(&all, 2).await,
         );
-        asking.connection.begin();
+        assert!(asking.connection.begin());
         let mut waiting = Box::pin(all.take_slot(source(3), false));
         assert!(waiting.as_mut().now_or_never().is_none());
         assert!(gave_way(&first) && !gave_way(&second) && !gave_way(&lone) && !gave_way(&asking));
+        // What it asks at this moment is not begun any more.
+        assert!(!first.connection.begin() && gave_way(&first));
         drop(first);
         waiting.await.expect("there is room");
     }
@@ -256,7 +262,7 @@ mod tests {
         let (one, other, lone) =
             (take_slot(&all, 1).await, take_slot(&all, 1).await, take_slot(&all, 2).await);
         for slot in [&one, &other, &lone] {
-            slot.connection.begin();
+            assert!(slot.connection.begin());
         }
         assert!(all.take_slot(source(3), false).now_or_never().is_none(), "it waits for one to end");
         drop(Answering::new(Body::empty(), Some(Arc::clone(&lone.connection))));

@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use chorus_app::audit::RequestContext;
 use chorus_app::caller::{self, Caller, Identity};
 use chorus_app::once::{Done, Once};
+use chorus_app::rate::rate_key;
 use chorus_app::{App, AppState, Error, long_work};
 use chorus_protocol::ids::Principal;
 use chorus_protocol::{canonical, json, schema};
@@ -146,6 +147,10 @@ pub(crate) struct Bare(pub(crate) Once);
 /// The largest body of a request, in bytes, unless its route says otherwise.
 pub(crate) const MAX_BODY: usize = 256 * 1024;
 
+/// Those who show no key share one namespace of idempotency keys, and a result may hold a secret: it is given again to the source
+/// that asked for it, and only under a key that nobody guesses, as long as the digits of a random UUID.
+const UNGUESSABLE: usize = 32;
+
 /// How large the body of a request may be, where a route says so: put into the request by a layer of the route.
 #[derive(Clone, Copy)]
 pub(crate) struct BodyLimit(pub(crate) fn(&App) -> usize);
@@ -154,10 +159,16 @@ async fn read(app: &App, request: Request) -> Result<(bytes::Bytes, Once), ApiEr
     let (parts, body) = request.into_parts();
     let limit = parts.extensions.get::<BodyLimit>().map_or(MAX_BODY, |BodyLimit(limit)| limit(app));
     let bytes = body::read(app, &parts.headers, body, limit).await?;
-    let caller = caller_of(&parts)?;
-    let by = caller.actor().id();
     let what = format!("{} {}", parts.method, parts.uri.path());
-    let key = body::idempotency_key(&parts.headers)?;
+    let mut key = body::idempotency_key(&parts.headers)?;
+    let by = match caller_of(&parts)? {
+        Caller::Nobody => {
+            key = key.filter(|key| key.len() >= UNGUESSABLE);
+            let context: RequestContext = found(&parts, "a context")?;
+            format!("nobody at {:?}", rate_key(context.client))
+        }
+        caller => caller.actor().id().to_string(),
+    };
     let once = Once::new(app, "api", &by, &what, key, &bytes);
     Ok((bytes, once))
 }

@@ -45,9 +45,16 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tower::ServiceExt;
 
-/// hyper's smallest: what an idle connection costs is mostly this.
-const READ_BUFFER: usize = 8 * 1024;
+/// The largest head of a request, in bytes. A connection begins with less, and grows with what it is sent.
+const MAX_HEAD: usize = 64 * 1024;
 const MAX_HEADERS: usize = 64;
+/// How long a connection that gives way may take for the rest of its last answer.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// A request came on a connection that had to give way.
+#[derive(Debug, thiserror::Error)]
+#[error("the connection gave way to another")]
+struct GaveWay;
 
 /// Why a hub did not start, or did not go on.
 #[derive(Debug, thiserror::Error)]
@@ -219,12 +226,19 @@ async fn serve(stream: TcpStream, app: AppState, (router, formats): (Router, For
     let io = TokioIo::new(OwnWords::new(stream, Arc::clone(&app), Arc::clone(&slot), formats));
     let connection = Arc::clone(&slot);
     let service = service_fn(move |mut request: Request<Incoming>| {
-        connection.begin();
-        let connection = Arc::clone(&connection);
+        let (begun, connection) = (connection.begin(), Arc::clone(&connection));
         request.extensions_mut().insert(Peer(peer.ip()));
         let (parts, body) = request.into_parts();
         let (body, rest) = Watched::new(body);
-        let answer = router.clone().oneshot(Request::from_parts(parts, Body::new(body)));
+        let router = router.clone();
+        let answer = async move {
+            // The client reads an end instead of an answer, and may be sure that nothing was done.
+            if !begun {
+                return Err(GaveWay);
+            }
+            let answer = router.oneshot(Request::from_parts(parts, Body::new(body))).await;
+            Ok(answer.unwrap_or_else(|never| match never {}))
+        };
         answer.map_ok(move |mut response| {
             if rest.is_left() {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -237,7 +251,7 @@ async fn serve(stream: TcpStream, app: AppState, (router, formats): (Router, For
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(times.head)
-        .max_buf_size(READ_BUFFER.max(64 * 1024))
+        .max_buf_size(MAX_HEAD)
         .max_headers(MAX_HEADERS)
         .serve_connection(io, service)
         .with_upgrades();
@@ -247,7 +261,12 @@ async fn serve(stream: TcpStream, app: AppState, (router, formats): (Router, For
             std::pin::Pin::new(&mut connection).graceful_shutdown();
             (&mut connection).await
         }
-        () = slot.gives_way() => return,
+        () = slot.gives_way() => {
+            // No request is begun any more; the end of the last answer may still be on its way.
+            std::pin::Pin::new(&mut connection).graceful_shutdown();
+            drop(tokio::time::timeout(LAST_WORDS, &mut connection).await);
+            return;
+        }
     };
     // An upgraded connection is its handler's from now on.
     let Some(parts) = connection.into_parts() else { return };
@@ -304,6 +323,8 @@ mod tests {
         b"GET /echo HTTP/1.1\r\nhost: hub\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n";
     const ASK: &[u8] = b"GET /plain HTTP/1.1\r\nhost: hub\r\nconnection: close\r\n\r\n";
     const SOON: Duration = Duration::from_secs(10);
+    /// More than the buffers of a connection hold.
+    const LONG: usize = 16 << 20;
 
     /// Says what it hears, until the hub stops; then it takes its time to say goodbye.
     async fn echo(State(app): State<AppState>, mut request: Request) -> Response {
@@ -342,6 +363,7 @@ mod tests {
         let router = Router::new()
             .route("/echo", get(echo))
             .route("/plain", get(|| async { "plain" }))
+            .route("/long", get(|| async { "x".repeat(LONG) }))
             .with_state(Arc::clone(&app));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -392,6 +414,20 @@ mod tests {
         };
         tokio::time::timeout(SOON, ended).await.unwrap();
         assert!(answer_to(ASK, address).await.ends_with("plain"));
+    }
+
+    #[tokio::test]
+    async fn who_gives_way_hears_its_last_answer_to_the_end() {
+        let Served { address, stop: _running, .. } = served(1, SOON).await;
+        let mut first = TcpStream::connect(address).await.unwrap();
+        first.write_all(b"GET /long HTTP/1.1\r\nhost: hub\r\n\r\n").await.unwrap();
+        let mut heard = vec![first.read_u8().await.unwrap()];
+        // It counts as idle by now, although most of the answer is still on its way.
+        let other = tokio::spawn(answer_to(ASK, address));
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        tokio::time::timeout(SOON, first.read_to_end(&mut heard)).await.unwrap().unwrap();
+        assert!(heard.len() > LONG, "{} of {LONG} bytes came", heard.len());
+        assert!(other.await.unwrap().ends_with("plain"));
     }
 
     #[tokio::test]

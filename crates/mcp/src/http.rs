@@ -35,17 +35,13 @@ const LASTING_MS: u64 = 300_000;
 pub async fn answer<S: Service>(service: Arc<S>, request: Request) -> Result<HttpResponse, S::Refusal> {
     let Request { method, headers, body } = request;
     let session = headers.get(SESSION_HEADER).map(|id| id.to_str().unwrap_or_default().to_owned());
-    let (step, streams) = (Step::read(&method, &headers, &body), accepts(&headers, "text/event-stream"));
-    let answered = match step {
-        Ok(Step::Call(ask, id)) => call(service, id, ask, streams).await,
-        step => {
+    let answered = match Wanted::read(&method, &headers, &body) {
+        Ok(Wanted::Call(ask, id)) => call(service, id, ask, accepts(&headers, "text/event-stream")).await,
+        Ok(Wanted::Step(step)) => Exchange::admit(service, headers, session).await?.take(step).await,
+        Err(answer) => {
             // Nothing is told to who may not be here, not even what is wrong with what he sent.
-            let known = service.check_session(session.as_deref()).await?;
-            let exchange = Exchange { service, headers, session, known };
-            match step {
-                Ok(step) => exchange.take(step).await,
-                Err(answer) => Err(Stop::Answer(answer)),
-            }
+            Exchange::admit(service, headers, session).await?;
+            Err(Stop::Answer(answer))
         }
     };
     match answered {
@@ -57,9 +53,15 @@ pub async fn answer<S: Service>(service: Arc<S>, request: Request) -> Result<Htt
 
 /// What a request wants, as far as that can be told before anybody is let in.
 #[derive(Debug)]
-enum Step {
+enum Wanted {
     /// A request that stands alone, for the service.
     Call(Ask, Id),
+    /// What is done for who was let in.
+    Step(Step),
+}
+
+#[derive(Debug)]
+enum Step {
     Discover(Id),
     Listen(Id, Map<String, Value>),
     WithSession(rpc::Request),
@@ -71,17 +73,17 @@ enum Step {
     End,
 }
 
-impl Step {
+impl Wanted {
     fn read(method: &Method, headers: &HeaderMap, body: &Bytes) -> Result<Self, Answer> {
         let step = match *method {
             Method::POST => return Self::read_message(headers, body),
-            Method::GET => Self::Hear,
-            Method::DELETE => Self::End,
-            _ => return Err(no_method()),
+            Method::GET => Step::Hear,
+            Method::DELETE => Step::End,
+            _ => return Err(no_method("POST, GET, DELETE")),
         };
         match revision::of(headers, false) {
-            Ok(Revision::WithSessions) => Ok(step),
-            Ok(Revision::Stateless) => Err(no_method()),
+            Ok(Revision::WithSessions) => Ok(Self::Step(step)),
+            Ok(Revision::Stateless) => Err(no_method("POST")),
             Err(error) => Err(bad_request(None, error)),
         }
     }
@@ -106,12 +108,12 @@ impl Step {
         let revision = revision::of(headers, told).map_err(|error| bad_request(id.cloned(), error))?;
         match (message, revision) {
             (Message::Request(request), Revision::Stateless) => Self::read_stateless(headers, request),
-            (Message::Request(request), Revision::WithSessions) => Ok(Self::WithSession(request)),
+            (Message::Request(request), Revision::WithSessions) => Ok(Self::Step(Step::WithSession(request))),
             (Message::Notification(told), revision) => {
                 tracing::trace!(method = told.method, "a notification of an MCP client");
-                Ok(Self::Told(revision))
+                Ok(Self::Step(Step::Told(revision)))
             }
-            (Message::Response(response), Revision::WithSessions) => Ok(Self::Heard(response)),
+            (Message::Response(response), Revision::WithSessions) => Ok(Self::Step(Step::Heard(response))),
             (Message::Response(_), Revision::Stateless) => Err(invalid(
                 StatusCode::BAD_REQUEST,
                 None,
@@ -127,11 +129,11 @@ impl Step {
             Err(error) => return Err(bad_request(Some(id), error)),
         };
         match &*method {
-            "server/discover" => Ok(Self::Discover(id)),
+            "server/discover" => Ok(Self::Step(Step::Discover(id))),
             "subscriptions/listen" => {
                 must_stream(headers, Some(&id))?;
                 match params.get("notifications") {
-                    Some(Value::Object(filter)) => Ok(Self::Listen(id, filter.clone())),
+                    Some(Value::Object(filter)) => Ok(Self::Step(Step::Listen(id, filter.clone()))),
                     _ => Err(bad_request(Some(id), RpcError::params("notifications: must be an object"))),
                 }
             }
@@ -165,26 +167,26 @@ impl<R> From<Answer> for Stop<R> {
 #[derive(Debug)]
 struct Answer {
     status: StatusCode,
-    /// None where the path does not take the method.
-    response: Option<Response>,
+    /// Or, where the path does not take the method, those that it takes.
+    response: Result<Response, &'static str>,
 }
 
 impl IntoResponse for Answer {
     fn into_response(self) -> HttpResponse {
         match self.response {
             // In MCP, unlike in JSON-RPC itself, an id is never null: what answers nothing that could be read has none.
-            Some(Response { id: None, outcome: Err(error) }) => {
+            Ok(Response { id: None, outcome: Err(error) }) => {
                 let error = json!({"jsonrpc": "2.0", "error": error});
                 (self.status, axum::Json(error)).into_response()
             }
-            Some(response) => (self.status, axum::Json(response)).into_response(),
-            None => (self.status, [(header::ALLOW, "POST, GET, DELETE")]).into_response(),
+            Ok(response) => (self.status, axum::Json(response)).into_response(),
+            Err(allowed) => (self.status, [(header::ALLOW, allowed)]).into_response(),
         }
     }
 }
 
 fn answered_with(status: StatusCode, id: Option<Id>, error: RpcError) -> Answer {
-    Answer { status, response: Some(Response { id, outcome: Err(error) }) }
+    Answer { status, response: Ok(Response { id, outcome: Err(error) }) }
 }
 
 fn bad_request(id: Option<Id>, error: RpcError) -> Answer {
@@ -195,8 +197,8 @@ fn invalid(status: StatusCode, id: Option<&Id>, what: &str) -> Answer {
     answered_with(status, id.cloned(), RpcError::new(RpcError::INVALID_REQUEST, what))
 }
 
-fn no_method() -> Answer {
-    Answer { status: StatusCode::METHOD_NOT_ALLOWED, response: None }
+fn no_method(allowed: &'static str) -> Answer {
+    Answer { status: StatusCode::METHOD_NOT_ALLOWED, response: Err(allowed) }
 }
 
 /// What could not be done, where there is no result to put it into.
@@ -242,6 +244,11 @@ struct Exchange<S> {
 type Answered<S> = Result<HttpResponse, Stop<<S as Service>::Refusal>>;
 
 impl<S: Service> Exchange<S> {
+    async fn admit(service: Arc<S>, headers: HeaderMap, session: Option<String>) -> Result<Self, S::Refusal> {
+        let known = service.check_session(session.as_deref()).await?;
+        Ok(Self { service, headers, session, known })
+    }
+
     /// The session that this request must have.
     fn session(&self, id: Option<&Id>) -> Result<&str, Answer> {
         match &self.session {
@@ -261,10 +268,6 @@ impl<S: Service> Exchange<S> {
 
     async fn take(self, step: Step) -> Answered<S> {
         match step {
-            Step::Call(ask, id) => {
-                let streams = accepts(&self.headers, "text/event-stream");
-                call(self.service, id, ask, streams).await
-            }
             Step::Discover(id) => self.discover(id).await,
             Step::Listen(id, filter) => {
                 let notices = self.service.notices(Wants::Filter(filter)).await.map_err(failed(Some(&id)))?;

@@ -17,7 +17,9 @@
 //! What always holds: nothing is told to a caller that the service does not let in, not even what is wrong with a message;
 //! nothing is kept in memory but what is open right now; every stream ends when the server stops.
 //!
-//! What it deliberately does not do: sampling, elicitation, roots, logging and tasks. Nothing here needs them.
+//! What it deliberately does not do: sampling, elicitation, roots, logging and tasks. Nothing here needs them. That something is said
+//! before a result ([`Outlet`]), and that a client answers ([`Service::heard`]), no service of the hub needs either: it is there
+//! because the conformance suite asks for it (`examples/conformance`).
 
 pub mod code;
 pub mod guard;

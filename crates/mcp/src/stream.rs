@@ -2,7 +2,7 @@
 
 use crate::service::{Notices, Service};
 use axum::body::Body;
-use axum::http::{HeaderName, StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response as HttpResponse};
 use bytes::Bytes;
 use chorus_protocol::rpc::{Id, Notification, Response};
@@ -23,13 +23,7 @@ fn text(message: &impl Serialize) -> String {
 }
 
 pub(crate) fn event_stream(body: Body) -> HttpResponse {
-    let headers = [
-        (header::CONTENT_TYPE, "text/event-stream"),
-        (header::CACHE_CONTROL, "no-store"),
-        // Proxies that buffer would hold notices back.
-        (HeaderName::from_static("x-accel-buffering"), "no"),
-    ];
-    (StatusCode::OK, headers, body).into_response()
+    (StatusCode::OK, sse::STREAM_HEADERS, body).into_response()
 }
 
 /// The stream of a session, or of the `subscriptions/listen` with this id.

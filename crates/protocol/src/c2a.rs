@@ -27,8 +27,8 @@ pub use event::{
 };
 pub use initialize::{
     Capabilities, ChatToolCapabilities, DeliveryCapabilities, Glyphs, Initialize, InitializeResult,
-    InjectionCapabilities, PROTOCOL_VERSION, PROTOCOL_VERSIONS, Program, Resume, UtilityCapabilities,
-    default_glyph, negotiate_version,
+    InjectionCapabilities, PROTOCOL_VERSION, PROTOCOL_VERSIONS, Program, Resume, TAKEN_OVER,
+    UtilityCapabilities, default_glyph, negotiate_version,
 };
 pub use notices::{Cancelled, Disposed, Injected, LogLevel, LogMessage, Progress, Typing};
 pub use results::{Claimed, EventPage, Reached, Recorded, Sent};

@@ -9,6 +9,10 @@ pub const MAX_EVENT: usize = 4 * 1024 * 1024;
 /// A comment that keeps a quiet connection open.
 pub const PING: &[u8] = b": ping\n\n";
 
+/// The headers of a stream of events, which nobody on the way may keep or hold back: there are proxies that would.
+pub const STREAM_HEADERS: [(&str, &str); 3] =
+    [("content-type", "text/event-stream"), ("cache-control", "no-store"), ("x-accel-buffering", "no")];
+
 /// Encodes one event. Line ends inside `data` become several `data:` lines, which a reader joins again.
 pub fn encode(event: &str, id: Option<i64>, data: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(event.len() + data.len() + 48);

@@ -1,13 +1,12 @@
 //! What a form says: bounded in size and time.
 
+use crate::extract::read_body;
 use crate::page::Fault;
 use axum::extract::{FromRequest, Request};
 use bytes::Bytes;
 use chorus_app::{AppState, Error};
-use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::schema;
-use http_body_util::{BodyExt, Limited};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -22,12 +21,8 @@ impl FromRequest<AppState> for Form {
     type Rejection = Fault;
 
     async fn from_request(request: Request, app: &AppState) -> Result<Self, Fault> {
-        let whole = Limited::new(request.into_body(), MAX_FORM).collect();
-        match tokio::time::timeout(app.config.times.body, whole).await {
-            Ok(Ok(collected)) => Ok(Self(collected.to_bytes())),
-            Ok(Err(_)) => Err(Error::new(Code::TooLarge, "this form is too large, or it broke off").into()),
-            Err(_) => Err(Error::new(Code::RequestTimeout, "the form did not arrive in time").into()),
-        }
+        let (parts, body) = request.into_parts();
+        Ok(Self(read_body(app, &parts.headers, body, MAX_FORM).await?))
     }
 }
 

@@ -12,6 +12,7 @@
 
 mod assets;
 pub mod cookies;
+mod extract;
 mod face;
 mod form;
 mod icons;
@@ -22,6 +23,7 @@ mod shell;
 mod times;
 mod visitor;
 
+pub use extract::read_body;
 pub use page::{Fault, Rendered};
 pub use pages::{nothing, reference};
 pub use visitor::OwnPage;

@@ -2,8 +2,8 @@
 //!
 //! Nothing printed is silence. An exit code other than 0 is a failure, told by the last line of standard error, and
 //! tried again twice; a program that takes too long or prints too much is killed and not tried again. The program
-//! leads a process group of its own, which is killed with it whenever the turn ends before the program does. It is
-//! given no key.
+//! leads a process group of its own, which is killed with it whenever the turn ends before the program does, and after it
+//! if what it left behind holds its streams open. It is given no key.
 
 use super::activity::Activity;
 use super::core::Outcome;
@@ -15,15 +15,17 @@ use crate::Backoff;
 use chorus_environment::Environment;
 use chorus_protocol::market::JobHandout;
 use chorus_protocol::words::EntryKind;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use serde_json::{Value, json};
 use std::fs::Metadata;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{sleep, timeout};
 
 /// The longest answer, or output of a job, in bytes.
@@ -31,6 +33,9 @@ const MAX_OUTPUT: usize = 64 * 1024;
 
 /// How much of the end of standard error is kept.
 const MAX_STDERR: usize = 4 * 1024;
+
+/// How long the streams of a program that has ended are still read.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// The longest value of a variable.
 const MAX_VARIABLE: usize = 1024;
@@ -190,16 +195,36 @@ struct Group(Child);
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // A child that was waited for has no id any more: its number may be somebody else's.
-        if let Some(leader) = self.0.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
-            // It may have ended meanwhile.
-            kill_process_group(leader, Signal::KILL).ok();
-        }
+        self.kill();
     }
 }
 
 impl Group {
-    /// Gives it the prompt, and reads until it has said everything and ended. More than is allowed ends it.
+    /// A child that was waited for has no id any more: its number may be somebody else's.
+    fn leader(&self) -> Option<Pid> {
+        self.0.id().and_then(|id| Pid::from_raw(id.cast_signed()))
+    }
+
+    fn kill(&self) {
+        if let Some(leader) = self.leader() {
+            // It may have ended meanwhile.
+            kill_process_group(leader, Signal::KILL).ok();
+        }
+    }
+
+    /// Waits until the program has ended. It is not reaped, so that its number stays its group's.
+    async fn ended(&self) -> std::io::Result<()> {
+        let mut children = signal(SignalKind::child())?;
+        let Some(leader) = self.leader() else { return Ok(()) };
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        while waitid(WaitId::Pid(leader), look)?.is_none() {
+            children.recv().await;
+        }
+        Ok(())
+    }
+
+    /// Gives it the prompt, and reads until it has said everything and ended. More than is allowed ends it. What it started and
+    /// left behind may hold its streams open: that is waited for no longer than a moment.
     async fn talk(&mut self, prompt: &str) -> std::io::Result<Finished> {
         let (stdin, stdout, stderr) = (self.0.stdin.take(), self.0.stdout.take(), self.0.stderr.take());
         let (Some(mut stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
@@ -210,29 +235,48 @@ impl Group {
             stdin.write_all(prompt.as_bytes()).await.ok();
             drop(stdin);
         };
-        let mut output = Vec::new();
-        let read = async {
-            // Dropped at its end, so that a program which prints for ever notices.
-            let mut stdout = stdout.take(MAX_OUTPUT as u64 + 1);
-            stdout.read_to_end(&mut output).await
-        };
-        let ((), read, stderr) = tokio::join!(write, read, tail(stderr));
-        read?;
+        let (mut output, mut last) = (Vec::new(), Vec::new());
+        {
+            let mut streams =
+                pin!(async { tokio::join!(write, head(stdout, &mut output), tail(stderr, &mut last)).1 });
+            let read = tokio::select! {
+                read = &mut streams => Some(read),
+                ended = self.ended() => {
+                    ended?;
+                    timeout(LAST_WORDS, &mut streams).await.ok()
+                }
+            };
+            match read {
+                Some(read) => read?,
+                None => self.kill(),
+            }
+        }
         let status = if output.len() > MAX_OUTPUT { None } else { Some(self.0.wait().await?) };
-        Ok(Finished { output, stderr, status })
+        Ok(Finished { output, stderr: last, status })
     }
 }
 
+/// What can be read, up to one byte more than is allowed: then it is dropped, so that a program which prints for ever notices.
+async fn head(mut from: impl AsyncRead + Unpin, kept: &mut Vec<u8>) -> std::io::Result<()> {
+    let mut piece = [0; 4096];
+    while kept.len() <= MAX_OUTPUT {
+        match from.read(&mut piece).await? {
+            0 => break,
+            count => kept.extend_from_slice(&piece[..count]),
+        }
+    }
+    Ok(())
+}
+
 /// The end of what can be read.
-async fn tail(mut from: impl AsyncRead + Unpin) -> Vec<u8> {
-    let (mut kept, mut piece) = (Vec::new(), [0; 1024]);
+async fn tail(mut from: impl AsyncRead + Unpin, kept: &mut Vec<u8>) {
+    let mut piece = [0; 1024];
     while let Ok(count @ 1..) = from.read(&mut piece).await {
         kept.extend_from_slice(&piece[..count]);
         if kept.len() > 2 * MAX_STDERR {
             kept.drain(..kept.len() - MAX_STDERR);
         }
     }
-    kept
 }
 
 /// What a program is told besides the prompt.

@@ -68,7 +68,15 @@ impl Home {
         if self.read("key")?.as_deref() == Some(key) {
             return Ok(());
         }
-        self.write("hub", hub)?;
+        self.write_key(hub, key)
+    }
+
+    /// Nothing that fails in between leaves one hub's key beside another hub's name.
+    fn write_key(&self, hub: &str, key: &str) -> Result<(), HarnessError> {
+        if self.read("hub")?.as_deref() != Some(hub) {
+            self.remove("key")?;
+            self.write("hub", hub)?;
+        }
         self.write("key", key)
     }
 
@@ -125,8 +133,7 @@ impl Home {
         })?;
         let none = || ClientError::Protocol("the hub registered the agent and gave it no key".into());
         let key = key.ok_or_else(none)?;
-        self.write("hub", anybody.base())?;
-        self.write("key", &key)?;
+        self.write_key(anybody.base(), &key)?;
         Ok(key)
     }
 
@@ -175,6 +182,15 @@ impl Home {
             Ok(text) => Ok(Some(text.trim().to_owned()).filter(|text| !text.is_empty())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(HarnessError::state(&path, error)),
+        }
+    }
+
+    /// Removes a file, if it is there.
+    fn remove(&self, kind: &str) -> Result<(), HarnessError> {
+        let path = self.path(kind);
+        match fs::remove_file(&path).and_then(|()| sync_folder(&path)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(HarnessError::state(&path, error)),
+            Ok(()) | Err(_) => Ok(()),
         }
     }
 
@@ -244,6 +260,19 @@ mod tests {
         assert_eq!(home.key("http://a").unwrap().as_deref(), Some("ca_1"));
         let error = home.key("http://b").unwrap_err().to_string();
         assert!(error.starts_with("the key of echo is of the hub http://a, not of http://b"), "{error}");
+    }
+
+    #[test]
+    fn a_key_that_could_not_be_kept_leaves_no_other_hubs_key_in_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::open(folder.path(), "echo").unwrap();
+        home.keep_key("http://a", "ca_a").unwrap();
+        fs::create_dir(folder.path().join("echo.key.part")).unwrap();
+        assert!(home.keep_key("http://b", "ca_b").is_err());
+        assert!(home.key("http://b").unwrap().is_none(), "the key of another hub");
+        fs::remove_dir(folder.path().join("echo.key.part")).unwrap();
+        home.keep_key("http://b", "ca_b").unwrap();
+        assert_eq!(home.key("http://b").unwrap().as_deref(), Some("ca_b"));
     }
 
     #[test]

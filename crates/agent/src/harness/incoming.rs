@@ -70,7 +70,9 @@ impl Offer {
             Self::Envelope(received) => {
                 let data = serde_json::from_str(received.envelope.get()).unwrap_or_default();
                 if received.kind == EntryKind::Chat {
-                    return Taken::chat(data);
+                    // It has an id where it was signed.
+                    let signed = received.webhook_id.is_some();
+                    return if signed { Taken::chat(data) } else { Taken::unsigned_chat(data) };
                 }
                 Taken::envelope(&envelope_name(received, environment), &received.sender_id, data)
             }

@@ -8,7 +8,7 @@
 //! answered. Digests are kept from when they came ([`Record::Digest`]) until a turn that showed them ended
 //! ([`Record::Told`]).
 
-use super::turn::Turn;
+use super::turn::{Turn, channel_turn};
 use chorus_protocol::channel::Post;
 use chorus_protocol::faults::Faults;
 use serde::{Deserialize, Serialize};
@@ -73,6 +73,7 @@ pub(crate) enum Door {
     Envelope,
     Delivery,
     Chat,
+    UnsignedChat,
 }
 
 impl Taken {
@@ -87,10 +88,17 @@ impl Taken {
         Self { id: format!("message {name}"), door: Door::Envelope, data, sender: Some(sender.to_owned()) }
     }
 
-    /// What was said in a conversation of a hub, from its webhook.
+    /// What was said in a conversation of a hub, from its webhook, whose signature was checked.
     pub fn chat(data: Value) -> Self {
         let id = format!("chat {}", data["event"]["event_id"].as_str().unwrap_or_default());
         Self { id, door: Door::Chat, data, sender: None }
+    }
+
+    /// The same from somebody who signed nothing.
+    pub fn unsigned_chat(data: Value) -> Self {
+        let id = |path| data.pointer(path).and_then(Value::as_str).unwrap_or_default();
+        let id = channel_turn(id("/channel/id"), id("/event/event_id"));
+        Self { id, door: Door::UnsignedChat, data, sender: None }
     }
 
     /// A C2A delivery: its parameters, which hold an `eventId`.
@@ -109,6 +117,7 @@ impl Taken {
         let data = self.data.to_string();
         match self.door {
             Door::Chat => Turn::chat(&data),
+            Door::UnsignedChat => Turn::unsigned_chat(&data),
             Door::Delivery => Turn::delivery(self.data.clone()),
             Door::Post => Post::read(data.as_bytes()).map(Turn::post),
             Door::Envelope => {

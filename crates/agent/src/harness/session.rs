@@ -7,10 +7,11 @@
 
 use super::activity::{Activity, Observer};
 use super::core::Event;
-use super::error::sentence;
+use super::error::{HarnessError, sentence};
 use super::incoming::{Incoming, Offer, SessionDelivery, accepted, busy};
 use super::jobs::Jobs;
-use crate::{Backoff, Client, ClientError, Socket};
+use crate::reconnect::Reconnect;
+use crate::{Client, ClientError, Socket};
 use chorus_attention::turn::Source;
 use chorus_environment::Environment;
 use chorus_protocol::c2a::{
@@ -37,8 +38,6 @@ const REQUESTS: usize = 256;
 
 /// How long a call may take, a connection that is being opened included.
 const CALL_LIMIT: Duration = Duration::from_secs(90);
-
-const BACKOFF: Backoff = Backoff { base_ms: 1000, max_ms: 60_000 };
 
 /// The way to a session.
 #[derive(Debug, Clone)]
@@ -87,6 +86,7 @@ impl Session {
             pending: HashMap::new(),
             requests: VecDeque::new(),
             calls: 0,
+            reconnect: Reconnect::default(),
         };
         (Self { out }, keeper.keep())
     }
@@ -156,28 +156,29 @@ struct Keeper {
     /// The requests of the last deliveries, and which events they brought.
     requests: VecDeque<(Value, String)>,
     calls: i64,
+    reconnect: Reconnect,
 }
 
 impl Keeper {
     async fn keep(mut self) {
-        let mut failures = 0;
         loop {
             let lost = match self.open().await {
                 Ok(socket) => {
-                    failures = 0;
+                    self.reconnect.opened(&self.environment);
                     self.serve(socket).await
                 }
                 Err(error) => error,
             };
             // Whoever waits for an answer of that connection is told.
             self.pending.clear();
-            let Some(least) = lost.transient() else {
-                self.incoming.send(Incoming::Closed(Err(lost.into()))).await.ok();
+            let Some(in_ms) = self.reconnect.lost(&lost, &self.environment) else {
+                let why = match lost {
+                    ClientError::TakenOver => HarnessError::Takeover(self.name.clone()),
+                    lost => lost.into(),
+                };
+                self.incoming.send(Incoming::Closed(Err(why))).await.ok();
                 return;
             };
-            let own = BACKOFF.delay_ms(failures, self.environment.random_u64());
-            let in_ms = own.max(u64::try_from(least.as_millis()).unwrap_or(u64::MAX));
-            failures += 1;
             self.observer.tell(Activity::Reconnecting { in_ms, why: sentence(&lost) });
             tokio::select! {
                 () = sleep(Duration::from_millis(in_ms)) => {}
@@ -294,6 +295,7 @@ impl Keeper {
         if Method::parse(&method) != Some(Method::Deliver) {
             return Some(Response { id: Some(id), outcome: Err(RpcError::method(&method)) });
         }
+        self.reconnect.delivered();
         if let Some(event) = params.get("eventId").and_then(Value::as_str) {
             if self.requests.len() >= REQUESTS {
                 self.requests.pop_front();

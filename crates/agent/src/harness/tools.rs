@@ -62,7 +62,7 @@ impl Tools {
             }
         }
         for server in &turn.mcp {
-            // What was said on the hub comes from the hub with its addresses; anything else from whoever wrote it.
+            // A `chat` is the hub's, with its addresses, by whichever name it calls itself; anything else is whoever wrote it.
             let foreign = turn.kind != EntryKind::Chat
                 && !Url::parse(&server.url).is_ok_and(|url| reach.takes_tools_from(&url));
             if foreign {

@@ -84,7 +84,7 @@ pub struct EnvelopeBack {
 /// One thing to answer.
 #[derive(Clone, PartialEq)]
 pub struct Turn {
-    /// How it came.
+    /// How it came. A `chat` is known to come from the agent's own hub: by its inbox, in a session, or signed.
     pub kind: EntryKind,
     /// The same each time it comes, and of no other message.
     pub id: String,
@@ -170,6 +170,14 @@ impl Turn {
         Ok(turn)
     }
 
+    /// What has the shape of a `chat` and is not signed: anybody may have written it. So it is a message of some channel, and
+    /// what it names is held to the rules for strangers.
+    pub fn unsigned_chat(data: &str) -> Result<Self, Faults> {
+        let turn = Self::chat(data)?;
+        let channel = turn.place.as_ref().map(|place| place.id.as_str()).unwrap_or_default();
+        Ok(Self { kind: EntryKind::Channel, id: channel_turn(channel, &turn.message_id), ..turn })
+    }
+
     /// The event `channel` of an inbox.
     pub fn channel(data: &str) -> Result<Self, Faults> {
         let InboxPost { trace_id, post } = InboxPost::read(data.as_bytes())?;
@@ -180,7 +188,7 @@ impl Turn {
     pub fn post(Post { channel, message, callback, mcp }: Post) -> Self {
         Self {
             kind: EntryKind::Channel,
-            id: format!("channel {}", message_name(&channel.id, &message.id)),
+            id: channel_turn(&channel.id, &message.id),
             message_id: message.id,
             trace_id: None,
             sender: message.sender,
@@ -299,6 +307,11 @@ impl Turn {
     pub fn whereabouts(&self) -> Option<&str> {
         self.place.as_ref().map(|place| place.name.as_deref().unwrap_or(&place.id))
     }
+}
+
+/// The name of a turn that anybody may write: of none that the hub tells of.
+pub(super) fn channel_turn(channel: &str, message: &str) -> String {
+    format!("channel {}", message_name(channel, message))
 }
 
 fn digest(text: &str) -> String {

@@ -3,7 +3,7 @@
 
 use crate::host::{Host, World, event, knock};
 use crate::hub::{Agent, Place};
-use chorus_agent::harness::{AgentOptions, Driver, Exec, Listen, OpenAi};
+use chorus_agent::harness::{AgentOptions, Driver, Exec, HarnessError, Listen, OpenAi};
 use chorus_agent::{Backoff, Environment};
 use chorus_testkit::openai::{Completion, FakeModel};
 use serde_json::{Value, json};
@@ -92,6 +92,19 @@ async fn an_answer_that_was_under_way_when_the_session_broke_is_said_once() {
     assert_eq!(world.called[0], world.called[1], "the same text under the same key");
     assert_eq!((world.said.len(), place.read("runs").as_str()), (1, "run\n"));
     agent.stop().await;
+}
+
+/// Two sessions that take each other's place would never stop.
+#[tokio::test]
+async fn a_takeover_ends_it() {
+    let (host, place) = (Host::start().await, Place::new());
+    let agent = Agent::start(script(&host, &place, "true"));
+    host.until("a greeting", |world| !world.greetings.is_empty()).await;
+    host.change(|world| world.close = Some(4001));
+    host.cut();
+    let error = agent.failed().await;
+    assert!(matches!(&error, HarnessError::Takeover(name) if name == "echo"), "{error}");
+    assert_eq!(host.world().greetings.len(), 1);
 }
 
 #[tokio::test]

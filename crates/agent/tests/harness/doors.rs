@@ -19,7 +19,7 @@ pub(crate) async fn told(agent: &Agent, find: impl Fn(&Activity) -> Option<Strin
     panic!("nothing was told: {:#?}", agent.activities());
 }
 
-fn listens(activity: &Activity) -> Option<String> {
+pub(crate) fn listens(activity: &Activity) -> Option<String> {
     match activity {
         Activity::Listening { to } => Some(to.clone()),
         _ => None,

@@ -10,6 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -37,6 +38,8 @@ pub(crate) struct World {
     pub(crate) claim: Value,
     /// Goes up when sessions are to break.
     era: u64,
+    /// What they are closed with then, if they do not just break.
+    pub(crate) close: Option<u16>,
     /// Whether a send breaks the session before it is answered, once.
     pub(crate) break_at_send: bool,
 }
@@ -111,6 +114,10 @@ impl Host {
         loop {
             let now = self.world();
             if now.era != era {
+                if let Some(code) = now.close {
+                    socket.close(Some(CloseFrame { code: code.into(), reason: "".into() })).await.ok();
+                    while let Some(Ok(_)) = socket.next().await {}
+                }
                 return;
             }
             if greeted {

@@ -226,6 +226,30 @@ async fn a_hub_that_does_not_take_reports_still_gets_the_answer() {
 }
 
 #[tokio::test]
+async fn what_a_program_leaves_behind_does_not_hold_its_answer_up() {
+    let (hub, place) = (Hub::start().await, Place::new());
+    let script = "echo the answer; sleep 300 & echo $! > $D/child; exit 0";
+    let mut options = place.script(&hub, script);
+    if let Driver::Exec(exec) = &mut options.driver {
+        exec.limit = Duration::from_secs(25);
+    }
+    let agent = Agent::start(options);
+    hub.mention("evt_1", "@echo hello");
+    assert_eq!(messages_of(&hub.idle(1).await), ["the answer"]);
+    agent.stop().await;
+    // What kept its streams open is ended with it; a moment later it is only a name, or nothing.
+    let child = format!("/proc/{}/stat", place.read("child").trim());
+    for _ in 0..200 {
+        let stat = std::fs::read_to_string(&child).unwrap_or_default();
+        if stat.is_empty() || stat.contains(") Z ") {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("{child} is still there");
+}
+
+#[tokio::test]
 async fn what_keeps_an_agent_from_starting() {
     let (hub, place) = (Hub::start().await, Place::new());
     let missing = place.options(&hub, Driver::Exec(Exec::new("./no-such-program", vec![])));

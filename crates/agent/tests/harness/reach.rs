@@ -1,10 +1,10 @@
 //! What a stranger who has the connection string can make an agent call: nothing in the agent's own network.
 
-use crate::doors::{connection, connection_string, told};
+use crate::doors::{connection, connection_string, listens, told};
 use crate::hub::{Agent, Hub, Place, messages_of};
 use crate::mcp::FakeMcp;
 use crate::model;
-use chorus_agent::harness::{Activity, AgentOptions};
+use chorus_agent::harness::{Activity, AgentOptions, Guard, Listen, Peers};
 use chorus_testkit::http;
 use chorus_testkit::openai::{Completion, FakeModel};
 use serde_json::{Value, json};
@@ -110,6 +110,29 @@ async fn a_hub_does_not_lead_an_agent_into_its_own_network() {
     assert_eq!(why, "callback: 127.0.0.1 is a loopback address; only public addresses are called");
     agent.stop().await;
     assert!(other.world().seen.is_empty() && mcp.calls().is_empty() && model.asked().is_empty());
+}
+
+/// That a body says it was said on a hub proves nothing: whoever signs nothing is a stranger, with a stranger's tools.
+#[tokio::test]
+async fn what_claims_to_come_from_the_hub_unsigned_is_a_strangers() {
+    let (hub, other, place) = (Hub::start().await, Hub::start().await, Place::new());
+    let mcp = FakeMcp::start(false).await;
+    let model = FakeModel::start([Completion::Text(vec!["yes"])]).await;
+    let mut options = plain(&hub, &place, &model);
+    options.allow_private = vec!["127.0.0.1".parse().unwrap()];
+    options.listen =
+        Listen::Direct { address: "127.0.0.1:0".into(), peers: Peers::default(), guard: Guard::default() };
+    let agent = Agent::start(options);
+    let mut chat = other.chat("evt_1", "@echo hello");
+    chat["mcp"] = json!({"url": mcp.url});
+    let answer = http::client().post(told(&agent, listens).await).json(&chat).send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    assert_eq!(messages_of(&other.idle(1).await), ["yes"]);
+    told(&agent, skipped).await;
+    agent.stop().await;
+    assert!(mcp.calls().is_empty(), "{:?}", mcp.calls());
+    // Nor is it shown what was said before in a channel of the agent's hub.
+    assert!(!model.asked()[0].body.to_string().contains("earlier"), "{}", model.asked()[0].body);
 }
 
 #[tokio::test]

@@ -96,6 +96,22 @@ async fn a_takeover_ends_it() {
     assert_eq!(hub.seen().len(), 1);
 }
 
+/// What is beyond the limit waits for the next listener, whatever happened to the connection.
+#[tokio::test]
+async fn a_limit_is_for_all_connections_together() {
+    let first =
+        connected(0) + &message(1, "a", Some(("talk", 1))) + &message(2, "a again", Some(("talk", 1)));
+    let second = connected(2) + &message(3, "b", None) + &message(4, "c", None) + &message(5, "d", None);
+    let hub = FakeHub::start([stream(&first, false), stream(&second, true)]).await;
+    let mut inbox = inbox(&hub, None).with_limit(3);
+    let lost = "lost the connection: the hub closed the stream";
+    let expected = ["connected bob@x", "1 a", lost, "connected bob@x", "3 b", "4 c", "end"];
+    assert_eq!(follow(&mut inbox, 9).await, expected);
+    assert_eq!(inbox.last_id(), Some("4"));
+    let lines: Vec<_> = hub.seen().iter().map(|seen| seen.line.clone()).collect();
+    assert_eq!(lines, ["GET /agent/inbox?limit=3", "GET /agent/inbox?limit=2"]);
+}
+
 #[tokio::test]
 async fn refusals_end_it() {
     for (status, code) in [(401, "ERR_UNAUTHORIZED"), (403, "ERR_FORBIDDEN"), (404, "ERR_NOT_FOUND")] {

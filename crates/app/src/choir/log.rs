@@ -97,10 +97,10 @@ pub async fn health(app: &AppState) -> Result<LogHealth, Error> {
     let (size, root, newest, keys) = app.store.read::<_, Error, _>(look).await?;
     let newest: Option<Value> = newest.and_then(|leaf| serde_json::from_str(&leaf).ok());
     let public: Vec<_> = keys.iter().map(|key| key.public.clone()).collect();
-    let read = attest::read_checkpoint(&note, &app.config.public_url, &public);
+    let read = attest::read_checkpoint(&note, &public);
     // An entry that came in between is in what is there, and not in what was signed.
     let holds =
-        read.is_some_and(|(signed, hash)| signed < size as u64 || (signed, hash) == (size as u64, root));
+        read.is_some_and(|head| head.size < size as u64 || (head.size, head.root) == (size as u64, root));
     Ok(LogHealth {
         size,
         head: hex(&root),

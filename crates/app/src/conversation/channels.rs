@@ -20,7 +20,7 @@ use chorus_protocol::ids::{ConversationId, Principal};
 use chorus_protocol::redact::Masked;
 use chorus_protocol::words::{ConversationKind, History, Signal};
 use chorus_store::audit::{Action, Actor, Subject};
-use chorus_store::conversation::{self, Handle};
+use chorus_store::conversation::{self, Act, Handle};
 use chorus_store::conversations::{self, Conversation};
 use chorus_store::{Tx, usage};
 use serde_json::json;
@@ -37,24 +37,48 @@ pub async fn make_channel(
     new: NewChannel,
     once: Once,
 ) -> Result<Done<ChangedConversation>, Error> {
-    let masked = masked(&json!({"name": new.name, "context": new.context}))?;
-    let act = act(app, caller.principal()?, ConversationId(app.environment.uuid_v7()));
-    let (kind, name) = (ConversationKind::Channel, masked.text("name").to_owned());
-    let conversation = Conversation {
-        context: context(&masked),
-        history: new.history.unwrap_or(History::All),
-        ..Conversation::new(act.conversation, kind, name, act.author, act.now)
-    };
-    let own = || Handle::Like(own_handle(caller));
-    let handle = new.handle.map_or_else(own, |Name(handle)| Handle::Exactly(handle));
-    let hub = Arc::clone(app);
-    let work = move |tx: &mut dyn Tx| {
-        hub.room_for_channel(tx, act.author)?;
-        hub.count_bytes(tx, act.author, said_of(&conversation) + event_bytes(0))?;
-        conversation::create(tx, &act, &conversation, handle.clone())?;
-        Ok(changed(&conversation, &masked))
-    };
+    let (making, hub) = (Making::new(app, caller, new)?, Arc::clone(app));
+    let work = move |tx: &mut dyn Tx| making.run(&hub, tx);
     app.once(once, |_| Ok(()), work).await
+}
+
+/// A channel that is to be made.
+pub(super) struct Making {
+    pub(super) act: Act,
+    conversation: Conversation,
+    handle: Handle,
+    masked: Masked,
+}
+
+impl Making {
+    pub(super) fn new(app: &App, caller: &Caller, new: NewChannel) -> Result<Self, Error> {
+        let masked = masked(&json!({"name": new.name, "context": new.context}))?;
+        let act = act(app, caller.principal()?, ConversationId(app.environment.uuid_v7()));
+        let conversation = Conversation {
+            id: act.conversation,
+            kind: ConversationKind::Channel,
+            name: masked.text("name").to_owned(),
+            context: context(&masked),
+            owner: act.author,
+            history: new.history.unwrap_or(History::All),
+            created_at: act.now,
+            archived_at: None,
+            keep_days: None,
+            loop_turns: None,
+            glyphs: None,
+            oldest: 1,
+        };
+        let own = || Handle::Like(own_handle(caller));
+        let handle = new.handle.map_or_else(own, |Name(handle)| Handle::Exactly(handle));
+        Ok(Self { act, conversation, handle, masked })
+    }
+
+    pub(super) fn run(&self, app: &App, tx: &mut dyn Tx) -> Result<ChangedConversation, Error> {
+        app.room_for_channel(tx, self.act.author)?;
+        app.count_bytes(tx, self.act.author, said_of(&self.conversation) + event_bytes(0))?;
+        conversation::create(tx, &self.act, &self.conversation, self.handle.clone())?;
+        Ok(changed(&self.conversation, &self.masked))
+    }
 }
 
 /// Those somebody is a member of: without archived ones, or these alone.

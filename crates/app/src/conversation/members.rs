@@ -1,5 +1,6 @@
 //! Who is in a conversation: adding, listing and removing members.
 
+use super::channels::Making;
 use super::consent::{self, Admission, MAY_ADD};
 use super::{act, act_by, is_member, not_of_two, only};
 use crate::app::{App, AppState};
@@ -11,6 +12,7 @@ use crate::once::{Done, Once};
 use crate::page::page;
 use crate::views;
 use crate::whom::{Found, Whom, agent_handle, person_handle};
+use chorus_protocol::api::channels::{ChangedConversation, NewChannel};
 use chorus_protocol::api::members::{Invited, MemberChange, MemberView, NewMember};
 use chorus_protocol::api::{Items, Name, Page};
 use chorus_protocol::faults::Faults;
@@ -52,14 +54,55 @@ pub async fn add_member(
             None => addition.by_operator(&hub, tx, &act_by)?,
             Some(who) => addition.by_member((&hub, &runtime, context.asker()), tx, &act_by(who))?,
         };
-        if let Added::Joined(member) = &added {
-            let detail = json!({"member": member.id, "handle": member.handle, "lead": member.lead});
-            let subject = Subject::Channel(conversation);
-            context.record(tx, &hub, Deed::new(caller.actor(), Action::MemberAdded, subject, detail))?;
-        }
+        record(tx, (&hub, &context, &caller), conversation, &added)?;
         Ok(added)
     };
     app.once(once, may, work).await
+}
+
+/// Writes down that somebody joined.
+fn record(
+    tx: &mut dyn Tx,
+    (app, context, caller): (&App, &RequestContext, &Caller),
+    conversation: ConversationId,
+    added: &Added,
+) -> Result<(), Error> {
+    let Added::Joined(member) = added else { return Ok(()) };
+    let detail = json!({"member": member.id, "handle": member.handle, "lead": member.lead});
+    let deed = Deed::new(caller.actor(), Action::MemberAdded, Subject::Channel(conversation), detail);
+    Ok(context.record(tx, app, deed)?)
+}
+
+/// Makes a channel with members in it from the start: all of it happens, or nothing.
+pub async fn make_channel_with(
+    app: &AppState,
+    caller: Caller,
+    context: RequestContext,
+    new: NewChannel,
+    members: Vec<NewMember>,
+) -> Result<ChangedConversation, Error> {
+    let making = Making::new(app, &caller, new)?;
+    let (hub, runtime, Act { author, conversation, .. }) = (Arc::clone(app), Runtime::current(), making.act);
+    let addition = |new: NewMember| {
+        let name = match &new {
+            NewMember::Agent(new) => new.agent.0.clone(),
+            NewMember::Account(new) => new.account.0.clone(),
+        };
+        Ok((name, Addition::new(app, new)?, act(app, author, conversation)))
+    };
+    let additions = members.into_iter().map(addition).collect::<Result<Vec<_>, Faults>>()?;
+    let work = move |tx: &mut dyn Tx| {
+        let made = making.run(&hub, tx)?;
+        for (name, addition, act) in &additions {
+            let added = addition.by_member((&hub, &runtime, context.asker()), tx, act);
+            // It is one of several: which one is the first thing that its asker wants to know.
+            let added =
+                added.map_err(|error| Error { message: format!("{name}: {}", error.message), ..error })?;
+            record(tx, (&hub, &context, &caller), conversation, &added)?;
+        }
+        Ok(made)
+    };
+    app.store.write(work).await
 }
 
 /// Who is to be added, and as what.

@@ -10,6 +10,7 @@ use super::who::{self, Fresh};
 use crate::app::AppState;
 use crate::caller::Caller;
 use crate::error::Error;
+use crate::once::{Done, Once};
 use crate::usage::event_bytes;
 use chorus_market::schema;
 use chorus_protocol::code::Code;
@@ -27,6 +28,8 @@ use chorus_store::{StoreError, Tx, directory};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::runtime::Handle;
 
 const USUAL_OFFERS: i64 = 5;
 const USUAL_VALID_MS: i64 = 60_000;
@@ -40,7 +43,13 @@ pub fn id(text: &str) -> Result<QuoteId, Error> {
 }
 
 /// Asks the best agents of a skill what they would do it for. What they say, or else what they list, stands until the offers end.
-pub async fn ask(app: &AppState, caller: Caller, body: QuoteRequest) -> Result<QuoteView, Error> {
+/// Under one idempotency key they are asked once.
+pub async fn ask(
+    app: &AppState,
+    caller: Caller,
+    body: QuoteRequest,
+    once: Once,
+) -> Result<Done<QuoteView>, Error> {
     if !caller.is_known() {
         return Err(who::no_key());
     }
@@ -56,15 +65,27 @@ pub async fn ask(app: &AppState, caller: Caller, body: QuoteRequest) -> Result<Q
         caller,
         body,
         search,
+        stale: AtomicBool::new(false),
     });
     for _ in 0..hire::LOOKS {
-        let (asked, fits) = (Arc::clone(&act), act.check_input().await?);
-        let work = move |tx: &mut dyn Tx| asked.run(tx, &fits);
-        if let Some((quote, question)) = app.store.write::<_, Error, _>(work).await? {
+        let (asked, fits, runtime) = (Arc::clone(&act), act.check_input().await?, Handle::current());
+        let work = move |tx: &mut dyn Tx| {
+            let Some((quote, question)) = asked.run(tx, &fits)? else {
+                asked.stale.store(true, Ordering::Release);
+                return Err(hire::changing());
+            };
             if let Some(question) = question {
-                app.tasks.spawn(asking::call(Arc::clone(app), question));
+                let (app, runtime) = (Arc::clone(&asked.app), runtime.clone());
+                let call =
+                    move || drop(app.tasks.spawn_on(asking::call(Arc::clone(&app), question), &runtime));
+                tx.after_commit(Box::new(call));
             }
-            return Ok(quote);
+            Ok(quote)
+        };
+        let done = app.once(once.clone(), |_| Ok(()), work).await;
+        // A transaction that ran again may have found it otherwise: what was committed stands.
+        if done.is_ok() || !act.stale.swap(false, Ordering::AcqRel) {
+            return done;
         }
     }
     Err(hire::changing())
@@ -79,6 +100,8 @@ struct Ask {
     id: QuoteId,
     event: EventId,
     fresh: Fresh,
+    /// Somebody was found who declares what was not looked at: it is to be looked at again.
+    stale: AtomicBool,
 }
 
 /// Whether the input fits what was declared, or why not, of each declaration that was looked at.

@@ -6,11 +6,12 @@
 use super::who::{self, Fresh};
 use crate::admission::Admission;
 use crate::agents::own;
-use crate::app::{App, AppState};
+use crate::app::AppState;
 use crate::audit::{Deed, RequestContext};
 use crate::caller::{Caller, key_hash};
 use crate::charge::count_registration;
 use crate::error::Error;
+use crate::once::{Done, Once};
 use crate::rate::rate_key;
 use chorus_market::schema::Schema;
 use chorus_protocol::address::MAX_LEN;
@@ -26,7 +27,7 @@ use chorus_store::market::wallets::{self, NewWallet, Wallet};
 use chorus_store::{Tx, inboxes};
 use serde_json::json;
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use url::Url;
 
 /// So many names are tried for a slug that is taken.
@@ -35,13 +36,14 @@ const MOST_NAMES: usize = 50;
 const MAX_SLUG: usize = 48;
 
 /// Puts an agent on the market, or replaces what it says there. Says whether it is new there. Where sign-up needs a code, a new agent
-/// shows one.
+/// shows one. Both keys are shown this once, and to whoever asks again under the same idempotency key because it heard no answer.
 pub async fn register(
     app: &AppState,
     caller: Caller,
     context: RequestContext,
     body: Registration,
-) -> Result<(bool, Registered), Error> {
+    once: Once,
+) -> Result<Done<(bool, Registered)>, Error> {
     let skills = check_skills(&body)?;
     if let Some(id) = body.agent_id.filter(|id| !(1..=7).contains(&id.0.get_version_num())) {
         return Err(
@@ -54,7 +56,6 @@ pub async fn register(
             app.outbound.check("api_endpoint", &url).await?;
         }
     }
-    count_new(app, &caller, &context, body.agent_id).await?;
     let (agent_secret, owner_secret) = (app.secret(SecretKind::AgentKey), app.secret(SecretKind::OwnerKey));
     let fresh = Fresh { key: key_hash(&owner_secret), ..Fresh::new(app) };
     let admission = match &caller {
@@ -72,19 +73,23 @@ pub async fn register(
         agent_key: key_hash(&agent_secret),
         admission,
         fresh,
+        counted: OnceLock::new(),
     };
-    let done = app.store.write::<_, Error, _>(move |tx: &mut dyn Tx| act.run(tx)).await?;
-    let status = if done.is_new { RegistrationStatus::Registered } else { RegistrationStatus::Updated };
-    let registered = Registered {
-        status: status.into(),
-        agent_id: done.agent.id,
-        reputation_score: done.reputation,
-        address: Some(app.address(&done.agent.name)),
-        owner_id: Some(done.owner),
-        api_key: done.agent_made.then_some(agent_secret),
-        owner_key: done.owner_made.then_some(owner_secret),
+    let work = move |tx: &mut dyn Tx| {
+        let put = act.run(tx)?;
+        let status = if put.is_new { RegistrationStatus::Registered } else { RegistrationStatus::Updated };
+        let registered = Registered {
+            status: status.into(),
+            agent_id: put.agent.id,
+            reputation_score: put.reputation,
+            address: Some(act.app.address(&put.agent.name)),
+            owner_id: Some(put.owner),
+            api_key: put.agent_made.then(|| agent_secret.clone()),
+            owner_key: put.owner_made.then(|| owner_secret.clone()),
+        };
+        Ok((put.is_new, registered))
     };
-    Ok((done.is_new, registered))
+    app.once(once, |_| Ok(()), work).await
 }
 
 /// The skills as they are kept, or everything that is wrong with them.
@@ -122,25 +127,6 @@ fn turns_text(sign: char) -> bool {
     matches!(sign, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Counts a registration if it would be a new agent's.
-async fn count_new(
-    app: &App,
-    caller: &Caller,
-    context: &RequestContext,
-    named: Option<AgentId>,
-) -> Result<(), Error> {
-    if matches!(caller, Caller::Agent(_) | Caller::Operator) {
-        return Ok(());
-    }
-    if let Some(named) = named {
-        let find = move |tx: &mut dyn Tx| directory::by_id(tx, named);
-        if app.store.read::<_, chorus_store::StoreError, _>(find).await?.is_some() {
-            return Ok(());
-        }
-    }
-    count_registration(app, rate_key(context.client))
-}
-
 struct Act {
     app: AppState,
     caller: Caller,
@@ -151,9 +137,12 @@ struct Act {
     agent_key: KeyHash,
     admission: Admission,
     fresh: Fresh,
+    /// Whether there is room for a new agent: the transaction may run again, and what was decided stands.
+    counted: OnceLock<Result<(), Error>>,
 }
 
-struct Done {
+/// What was put on the market.
+struct Put {
     agent: Agent,
     agent_made: bool,
     owner: String,
@@ -163,8 +152,12 @@ struct Done {
 }
 
 impl Act {
-    fn run(&self, tx: &mut dyn Tx) -> Result<Done, Error> {
+    fn run(&self, tx: &mut dyn Tx) -> Result<Put, Error> {
         let known = self.known_agent(tx)?;
+        if known.is_none() && self.caller != Caller::Operator {
+            let count = || count_registration(&self.app, rate_key(self.context.client));
+            self.counted.get_or_init(count).clone()?;
+        }
         let (wallet, owner_made) = self.wallet(tx, known.as_ref())?;
         let agent_made = known.is_none();
         let agent = match known {
@@ -188,7 +181,7 @@ impl Act {
         let subject = Subject::Agent(agent.id);
         let deed = Deed::new(self.caller.actor(), Action::SkillsOffered, subject, detail);
         self.context.record(tx, &self.app, deed)?;
-        Ok(Done { agent, agent_made, owner: wallet.owner, owner_made, reputation, is_new })
+        Ok(Put { agent, agent_made, owner: wallet.owner, owner_made, reputation, is_new })
     }
 
     /// The agent that is meant, if it is there, and this caller may speak for it.

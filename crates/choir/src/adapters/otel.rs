@@ -19,7 +19,7 @@ use super::sources::{Citing, cite};
 use chorus_protocol::choir::evidence::{Event, EventType, MAX_EVENTS};
 use log::Log;
 use span::{Span, attributes, found, untyped};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 /// JSON in attributes is read up to this length.

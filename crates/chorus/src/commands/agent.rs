@@ -126,11 +126,11 @@ pub(crate) struct Args {
     #[arg(long, env = "CHORUS_AGENT_FOREIGN_MCP")]
     foreign_mcp: bool,
     /// How many conversations it works on side by side [default: 4]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=64))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(plan::AT_ONCE_RANGE))]
     at_once: Option<u64>,
     /// How long a person must have paused before it answers, so that what is typed in pieces is answered as one; 0 answers
     /// every message by itself [default: 3]
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=30))]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(plan::QUIET_RANGE))]
     quiet: Option<u64>,
     /// What it offers on the market: NAME=PRICE, or @FILE with a skill as the document has it, schemas included. Jobs go to the
     /// program of --exec: input data in, output data out. May be repeated

@@ -303,7 +303,8 @@ fn look_at_folder(named: Option<PathBuf>) -> Vec<Finding> {
 fn look_at_key(folder: &Path) -> Option<Finding> {
     let layer = [("CHORUS_DATA".to_owned(), folder.display().to_string())].into_iter().collect();
     let hint = "`chorus serve --help` lists every setting";
-    let settings = match Settings::load(&[layer, settings::environment()]) {
+    let loaded = settings::environment().and_then(|environment| Settings::load(&[layer, environment]));
+    let settings = match loaded {
         Ok(settings) => settings,
         Err(faults) => return Some(Finding::bad("settings", faults, hint)),
     };

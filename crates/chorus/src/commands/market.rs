@@ -368,7 +368,7 @@ fn quoted(global: &Global, quote: &Value) -> anyhow::Result<()> {
         return output::json(quote);
     }
     let shown: QuoteView = crate::answer::read(quote)?;
-    output::talk(format!("offers {} stand until {}", shown.quote_id, shown.valid_until));
+    output::talk(format!("offers {} stand until {}", shown.quote_id, output::one_line(&shown.valid_until)));
     let offers = quote["offers"].as_array().cloned().unwrap_or_default();
     list(global, &offers, ["AGENT", "NAME", "PRICE", "ANSWERED", "TAKES MS", "REPUTATION"], |offer: Offer| {
         [
@@ -383,10 +383,8 @@ fn quoted(global: &Global, quote: &Value) -> anyhow::Result<()> {
 }
 
 async fn jobs(global: &Global, status: Option<&str>) -> anyhow::Result<()> {
-    let mut query = vec![("limit", "200")];
-    query.extend(status.map(|status| ("status", status)));
-    let page: Value = global.keyed_client()?.market_get(&["jobs"], &query).await?;
-    let items = page["items"].as_array().cloned().unwrap_or_default();
+    let query: Vec<_> = status.map(|status| ("status", status)).into_iter().collect();
+    let items = global.all_market_items(&["jobs"], &query).await?;
     list(global, &items, ["JOB", "SKILL", "STATUS", "HELD", "PAID", "AGENT", "CREATED"], |job: JobView| {
         [
             job.job_id.to_string(),

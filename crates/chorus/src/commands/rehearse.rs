@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         output::talk(format_args!(
             "the verdict is {}: {}",
             payload.verdict,
-            payload.verdict_reasons.join("; ")
+            output::one_line(&payload.verdict_reasons.join("; "))
         ));
     }
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(crate::failure::FAILED) })

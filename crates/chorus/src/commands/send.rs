@@ -202,8 +202,13 @@ fn compose(args: Args) -> anyhow::Result<SendBody> {
 /// The whole input, without the line end that shells and editors add.
 pub(crate) fn read_text(input: impl Read) -> anyhow::Result<String> {
     let mut text = String::new();
-    // More than any message may hold; what is longer is refused by its length, not cut.
-    input.take(MAX_BODY as u64).read_to_string(&mut text).context("cannot read standard input")?;
+    // One byte more than anything may hold tells what is too long from what just fits: nothing is cut.
+    let most = MAX_BODY as u64;
+    input.take(most + 1).read_to_string(&mut text).context("cannot read standard input")?;
+    if text.len() as u64 > most {
+        let what = format!("what standard input says is longer than {} KiB", most / 1024);
+        return Err(Explained::usage(what, "nothing was sent; say it in parts").into());
+    }
     let end = text.trim_end_matches(['\n', '\r']).len();
     text.truncate(end);
     Ok(text)
@@ -286,5 +291,9 @@ mod tests {
     fn input_without_its_last_line_end() {
         assert_eq!(read_text(&b"two\nlines\r\n"[..]).unwrap(), "two\nlines");
         assert!(read_text(&b"\xff"[..]).is_err());
+        let long = "a".repeat(MAX_BODY);
+        assert_eq!(read_text(long.as_bytes()).unwrap().len(), MAX_BODY);
+        let error = read_text(format!("{long}a").as_bytes()).unwrap_err().to_string();
+        assert!(error.contains("longer than 256 KiB"), "{error}");
     }
 }

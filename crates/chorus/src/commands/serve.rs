@@ -12,6 +12,7 @@ use chorus_hub::{
     keep_operator_key, key_hash,
 };
 use chorus_protocol::credentials::SecretKind;
+use chorus_protocol::faults::Faults;
 use chorus_store::transfer::IMPORTING;
 use chorus_store::{PostgresOptions, SqliteOptions, Store, StoreError, Tx, settings as store_settings};
 use std::fs;
@@ -71,7 +72,17 @@ impl Args {
         ];
         let flags: Layer =
             flags.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
-        let mut layers = vec![flags, settings::environment()];
+        let explain = |faults: Faults| {
+            Explained::failed(faults.to_string(), "`chorus serve --help` lists every setting")
+        };
+        let environment = settings::environment().map_err(explain)?;
+        for name in settings::unknown(&environment, &crate::variables()) {
+            output::talk(format_args!(
+                "warning: {} is set, and there is no such setting: it changes nothing; `chorus serve --help` lists them",
+                output::one_line(name)
+            ));
+        }
+        let mut layers = vec![flags, environment];
         if let Some(path) = self.config {
             let text =
                 fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -80,9 +91,7 @@ impl Args {
                     .with_context(|| format!("{} is not a settings file", path.display()))?,
             );
         }
-        Settings::load(&layers).map_err(|faults| {
-            Explained::failed(faults.to_string(), "`chorus serve --help` lists every setting").into()
-        })
+        Ok(Settings::load(&layers).map_err(explain)?)
     }
 }
 

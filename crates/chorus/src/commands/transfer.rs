@@ -50,7 +50,8 @@ impl Which {
         let flags = [("CHORUS_DATA", self.data), ("CHORUS_DATABASE_URL", self.database)];
         let flags: Layer =
             flags.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
-        Settings::load(&[flags, settings::environment()]).map_err(|faults| {
+        let loaded = settings::environment().and_then(|environment| Settings::load(&[flags, environment]));
+        loaded.map_err(|faults| {
             Explained::failed(faults.to_string(), "`chorus serve --help` lists every setting").into()
         })
     }

@@ -1,6 +1,7 @@
 //! Pages for people: served whole by the hub, guarded, and without the internet.
 
 use crate::support::{HOST, TestHub};
+use crate::web::send;
 use serde_json::{Value, json};
 
 /// Everything in a page that could be fetched from elsewhere.
@@ -173,4 +174,36 @@ fn assert_refs_resolve(document: &Value, value: &Value) {
     for inner in inner {
         assert_refs_resolve(document, inner);
     }
+}
+
+/// Whoever mistypes an address is told so by a page, and nobody is alarmed by it.
+#[tokio::test]
+async fn an_address_that_cannot_be_read_is_a_page_that_says_so() {
+    let hub = TestHub::start();
+    let ann = hub.account("ann@mail.example").await;
+    for path in ["/scores/%ff", "/scores/%ff/edit/es_1", "/c/%ff", "/search?q=a&q=b", "/verify/%ff"] {
+        let page = hub.get(path, Some(&ann)).await;
+        assert_eq!((page.status, page.header("content-type")), (400, "text/html; charset=utf-8"), "{path}");
+        assert!(page.text.contains("This cannot be done so"), "{path}: {}", page.text);
+    }
+}
+
+/// What is made with others in it is made with all of them, or not at all: what is corrected and sent again must not be a second one.
+#[tokio::test]
+async fn a_channel_with_a_wrong_agent_is_not_made() {
+    let hub = TestHub::start();
+    let ann = hub.account("ann@mail.example").await;
+    hub.post("/api/v1/agents", Some(&ann), &json!({"name": "timber"})).await;
+    let channels =
+        async || hub.get("/api/v1/channels", Some(&ann)).await.body["items"].as_array().unwrap().len();
+    let made =
+        send(&hub, "/channels/new", Some(&ann), &[("name", "half"), ("agents", "timber nobody-here")]).await;
+    assert_eq!((made.status, channels().await), (404, 0), "{}", made.text);
+    assert!(made.text.contains("nobody-here"), "{}", made.text);
+    let made =
+        send(&hub, "/channels/new", Some(&ann), &[("name", "half"), ("agents", "timber, timber")]).await;
+    assert_eq!((made.status, channels().await), (303, 1), "{}", made.text);
+    let path = made.header("location").replace("/c/", "/api/v1/channels/");
+    let members = hub.get(&format!("{path}/members"), Some(&ann)).await.body;
+    assert_eq!(members["items"].as_array().unwrap().len(), 2, "{members}");
 }

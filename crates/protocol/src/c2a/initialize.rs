@@ -19,6 +19,10 @@ pub const PROTOCOL_VERSION: &str = "2026-06-02";
 /// Every version we speak.
 pub const PROTOCOL_VERSIONS: &[&str] = &[PROTOCOL_VERSION];
 
+/// The code that a WebSocket is closed with when another connection of the same agent has its place. Who comes back all the
+/// same takes it in turn, without end.
+pub const TAKEN_OVER: u16 = 4001;
+
 /// The version to answer with: the one that was asked for if we speak it, else ours.
 pub fn negotiate_version(asked: &str) -> &'static str {
     PROTOCOL_VERSIONS.iter().find(|version| **version == asked).copied().unwrap_or(PROTOCOL_VERSION)

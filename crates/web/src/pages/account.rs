@@ -1,6 +1,7 @@
 //! One's account: what one is called, tokens for programs, invitations for others, signing out, and its end.
 
 use crate::cookies::{no_cookie, session_cookie};
+use crate::extract::Path;
 use crate::form::{Form, body, number};
 use crate::page::{Fault, page};
 use crate::shell::{Here, Shell};
@@ -8,7 +9,7 @@ use crate::times::Moment;
 use crate::visitor::SignedIn;
 use askama::Template;
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};

@@ -4,6 +4,7 @@ mod settings;
 
 use super::account::Secret;
 use super::market::{SkillForm, Standing, owner_called};
+use crate::extract::Path;
 use crate::face::{Face, State as Is};
 use crate::form::{Form, body};
 use crate::page::{Fault, page, query};
@@ -12,7 +13,7 @@ use crate::times::{Moment, since};
 use crate::visitor::SignedIn;
 use askama::Template;
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use chorus_app::once::Once;

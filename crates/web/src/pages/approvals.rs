@@ -1,5 +1,6 @@
 //! Messages that wait until a person agrees, as cards with their buttons: in the inbox and in their channel.
 
+use crate::extract::Path;
 use crate::face::Face;
 use crate::form::Form;
 use crate::page::{Fault, page};
@@ -7,7 +8,7 @@ use crate::times::Moment;
 use crate::visitor::SignedIn;
 use askama::Template;
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use chorus_app::conversation::{agree, conversation_id, decline, list_approvals, look_at, withdraw};

@@ -1,5 +1,6 @@
 //! Whom a person keeps out: the list, adding to it, and letting somebody in again.
 
+use crate::extract::{Path, Query};
 use crate::form::Form;
 use crate::page::{Fault, fault_page, page, query, refused};
 use crate::shell::{Here, Shell};
@@ -7,7 +8,7 @@ use crate::times::Moment;
 use crate::visitor::SignedIn;
 use askama::Template;
 use axum::Router;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use chorus_app::once::Once;

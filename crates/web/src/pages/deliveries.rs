@@ -1,5 +1,6 @@
 //! Deliveries with their tries, dead letters and replay: for whoever owns the agents, and for the operator.
 
+use crate::extract::Query;
 use crate::face::Face;
 use crate::form::Form;
 use crate::page::{Fault, page, query};
@@ -8,7 +9,7 @@ use crate::times::{Moment, since};
 use crate::visitor::SignedIn;
 use askama::Template;
 use axum::Router;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use chorus_app::agents::AgentRef;
@@ -215,10 +216,12 @@ pub(crate) async fn try_anew(
         let asked = Asked { state: Some(DeliveryState::Dead), ..Asked::default() };
         return deliveries::replay_all(app, caller.clone(), context.clone(), asked).await.map(drop);
     }
+    // One that cannot be tried keeps none of the others from it.
+    let mut done = Ok(());
     for id in form.all("id").iter().take(LIMIT as usize) {
-        deliveries::replay(app, caller.clone(), context.clone(), id).await?;
+        done = done.and(deliveries::replay(app, caller.clone(), context.clone(), id).await.map(drop));
     }
-    Ok(())
+    done
 }
 
 async fn show(

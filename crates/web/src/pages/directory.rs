@@ -1,5 +1,6 @@
 //! The directory: every agent of this hub, with presence and its age.
 
+use crate::extract::Query;
 use crate::face::{Face, State as Is};
 use crate::page::{Fault, page, query};
 use crate::shell::{Here, Shell};
@@ -7,7 +8,7 @@ use crate::times::since;
 use crate::visitor::SignedIn;
 use askama::Template;
 use axum::Router;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 use chorus_app::{AppState, agents};

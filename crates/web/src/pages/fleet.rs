@@ -2,6 +2,7 @@
 //!
 //! What the hub does not know, and what is not this person's to know, is not shown.
 
+use crate::extract::Query;
 use crate::face::{Face, State as Is};
 use crate::page::{Fault, page};
 use crate::shell::{Here, Shell};
@@ -9,7 +10,7 @@ use crate::times::since;
 use crate::visitor::SignedIn;
 use askama::Template;
 use axum::Router;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 use chorus_app::{AppState, fleet};

@@ -1,5 +1,6 @@
 //! What waits for a person: what it may agree to, what is addressed to it, invitations, and where there is something new.
 
+use crate::extract::Path;
 use crate::face::Face;
 use crate::page::{Fault, page};
 use crate::pages::approvals::{Card, waiting};
@@ -8,7 +9,7 @@ use crate::times::Moment;
 use crate::visitor::SignedIn;
 use askama::Template;
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use chorus_app::conversation::{

@@ -18,6 +18,7 @@ pub(crate) use ledger::owner_called;
 pub(crate) use offering::SkillForm;
 pub(crate) use wallet::Books;
 
+use crate::extract::Query;
 use crate::face::{Face, State as Is};
 use crate::page::{Fault, page, query};
 use crate::shell::{Here, Shell};
@@ -25,7 +26,7 @@ use crate::times::since;
 use crate::visitor::SignedIn;
 use askama::Template;
 use axum::Router;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 use chorus_app::market::{discover, money};

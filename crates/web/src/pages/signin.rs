@@ -4,12 +4,13 @@
 //! does.
 
 use crate::cookies::new_cookie;
+use crate::extract::Path;
 use crate::form::Form;
 use crate::page::{Fault, fault_page, page};
 use crate::shell::{Here, Shell};
 use crate::visitor::{Context, OwnPage};
 use askama::Template;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;

@@ -58,7 +58,7 @@ pub(crate) fn make_agents(host: &mut Host, people: &[Person], seed: u64, clock: 
             let skills = json!([{"skill_name": "sum", "cost_per_call": 1.5 + n as f64 / 4.0}]);
             let new = body(json!({"agent_name": name, "skills": skills}));
             let caller = Caller::Agent(identity.clone());
-            host.run(async |app| register(app, caller, context(), new).await).unwrap();
+            host.run(async |app| register(app, caller, context(), new, Once::NO_KEY).await).unwrap();
         }
         let key = Key { identity, hash: key_hash(&made.api_key) };
         // Jobs come by the inbox.

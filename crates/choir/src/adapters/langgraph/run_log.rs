@@ -3,7 +3,7 @@
 //! The log has an entry for each run inside the whole; what one came to is its `final_output`. What the whole streams tells the
 //! outputs of a graph's own nodes again, and what their entries do not say: commands, which are texts in them, and interrupts.
 
-use super::{LangGraph, Origin, Source, calls, output, said};
+use super::{LangGraph, Origin, Source, calls, output};
 use crate::adapters::collector::Collector;
 use crate::adapters::node::Node;
 use crate::adapters::records::Adapter as _;
@@ -227,7 +227,9 @@ impl LangGraph {
                 log.silent.retain(|node| !chunk.has(node));
                 self.updates(chunk, &[], collector);
             }
-            Node::Object(_) if is_message(calls::plain(chunk)) => said(chunk, &Node::Null, &[], collector),
+            Node::Object(_) if is_message(calls::plain(chunk)) => {
+                self.said(chunk, &Node::Null, &[], collector)
+            }
             Node::List(items) if Self::is_tuple(items) => self.tuple(items, collector),
             Node::Object(_) | Node::List(_) => collector.warn(
                 "unmapped_output",

@@ -1,9 +1,13 @@
 //! A file of agents: TOML, with every fault told at once with its place.
 
-use super::plan::{Plan, Plans};
+use super::plan::{AT_ONCE_RANGE, Plan, Plans, QUIET_RANGE};
 use chorus_protocol::faults::Faults;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use toml::{Table, Value};
+
+/// What any other number may be.
+const ANY_NUMBER: RangeInclusive<u64> = 1..=1_000_000;
 
 /// The most agents of one file.
 const MAX_AGENTS: usize = 100;
@@ -99,11 +103,11 @@ fn read_agent(agent: &Table, place: &str, faults: &mut Faults) -> Plan {
         openai: member.text("openai"),
         model: member.text("model"),
         key_variable: member.text("openai_key_env"),
-        max_tokens: member.number("max_tokens").and_then(|number| u32::try_from(number).ok()),
+        max_tokens: member.number("max_tokens", ANY_NUMBER).and_then(|number| u32::try_from(number).ok()),
         state: member.text("state").map(PathBuf::from),
         culture: member.text("culture"),
         system: member.text("system"),
-        timeout: member.number("timeout"),
+        timeout: member.number("timeout", ANY_NUMBER),
         c2a: member.flag("c2a"),
         connection: member.text("connection"),
         connection_url: member.text("connection_url"),
@@ -115,8 +119,8 @@ fn read_agent(agent: &Table, place: &str, faults: &mut Faults) -> Plan {
         allow_from: member.texts("allow_from"),
         allow_private: member.texts("allow_private"),
         foreign_mcp: member.flag("foreign_mcp"),
-        at_once: member.number("at_once"),
-        quiet: member.number("quiet"),
+        at_once: member.number("at_once", AT_ONCE_RANGE),
+        quiet: member.number("quiet", QUIET_RANGE),
         skills: member.texts("skills"),
         owner: member.text("owner"),
     }
@@ -153,13 +157,13 @@ impl Members<'_> {
         })
     }
 
-    fn number(&mut self, name: &str) -> Option<u64> {
-        let number = self.agent.get(name)?.as_integer();
-        let number = number.filter(|number| (1..=1_000_000).contains(number));
+    fn number(&mut self, name: &str, range: RangeInclusive<u64>) -> Option<u64> {
+        let number = self.agent.get(name)?.as_integer().and_then(|number| u64::try_from(number).ok());
+        let number = number.filter(|number| range.contains(number));
         if number.is_none() {
-            self.fault(name, "must be a number from 1 to 1000000");
+            self.fault(name, &format!("must be a number from {} to {}", range.start(), range.end()));
         }
-        number.map(i64::cast_unsigned)
+        number
     }
 
     fn flag(&mut self, name: &str) -> bool {
@@ -192,6 +196,17 @@ mod tests {
         let mut faults = Faults::new();
         read(text, &mut faults, &Plan::default());
         faults.to_string()
+    }
+
+    #[test]
+    fn numbers_have_the_range_of_their_flags() {
+        let told = |line: &str| faults(&format!("[[agent]]\nname = 'a'\nexec = ['./a']\n{line}\n"));
+        assert_eq!(told("quiet = 0\nat_once = 64\ntimeout = 1000000"), "");
+        assert_eq!(
+            told("quiet = 31\nat_once = 0\ntimeout = 0"),
+            "agent[0].timeout: must be a number from 1 to 1000000; agent[0].at_once: must be a number from 1 to 64; \
+             agent[0].quiet: must be a number from 0 to 30"
+        );
     }
 
     #[test]

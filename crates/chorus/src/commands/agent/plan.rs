@@ -12,8 +12,13 @@ use chorus_protocol::market::{Credits, Skill, SkillName};
 use chorus_protocol::relay::{CARD_VERSION, check_card};
 use serde_json::json;
 use std::collections::HashSet;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// How many conversations at once, and how many seconds of quiet, whether a flag says so or a file.
+pub(super) const AT_ONCE_RANGE: RangeInclusive<u64> = 1..=64;
+pub(super) const QUIET_RANGE: RangeInclusive<u64> = 0..=30;
 
 const DEFAULT_STATE: &str = "./chorus-agent";
 
@@ -121,12 +126,6 @@ impl Plan {
         }
         let system = self.system.as_deref().and_then(|text| read_text(text, &at("system"), faults));
         self.check_use(&at, faults);
-        if self.at_once.is_some_and(|number| !(1..=64).contains(&number)) {
-            faults.add(&at("at_once"), "must be 1 to 64");
-        }
-        if self.quiet.is_some_and(|seconds| seconds > 30) {
-            faults.add(&at("quiet"), "must be 0 to 30 seconds");
-        }
         let skills = skills(&self.skills, &at("skills"), faults);
         let driver = self.driver(system.as_deref(), &at, faults);
         let listen = self.listen(&at, faults);

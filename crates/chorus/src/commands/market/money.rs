@@ -118,11 +118,10 @@ pub(super) async fn run(global: &Global, command: Command) -> anyhow::Result<()>
             })
         }
         Command::Ledger { owner, job, since } => {
-            let asked = [("owner", owner), ("job", job), ("since", since), ("limit", Some("200".into()))];
+            let asked = [("owner", owner), ("job", job), ("since", since)];
             let asked: Vec<_> =
                 asked.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?))).collect();
-            let page: Value = client.market_get(&["ledger"], &asked).await?;
-            let items = page["items"].as_array().cloned().unwrap_or_default();
+            let items = global.all_market_items(&["ledger"], &asked).await?;
             list(global, &items, ["AT", "KIND", "FROM", "TO", "AMOUNT", "BALANCE"], |moved: MovementView| {
                 [
                     moved.at,

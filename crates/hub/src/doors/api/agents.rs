@@ -64,7 +64,11 @@ async fn list(
 ) -> Result<Json<Items<AgentView>>, ApiError> {
     // Known elsewhere, and not to be passed over: whoever asks for it would take everybody for able.
     if query(&uri).any(|(name, _)| name == "skill") {
-        return Err(Faults::one("skill", "agents have no skills here yet; leave it out").into());
+        return Err(Faults::one(
+            "skill",
+            "agents are not found by skill here; `GET /market/discover?skill=…` does that",
+        )
+        .into());
     }
     Ok(Json(agents::list(&app, &caller, search).await?))
 }

@@ -14,7 +14,7 @@ use chorus_app::delivery::REDELIVERY_MS;
 use chorus_app::delivery::dialect::{End, delivered, is_cancellation, told};
 use chorus_app::delivery::reader::{Holds, Piece, Reader};
 use chorus_app::delivery::window::Window;
-use chorus_protocol::c2a::{Capabilities, InitializeResult, Method, NOT_INITIALIZED};
+use chorus_protocol::c2a::{Capabilities, InitializeResult, Method, NOT_INITIALIZED, TAKEN_OVER};
 use chorus_protocol::rpc::{Id, Message, Notification, Request, Response, RpcError};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{SinkExt, StreamExt};
@@ -44,7 +44,7 @@ const TOO_MANY: Over = Over::Close(1008, "too many messages; wait, and connect a
 
 const fn close(end: End) -> Over {
     match end {
-        End::TakenOver => Over::Close(4001, "another connection opened this inbox"),
+        End::TakenOver => Over::Close(TAKEN_OVER, "another connection opened this inbox"),
         End::Revoked => Over::Close(4003, "this key is not valid any more"),
     }
 }

@@ -4,13 +4,14 @@ use crate::answers::own::{
     Conflict, Doing, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
 };
 use crate::error::ApiError;
-use crate::extract::{By, Context, Exact, Query, Sent};
+use crate::extract::{By, Context, Exact, Idempotent, Query, Sent, done};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use chorus_app::AppState;
 use chorus_app::market::{agents, discover as discovery, register as registering};
+use chorus_app::once::Done;
 use chorus_protocol::api::{Items, Page};
 use chorus_protocol::ids::AgentId;
 use chorus_protocol::market::{
@@ -22,9 +23,11 @@ use chorus_protocol::relay::Unregistered;
 /// Come to the market
 ///
 /// An agent that is new gets a key, and so does an owner that is used for the first time; both are shown this once. With an agent's
-/// own key as bearer its skills are replaced, with its owner's (or its account's token) too; its reputation stays.
+/// own key as bearer its skills are replaced, with its owner's (or its account's token) too; its reputation stays. Who heard no answer
+/// asks again with the same `Idempotency-Key` and gets the same keys; without a key as bearer it takes one of 32 characters or more,
+/// random, and the same address that it came from.
 #[utoipa::path(post, path = "/market/register", operation_id = "market_register", tag = "market", security((), ("key" = [])),
-    params(("X-Chorus-Invitation" = Option<String>, Header, description = "`ci_…`, where sign-up is by invitation")),
+    params(Idempotent, ("X-Chorus-Invitation" = Option<String>, Header, description = "`ci_…`, where sign-up is by invitation")),
     request_body = Registration,
     responses((status = 201, description = "It is on the market", body = Registered),
               (status = 200, description = "It was there before", body = Registered),
@@ -34,13 +37,14 @@ pub(crate) async fn register(
     By(caller): By,
     Context(context): Context,
     headers: HeaderMap,
-    Exact(mut body, _): Exact<Registration>,
+    Exact(mut body, once): Exact<Registration>,
 ) -> Result<Response, ApiError> {
     let code = headers.get("x-chorus-invitation").and_then(|value| value.to_str().ok());
     body.invitation = code.map(str::to_owned).or(body.invitation);
-    let (is_new, registered) = registering::register(&app, caller, context, body).await?;
+    let Done { result: (is_new, result), again } =
+        registering::register(&app, caller, context, body, once).await?;
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(registered)).into_response())
+    Ok(done(status, Done { result, again }))
 }
 
 /// Find agents by skill, the best first

@@ -5,10 +5,11 @@ use crate::answers::own::{
     Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
 };
 use crate::error::ApiError;
-use crate::extract::{By, Exact};
+use crate::extract::{By, Exact, Idempotent, done};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use axum::response::Response;
 use chorus_app::AppState;
 use chorus_app::market::quotes;
 use chorus_protocol::ids::QuoteId;
@@ -20,15 +21,15 @@ use chorus_protocol::market::{Accept, JobView, MakeOffer, OfferMade, QuoteReques
 /// where it may answer with an offer at once, a connection string a channel message. They may answer until `answers_until`; whoever
 /// says nothing counts with its listed price. Prices stand until `valid_until`, whatever they ask of others meanwhile.
 #[utoipa::path(post, path = "/market/quotes", operation_id = "ask_quotes", tag = "market", security(("key" = [])),
-    request_body = QuoteRequest,
+    params(Idempotent), request_body = QuoteRequest,
     responses((status = 201, description = "Their offers", body = QuoteView),
-              Invalid, Unknown, Short, Forbidden, TooSlow, TooLarge, Unfit, TooFast, Overloaded))]
+              Invalid, Unknown, Short, Forbidden, Conflict, TooSlow, TooLarge, Unfit, TooFast, Overloaded))]
 pub(crate) async fn ask(
     State(app): State<AppState>,
     By(caller): By,
-    Exact(body, _): Exact<QuoteRequest>,
-) -> Result<(StatusCode, Json<QuoteView>), ApiError> {
-    Ok((StatusCode::CREATED, Json(quotes::ask(&app, caller, body).await?)))
+    Exact(body, once): Exact<QuoteRequest>,
+) -> Result<Response, ApiError> {
+    Ok(done(StatusCode::CREATED, quotes::ask(&app, caller, body, once).await?))
 }
 
 /// What offers there are by now, for whoever asked

@@ -6,12 +6,13 @@ use crate::answers::relay::{Overloaded, TooFast, TooLarge, TooSlow, success};
 use crate::body;
 use crate::credentials::bearer;
 use crate::error::ApiError;
+use crate::event_stream::event_stream;
 use crate::extract::By;
 use crate::middleware::Client;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use chorus_app::AppState;
 use chorus_app::relay::{self, Listener, SendAnswer, Showing};
@@ -73,10 +74,5 @@ fn streamed(listener: Listener) -> Response {
         let frame = listener.next().await?;
         Some((Ok::<_, Infallible>(frame), listener))
     }));
-    let headers = [
-        (header::CONTENT_TYPE, "text/event-stream"),
-        (HeaderName::from_static("x-accel-buffering"), "no"),
-        (HeaderName::from_static("x-chorus-trace-id"), trace.as_str()),
-    ];
-    (headers, body).into_response()
+    ([("x-chorus-trace-id", trace.as_str())], event_stream(body)).into_response()
 }

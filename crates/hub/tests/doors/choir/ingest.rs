@@ -154,9 +154,8 @@ async fn secrets_of_an_account_that_is_kept_out_or_gone_sign_nothing() {
         };
         let unknown = send(&format!("acs_AAAAAAAA{}", &signing[12..]), &path).await;
         let change = async |what: &str| {
-            let answer =
-                hub.post(&format!("/api/v1/operator/accounts/ann@example.org/{what}"), operator, &json!({}));
-            assert_eq!(answer.await.status, 200);
+            let path = format!("/api/v1/operator/accounts/ann@example.org/{what}");
+            assert_eq!(hub.post(&path, operator, &json!({})).await.status, 200);
         };
         change("disable").await;
         let refused = send(&signing, &path).await;

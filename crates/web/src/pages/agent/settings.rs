@@ -1,5 +1,6 @@
 //! Changing an agent of one's own: what the directory says of it, where it is reached, whether what is for it waits, and its end.
 
+use crate::extract::{Path, Query};
 use crate::form::{Form, body};
 use crate::page::{Fault, fault_page, page, refused};
 use crate::shell::{Here, Shell};
@@ -7,7 +8,7 @@ use crate::times::Moment;
 use crate::visitor::SignedIn;
 use askama::Template;
 use axum::Router;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use chorus_app::once::Once;

@@ -2,13 +2,14 @@
 
 use super::items::excerpt;
 use super::{Place, documents_of};
+use crate::extract::Path;
 use crate::face::{Face, State as Is};
 use crate::page::{Fault, page};
 use crate::pages::approvals::{Card, waiting};
 use crate::visitor::SignedIn;
 use askama::Template;
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 use chorus_app::conversation::{self, Open};

@@ -1,6 +1,7 @@
 //! A document of a conversation, in any of its versions; and removing it.
 
 use super::Place;
+use crate::extract::{Path, Query};
 use crate::markdown::{self, Rendered};
 use crate::page::{Fault, page};
 use crate::shell::{Here, Shell};
@@ -8,7 +9,7 @@ use crate::times::Moment;
 use crate::visitor::SignedIn;
 use askama::Template;
 use axum::Router;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use chorus_app::conversation::conversation_id;

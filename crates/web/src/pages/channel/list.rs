@@ -1,12 +1,13 @@
 //! A person's channels: those that go on, and those that are archived.
 
+use crate::extract::Query;
 use crate::page::{Fault, page, query};
 use crate::shell::{Here, Shell};
 use crate::times::Moment;
 use crate::visitor::SignedIn;
 use askama::Template;
 use axum::Router;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 use chorus_app::{AppState, conversation};

@@ -3,13 +3,13 @@
 
 use super::Place;
 use super::items::{Item, View, items};
+use crate::extract::{Path, Query};
 use crate::page::Fault;
 use crate::visitor::SignedIn;
 use askama::Template;
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Path, Query, Request, State};
-use axum::http::header::{self, HeaderName};
+use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
@@ -61,12 +61,7 @@ async fn open(
         let told = watching.tell(&bytes)?;
         Some((Ok::<_, Infallible>(told), watching))
     });
-    let headers = [
-        (header::CONTENT_TYPE, "text/event-stream"),
-        (header::CACHE_CONTROL, "no-store"),
-        (HeaderName::from_static("x-accel-buffering"), "no"),
-    ];
-    Ok((headers, Body::from_stream(body)).into_response())
+    Ok((sse::STREAM_HEADERS, Body::from_stream(body)).into_response())
 }
 
 impl Watching {

@@ -9,13 +9,13 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
-use chorus_app::conversation::{Talk, make_channel, talk_to};
+use chorus_app::AppState;
+use chorus_app::conversation::{Talk, make_channel_with, talk_to};
 use chorus_app::once::Once;
-use chorus_app::{AppState, conversation};
 use chorus_protocol::api::channels::{NewChannel, NewPair};
 use chorus_protocol::api::members::NewMember;
-use chorus_protocol::ids::ConversationId;
 use serde_json::json;
+use std::collections::BTreeSet;
 
 /// As many agents as the form takes at once.
 const MOST_AGENTS: usize = 20;
@@ -47,22 +47,12 @@ async fn channel_form(State(app): State<AppState>, visitor: SignedIn) -> Result<
 async fn make(State(app): State<AppState>, visitor: SignedIn, form: Form) -> Result<Response, Fault> {
     let agents = form.text("agents");
     let agents = agents.split([',', ' ', '\n']).map(str::trim).filter(|agent| !agent.is_empty());
-    // Read before anything is made: one that is no name is told while nothing has happened.
-    let new = agents.take(MOST_AGENTS).map(|agent| body::<NewMember>(json!({"agent": agent})));
-    let new: Vec<_> = new.collect::<Result<_, _>>()?;
+    let agents: BTreeSet<_> = agents.take(MOST_AGENTS).collect();
+    let members = agents.into_iter().map(|agent| body::<NewMember>(json!({"agent": agent})));
+    let members: Vec<_> = members.collect::<Result<_, _>>()?;
     let channel: NewChannel = form.body(&["name", "context"])?;
-    let made = make_channel(&app, &visitor.caller, channel, Once::NO_KEY).await?.result.conversation;
-    let id = conversation::conversation_id(&made.id)?;
-    for member in new {
-        add(&app, &visitor, id, member).await?;
-    }
-    Ok(Redirect::to(&format!("/c/{id}")).into_response())
-}
-
-async fn add(app: &AppState, visitor: &SignedIn, id: ConversationId, new: NewMember) -> Result<(), Fault> {
-    let (caller, context) = (visitor.caller.clone(), visitor.context.clone());
-    conversation::add_member(app, caller, id, context, new, Once::NO_KEY).await?;
-    Ok(())
+    let made = make_channel_with(&app, visitor.caller, visitor.context, channel, members).await?;
+    Ok(Redirect::to(&format!("/c/{}", made.conversation.id)).into_response())
 }
 
 async fn direct_form(State(app): State<AppState>, visitor: SignedIn) -> Result<Response, Fault> {

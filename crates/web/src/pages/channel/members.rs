@@ -1,12 +1,13 @@
 //! Who is in a conversation, how each is, and adding and removing members.
 
+use crate::extract::Path;
 use crate::face::{Face, State as Is};
 use crate::form::{Form, body};
 use crate::page::Fault;
 use crate::times::since;
 use crate::visitor::SignedIn;
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::post;
 use chorus_app::conversation::{Added, conversation_id};

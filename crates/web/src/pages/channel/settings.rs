@@ -3,6 +3,7 @@
 //! Every change is a form, which needs no script. Who may do what is the act's to say; what one may not is not offered.
 
 use super::Place;
+use crate::extract::{Path, Query};
 use crate::face::Face;
 use crate::form::{Form, body, number};
 use crate::page::{Fault, fault_page, page, refused};
@@ -10,7 +11,7 @@ use crate::shell::{Here, Shell};
 use crate::visitor::SignedIn;
 use askama::Template;
 use axum::Router;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use chorus_app::conversation::{self, USUAL_LOOP_TURNS, conversation_id};

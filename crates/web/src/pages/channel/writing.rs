@@ -3,13 +3,14 @@
 //! A form carries the version it began from: who was overtaken meanwhile is told, and loses nothing that it wrote.
 
 use super::Place;
+use crate::extract::Path;
 use crate::form::{Form, body, number};
 use crate::page::{Fault, fault_page, page, refused};
 use crate::shell::{Here, Shell};
 use crate::visitor::SignedIn;
 use askama::Template;
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;

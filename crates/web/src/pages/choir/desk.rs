@@ -1,11 +1,12 @@
 //! Who works on a Score, and from where: its owner, or whoever holds its edit link. Both have the same pages, each under its own
 //! address; an edit link can also be claimed.
 
+use crate::extract::Path;
 use crate::page::Fault;
 use crate::shell::{Here, Shell};
 use crate::visitor::{Asking, Context, SignedIn, person};
 use axum::Router;
-use axum::extract::{FromRequestParts, Path, State};
+use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::post;
@@ -44,7 +45,7 @@ impl FromRequestParts<AppState> for Desk {
     type Rejection = Fault;
 
     async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, Fault> {
-        let Path(Place { id, link }) = Path::from_request_parts(parts, app).await.map_err(Error::internal)?;
+        let Path(Place { id, link }) = Path::from_request_parts(parts, app).await?;
         let Some(link) = link else {
             let SignedIn { person, caller, context } = SignedIn::from_request_parts(parts, app).await?;
             let base = format!("/scores/{id}");

@@ -4,6 +4,7 @@
 
 use super::desk::Desk;
 use crate::assets;
+use crate::extract::{Path, Query};
 use crate::form::Form;
 use crate::page::{Fault, page, query, sentence};
 use crate::pages::account::Secret;
@@ -11,7 +12,7 @@ use crate::shell::Shell;
 use crate::times::Moment;
 use askama::Template;
 use axum::Router;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{get, post};
 use chorus_app::choir::{adapt, evidence, scores, signing_secrets};

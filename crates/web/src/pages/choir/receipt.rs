@@ -3,13 +3,14 @@
 
 use super::charts::{HeatMap, Line, Radar, lines};
 use crate::assets;
+use crate::extract::Path;
 use crate::page::{Fault, page};
 use crate::shell::{Here, Shell};
 use crate::times::Moment;
 use crate::visitor::person;
 use askama::Template;
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;

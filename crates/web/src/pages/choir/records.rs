@@ -3,13 +3,14 @@
 use super::desk::Desk;
 use super::receipt::drawn;
 use crate::assets;
+use crate::extract::Query;
 use crate::form::{Form, body};
 use crate::page::{Fault, page, query};
 use crate::shell::Shell;
 use crate::times::Moment;
 use askama::Template;
 use axum::Router;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use chorus_app::choir::{receipts, scores};

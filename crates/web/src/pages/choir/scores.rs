@@ -3,6 +3,7 @@
 use super::desk::Composer;
 use super::editor::{EditorPage, findings, offered};
 use super::form;
+use crate::extract::Query;
 use crate::form::Form;
 use crate::page::{Fault, page, query};
 use crate::pages::account::Secret;
@@ -11,7 +12,7 @@ use crate::times::Moment;
 use crate::visitor::SignedIn;
 use askama::Template;
 use axum::Router;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use chorus_app::AppState;

@@ -3,11 +3,12 @@
 
 use super::receipt::{Head, read, shell};
 use crate::assets;
+use crate::extract::{Path, Query};
 use crate::page::{Fault, page};
 use crate::shell::Shell;
 use askama::Template;
 use axum::Router;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;

@@ -2,6 +2,7 @@
 
 use super::chart::{self, Standing};
 use super::input::{self, Field};
+use crate::extract::{Path, Query};
 use crate::face::{Face, State as Is};
 use crate::form::{Form, exact_body};
 use crate::page::{Fault, fault_page, page, sentence};
@@ -10,7 +11,7 @@ use crate::times::since;
 use crate::visitor::SignedIn;
 use askama::Template;
 use axum::Router;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;

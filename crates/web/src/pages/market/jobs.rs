@@ -2,6 +2,7 @@
 
 use super::chart::{FEW, Standing, StepRow};
 use super::ledger::{MovementRow, movements};
+use crate::extract::{Path, Query};
 use crate::face::Face;
 use crate::page::{Fault, page, query};
 use crate::shell::{Here, Shell};
@@ -9,7 +10,7 @@ use crate::times::{Moment, span};
 use crate::visitor::SignedIn;
 use askama::Template;
 use axum::Router;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use chorus_app::market::{jobs, money};

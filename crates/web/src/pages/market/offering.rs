@@ -1,17 +1,19 @@
 //! Offering a skill of one's own agent, changing it, and taking it off again. An agent's offers are registered together, so the others
 //! are said again as they are; of two forms that are sent at the same moment the later one counts.
 
+use crate::extract::Path;
 use crate::form::{Form, exact_body};
 use crate::page::{Fault, fault_page, sentence};
 use crate::shell::{Here, Shell};
 use crate::visitor::SignedIn;
 use askama::Template;
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::post;
 use chorus_app::market::{self, register};
+use chorus_app::once::Once;
 use chorus_app::{AppState, Error, agents};
 use chorus_protocol::api::agents::AgentView;
 use chorus_protocol::code::Code;
@@ -77,7 +79,7 @@ async fn save(
         body["api_endpoint"] = json!(endpoint);
     }
     let body: Registration = exact_body(&body)?;
-    register::register(app, visitor.caller, visitor.context, body).await.map(drop)
+    register::register(app, visitor.caller, visitor.context, body, Once::NO_KEY).await.map(drop)
 }
 
 /// The skills but the one of this name.

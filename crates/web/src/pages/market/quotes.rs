@@ -2,6 +2,7 @@
 //!
 //! The page of offers carries the id of the job that taking one makes: pressed twice, it is one job.
 
+use crate::extract::{Path, Query};
 use crate::face::Face;
 use crate::form::{Form, exact_body};
 use crate::page::{Fault, fault_page, page, query, sentence};
@@ -10,11 +11,12 @@ use crate::times::span;
 use crate::visitor::SignedIn;
 use askama::Template;
 use axum::Router;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use chorus_app::market::{discover, quotes};
+use chorus_app::once::Once;
 use chorus_app::{AppState, Error};
 use chorus_protocol::market::{
     Accept, Offer, QuoteRequest, QuoteStatus, QuoteView, SkillSearch, SkillSummary,
@@ -111,8 +113,8 @@ async fn send(State(app): State<AppState>, visitor: SignedIn, form: Form) -> Res
     };
     let (status, fault) = match shown.read() {
         Err(fault) => (StatusCode::BAD_REQUEST, fault),
-        Ok(request) => match quotes::ask(&app, visitor.caller, request).await {
-            Ok(quote) => return Ok(Redirect::to(&format!("/quotes/{}", quote.quote_id)).into_response()),
+        Ok(request) => match quotes::ask(&app, visitor.caller, request, Once::NO_KEY).await {
+            Ok(done) => return Ok(Redirect::to(&format!("/quotes/{}", done.result.quote_id)).into_response()),
             Err(error) => refusal(error)?,
         },
     };

@@ -1,13 +1,14 @@
 //! One's wallets, what moved in them, and whether the books of the whole hub balance.
 
 use super::ledger::{MovementRow, movements};
+use crate::extract::Query;
 use crate::form::{Form, exact_body};
 use crate::page::{Fault, fault_page, page, query, sentence};
 use crate::shell::{Here, Shell};
 use crate::visitor::SignedIn;
 use askama::Template;
 use axum::Router;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};

@@ -1,12 +1,13 @@
 //! The log of who did what, as sentences; what is kept of each act is folded away beside it.
 
 use super::{Operator, shell};
+use crate::extract::Query;
 use crate::page::{Fault, fault_page, page, query, refused};
 use crate::shell::Shell;
 use crate::times::Moment;
 use askama::Template;
 use axum::Router;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::get;
