@@ -117,8 +117,8 @@ impl Shared {
     }
 
     fn price(&self, skill: &str) -> Option<Credits> {
-        let skills = self.options.skills.iter();
-        skills.filter(|offered| offered.skill_name.0 == skill).map(|offered| offered.cost_per_call).next()
+        let offered = self.options.skills.iter().find(|offered| offered.skill_name.0 == skill);
+        offered.map(|offered| offered.cost_per_call)
     }
 }
 
@@ -144,8 +144,8 @@ impl Asked {
     fn handout(self) -> JobHandout {
         JobHandout {
             job_id: self.job_id,
-            // Who does not say who it is, is nobody.
-            orchestrator_id: self.orchestrator_id.unwrap_or(AgentId(Default::default())),
+            // Who does not say who it is goes by its job.
+            orchestrator_id: self.orchestrator_id.unwrap_or(AgentId(self.job_id.0)),
             skill_name: self.skill_name,
             input_data: self.input_data,
             budget: self.budget,
@@ -265,14 +265,15 @@ async fn work(shared: Arc<Shared>, job: JobHandout, tell: watch::Sender<Option<B
         (worker.work)(job.clone())
     };
     let brokered = is_brokered(&job);
-    let done = match brokered {
-        false => Some(run().await),
-        true => match worker.hub.job(job.job_id).await {
+    let done = if brokered {
+        match worker.hub.job(job.job_id).await {
             Err(ClientError::Refused { status: 403 | 404, .. }) => {
                 Some(Err("deadline_at: the hub knows no such job".into()))
             }
             Ok(_) | Err(_) => worker.hub.unless_ended(job.job_id, run).await,
-        },
+        }
+    } else {
+        Some(run().await)
     };
     let ended = done.is_none();
     let mut result = result(&job, done.unwrap_or_else(|| Err("the job has ended".into())));

@@ -64,8 +64,9 @@ pub(super) async fn hire(
         (false, me) => Some(payer(global, &client, me.as_ref(), direct.from, job.budget).await?),
     };
     job.agent_id = worker.listed.as_ref().map(|listed| listed.agent_id);
-    // An owner's key is no agent's: its wallet stands for it, as the hub has it. Who shows none is nobody.
-    job.orchestrator_id = me.and_then(|me| AgentId::parse(&me.id)).or(AgentId::from_slice(&[0; 16]));
+    // An owner's key is no agent's: its wallet stands for it, as the hub has it. Who shows none goes by its
+    // job.
+    job.orchestrator_id = me.and_then(|me| AgentId::parse(&me.id)).or(job.job_id.map(|id| AgentId(id.0)));
     job.currency = Some(CURRENCY.into());
     job.timestamp_utc = Some(Timestamp(rfc3339(Environment::system().now())));
     let reach = Reach::new(Some(global.url()), direct.allow_private);
@@ -125,8 +126,8 @@ async fn listing(client: &Client, id: AgentId) -> Result<MarketAgent, ClientErro
 }
 
 fn price(listed: &MarketAgent, skill: &str) -> Option<Credits> {
-    let skills = listed.skills.iter();
-    skills.filter(|offered| offered.skill_name.0 == skill).map(|offered| offered.cost_per_call).next()
+    let offered = listed.skills.iter().find(|offered| offered.skill_name.0 == skill);
+    offered.map(|offered| offered.cost_per_call)
 }
 
 /// Whose wallet pays, if this key may spend what is in it and that is enough.
@@ -137,19 +138,16 @@ async fn payer(
     from: Option<String>,
     budget: Credits,
 ) -> anyhow::Result<String> {
-    let from = match (global.key_kind(), me) {
-        (Some(SecretKind::OwnerKey), _) => from.ok_or_else(|| {
-            Explained::usage(
-                "whose wallet pays?",
-                "name the owner whose key this is with --from, or --no-pay",
-            )
-        })?,
-        (Some(SecretKind::ApiToken), Some(me)) => from.unwrap_or_else(|| me.id.clone()),
-        _ => {
-            let what = "paying needs the key of an owner (cw_…) or the token of an account (ct_…)";
-            return Err(Explained::usage(what, "show it with --key or CHORUS_KEY, or --no-pay").into());
-        }
-    };
+    let kind = global.key_kind();
+    if !matches!(kind, Some(SecretKind::OwnerKey | SecretKind::ApiToken)) {
+        let what = "paying needs the key of an owner (cw_…) or the token of an account (ct_…)";
+        return Err(Explained::usage(what, "show it with --key or CHORUS_KEY, or --no-pay").into());
+    }
+    // The key of an owner does not say whose it is.
+    let account = me.filter(|_| kind == Some(SecretKind::ApiToken)).map(|me| me.id.clone());
+    let from = from.or(account).ok_or_else(|| {
+        Explained::usage("whose wallet pays?", "name the owner whose key this is with --from, or --no-pay")
+    })?;
     let wallet: WalletView = client.market_get(&["wallets", &from], &[]).await?;
     if wallet.balance < budget {
         let what =
