@@ -1,4 +1,7 @@
 use super::*;
+use crate::attention::FOREIGN;
+use crate::attention::ways::words;
+use chorus_protocol::c2a::InjectionCapabilities;
 use chorus_protocol::words::ConversationKind;
 use uuid::Uuid;
 
