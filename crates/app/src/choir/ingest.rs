@@ -45,7 +45,7 @@ pub async fn submit(
     count(app, app.ingest_rate.as_ref(), (key_hash(&ingest), source))?;
     let find = move |tx: &mut dyn Tx| {
         let score = choir::by_ingest(tx, &ingest)?.ok_or_else(|| Error::not_found("ingest address"))?;
-        let secrets = secrets(tx, &score)?;
+        let secrets = active_secrets(tx, &score)?;
         Ok((score.id, secrets))
     };
     let (score, secrets) = app.store.read::<_, Error, _>(find).await?;
@@ -62,7 +62,7 @@ pub async fn submit(
     let work = move |tx: &mut dyn Tx| {
         let score = choir::find_to_change(tx, score)?.ok_or_else(|| Error::not_found("ingest address"))?;
         // It may have been revoked since it was looked up.
-        if !secrets(tx, &score)?.iter().any(|row| row.id == secret) {
+        if !active_secrets(tx, &score)?.iter().any(|row| row.id == secret) {
             return Err(not_signed());
         }
         if score.archived_at.is_some() {
@@ -74,7 +74,7 @@ pub async fn submit(
 }
 
 /// The secrets that sign for a Score: none, while its owner is kept out or is no more.
-fn secrets(tx: &mut dyn Tx, score: &ScoreRow) -> Result<Vec<SecretRow>, Error> {
+fn active_secrets(tx: &mut dyn Tx, score: &ScoreRow) -> Result<Vec<SecretRow>, Error> {
     if let Some(owner) = score.owner
         && accounts::by_id(tx, owner)?.is_none_or(|account| account.disabled_at.is_some())
     {
