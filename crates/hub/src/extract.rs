@@ -167,7 +167,7 @@ async fn read(app: &App, request: Request) -> Result<(bytes::Bytes, Once), ApiEr
             let context: RequestContext = found(&parts, "a context")?;
             format!("nobody at {:?}", rate_key(context.client))
         }
-        caller => caller.actor().id().to_string(),
+        caller => caller.actor().id().clone(),
     };
     let once = Once::new(app, "api", &by, &what, key, &bytes);
     Ok((bytes, once))

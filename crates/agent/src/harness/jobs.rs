@@ -137,9 +137,9 @@ impl Jobs {
         let Some(job) = content.job else { return false };
         let data = Value::Object(job);
         if data.get("quote_id").is_some() {
-            self.take_quote(&data.to_string())
+            self.take_quote(&data.to_string());
         } else {
-            self.take(&data.to_string())
+            self.take(&data.to_string());
         }
         true
     }

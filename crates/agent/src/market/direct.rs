@@ -28,7 +28,7 @@ pub async fn ask_directly(
     reach: Option<&Reach>,
     limit: Duration,
 ) -> Result<JobResult, DirectError> {
-    let url = jobs_url(endpoint)?;
+    let url = jobs_url(endpoint).map_err(DirectError::Invalid)?;
     let http = match reach {
         Some(reach) => reach.http(&url),
         None => http_client(url.as_str()).map(Http::Free),
@@ -73,10 +73,9 @@ pub fn amount_due(result: &JobResult, price: Option<Credits>, budget: Credits) -
 }
 
 /// Where jobs are POSTed to at an endpoint.
-fn jobs_url(endpoint: &str) -> Result<Url, DirectError> {
+fn jobs_url(endpoint: &str) -> Result<Url, Faults> {
     let form = "must be where an agent takes jobs, such as https://agent.example/jobs";
-    let invalid = |what| DirectError::Invalid(Faults::one("endpoint", what));
-    let mut url = web_address(endpoint, form).map_err(invalid)?;
+    let mut url = web_address(endpoint, form).map_err(|what| Faults::one("endpoint", what))?;
     let path = url.path().trim_end_matches('/').to_owned();
     url.set_path(&if path.ends_with("/jobs") { path } else { format!("{path}/jobs") });
     Ok(url)

@@ -180,12 +180,11 @@ fn ask(
     (attention, mentions): (Attention, &str),
     now: i64,
 ) -> Result<bool, StoreError> {
-    match known {
-        Some(known) => ask_again(tx, known, now),
-        None => {
-            let bringing = Bringing { mentions, ..Bringing::FIRST };
-            Ok(bring(tx, said, agent, attention, bringing, now)?.is_some())
-        }
+    if let Some(known) = known {
+        ask_again(tx, known, now)
+    } else {
+        let bringing = Bringing { mentions, ..Bringing::FIRST };
+        Ok(bring(tx, said, agent, attention, bringing, now)?.is_some())
     }
 }
 

@@ -74,7 +74,7 @@ fn agreed(can: Capabilities) -> Result<String, serde_json::Error> {
     for (group, members) in groups.iter().filter(|(group, _)| *group != "injection") {
         let has = members.as_object().into_iter().flatten().filter(|(_, has)| **has == json!(true));
         for (name, _) in has {
-            words.push_str(&format!(" {group}.{name}"));
+            words.extend([" ", group, ".", name]);
         }
     }
     Ok(words)

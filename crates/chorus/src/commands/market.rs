@@ -120,7 +120,7 @@ enum Command {
         #[arg(long)]
         wait: bool,
         #[command(flatten)]
-        direct: direct::Direct,
+        direct: direct::WithoutHub,
     },
     /// Ask the best agents of a skill for a price and a time
     Quote {

@@ -82,7 +82,9 @@ impl LangGraph {
         } else if is_log(record) {
             self.log(record, collector);
         } else if !ops.is_empty() && ops.iter().all(is_patch) {
-            ops.iter().for_each(|patch| self.patch(patch, collector));
+            for patch in ops {
+                self.patch(patch, collector);
+            }
         } else if is_patch(record) {
             self.patch(record, collector);
         } else {
@@ -120,7 +122,7 @@ impl LangGraph {
     fn log(&mut self, log: &Node, collector: &mut Collector<'_>) {
         let run = log.get("id").text().unwrap_or_default();
         if run != self.run_log.run {
-            self.run_log.run = run.to_owned();
+            run.clone_into(&mut self.run_log.run);
             self.run_log.streamed = 0;
             self.run_log.open.clear();
         }
@@ -228,7 +230,7 @@ impl LangGraph {
                 self.updates(chunk, &[], collector);
             }
             Node::Object(_) if is_message(calls::plain(chunk)) => {
-                self.said(chunk, &Node::Null, &[], collector)
+                self.said(chunk, &Node::Null, &[], collector);
             }
             Node::List(items) if Self::is_tuple(items) => self.tuple(items, collector),
             Node::Object(_) | Node::List(_) => collector.warn(

@@ -100,7 +100,7 @@ impl Otel {
                 collector.warn("unmapped_log", format!("log records called \"{name}\" are no events"));
             }
             None => {
-                collector.warn("unmapped_log", "log records that do not say what they are of are no events")
+                collector.warn("unmapped_log", "log records that do not say what they are of are no events");
             }
         }
     }

@@ -113,8 +113,8 @@ fn in_every_shape_it_is_kept_in() {
         assert!(is_complete(Format::LangGraph, &trace));
     }
     // As LangServe sends it.
-    let lines: String = each.iter().map(|patch| format!("event: data\ndata: {patch}\n\n")).collect();
-    let sent = format!("{lines}event: end\n\n");
+    let lines: Vec<_> = each.iter().map(|patch| format!("event: data\ndata: {patch}\n\n")).collect();
+    let sent = format!("{}event: end\n\n", lines.concat());
     assert_told(&adapt(None, sent.as_bytes(), &About::default()).unwrap());
     assert_eq!(
         bundle(Format::LangGraph, &json!(each)).events[0].occurred_at.as_deref(),

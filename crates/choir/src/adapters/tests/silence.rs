@@ -144,7 +144,7 @@ fn interrupts_without_ids_are_told_apart() {
     let trace = json!([{"__interrupt__": [interrupt(1, "human:1"), interrupt(2, "human:2")]}]);
     let bundle = bundle(Format::LangGraph, &trace);
     assert_eq!(bundle.events.len(), 2);
-    assert_eq!(crate::merge(&[bundle.clone()]).events.len(), 2);
+    assert_eq!(crate::merge(std::slice::from_ref(&bundle)).events.len(), 2);
 }
 
 #[test]

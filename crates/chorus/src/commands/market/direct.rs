@@ -25,7 +25,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Hiring without the hub between.
 #[derive(clap::Args)]
-pub(super) struct Direct {
+pub(super) struct WithoutHub {
     /// Ask the agent itself, at its own address, and pay when it is done; nothing is held
     #[arg(long)]
     pub(super) direct: bool,
@@ -52,7 +52,7 @@ struct Worker {
 
 pub(super) async fn hire(
     global: &Global,
-    direct: Direct,
+    direct: WithoutHub,
     mut job: JobRequest,
     wait: bool,
 ) -> anyhow::Result<ExitCode> {
@@ -86,7 +86,7 @@ pub(super) async fn hire(
     Ok(if done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn find(client: &Client, direct: &Direct, job: &JobRequest) -> anyhow::Result<Worker> {
+async fn find(client: &Client, direct: &WithoutHub, job: &JobRequest) -> anyhow::Result<Worker> {
     let skill = job.skill_name.0.as_str();
     let listed = match (job.agent_id, &direct.endpoint) {
         (Some(id), _) => Some(listing(client, id).await?),
