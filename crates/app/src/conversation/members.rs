@@ -96,8 +96,8 @@ pub async fn make_channel_with(
         for (name, addition, act) in &additions {
             let added = addition.by_member((&hub, &runtime, context.asker()), tx, act);
             // It is one of several: which one is the first thing that its asker wants to know.
-            let added =
-                added.map_err(|error| Error { message: format!("{name}: {}", error.message), ..error })?;
+            let added = added
+                .map_err(|error| Error { message: format!("agents: {name}: {}", error.message), ..error })?;
             record(tx, (&hub, &context, &caller), conversation, &added)?;
         }
         Ok(made)

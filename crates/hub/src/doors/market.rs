@@ -40,7 +40,7 @@ pub(crate) fn routes() -> Routes {
         .at(MARKET, routes!(quotes::accept))
         .at(MARKET, routes!(money::transfer))
         .at(MARKET, routes!(money::wallet))
-        .at(MARKET, routes!(money::reset_key))
+        .at(MARKET, routes!(money::reset_owner_key))
         .at(MARKET, routes!(money::ledger))
         .at(MARKET, routes!(money::mint))
         .at(MARKET, routes!(money::burn))

@@ -53,6 +53,7 @@ async fn do_everything(fixture: &ChannelFixture) -> Vec<String> {
     for what in ["mint", "burn"] {
         ask("POST", &format!("/market/{what}"), OPERATOR, json!({"owner": "acme", "amount": 2})).await;
     }
+    ask("POST", "/market/wallets/acme/key/reset", OPERATOR, json!({})).await;
     ask("POST", "/api/v1/agents/claim", &fixture.anna, json!({"api_key": key})).await;
     ask("POST", &format!("{timber}/key/reset"), &fixture.anna, json!({})).await;
     ask("POST", &format!("{timber}/webhook-secret/rotate"), &fixture.anna, json!({})).await;

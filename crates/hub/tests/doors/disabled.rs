@@ -155,7 +155,7 @@ async fn accounts_are_kept_out(setup: Setup) {
     let (mut inbox, mut stream) = (hub.inbox(key, None).await, hub.follow(&channel, &second, None).await);
 
     let view = operate(hub, "accounts/anna@example.org/disable").await;
-    assert_eq!(members(&view), ["account_id", "created_at", "disabled_since", "email", "name"]);
+    assert_eq!(members(&view), ["account_id", "created_at", "deleted_at", "disabled_since", "email", "name"]);
     let id = view["account_id"].as_str().unwrap().to_owned();
     assert_eq!(operate(hub, &format!("accounts/{id}/disable")).await, view, "once more is no news");
     assert_eq!((inbox.rest().await, stream.rest().await), (vec![], vec![]));

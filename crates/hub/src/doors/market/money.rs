@@ -51,7 +51,7 @@ pub(crate) async fn wallet(
     params(("owner" = String, Path, description = "The `owner_id`")),
     responses((status = 200, description = "The new key, shown this once", body = NewOwnerKey),
               Unknown, Forbidden, Missing, TooSlow, TooFast, Overloaded))]
-pub(crate) async fn reset_key(
+pub(crate) async fn reset_owner_key(
     State(app): State<AppState>,
     By(caller): By,
     Context(context): Context,

@@ -162,7 +162,7 @@ async fn secrets_of_an_account_that_is_kept_out_or_gone_sign_nothing() {
         assert_eq!((refused.status, &refused.text), (unknown.status, &unknown.text), "as if there were none");
         change("enable").await;
         assert_eq!(send(&signing, &path).await.status, 202, "nothing of it is lost");
-        let gone = hub.ask("DELETE", "/api/v1/me", Some(&ann), &json!({"confirm": "ann@example.org"})).await;
+        let gone = hub.delete("/api/v1/me?confirm=ann@example.org", Some(&ann)).await;
         assert_eq!(gone.status, 204, "{}", gone.text);
         send(&signing, &path).await.own_failure(Code::Unauthorized);
         assert_eq!(send(&other, &others).await.status, 202, "another account's are its own");

@@ -204,7 +204,9 @@ impl RequestGenerator {
                 json!({"with": self.random.one_of(&["alice", "bob", "nobody"])})
             }
             ("post", "/api/v1/dms") => json!({"with": word}),
-            ("post", "/api/v1/me/blocks") => json!({"who": word}),
+            ("post", "/api/v1/me/blocks") => {
+                json!({"who": self.random.one_of(&["alice", "bob", "carol", "nobody", &word])})
+            }
             _ => return None,
         })
     }
