@@ -469,7 +469,7 @@ mod tests {
                 "agent.enabled" "agent.registered" "agent.unregistered" "agent.updated" "approval.held" "approval.agreed"
                 "approval.declined" "approval.withdrawn" "approval.expired" "approval.ended" "channel.owner_changed"
                 "connection.set" "connection.removed" "harness.set" "harness.removed" "connection_string.rotated" "deliveries.replayed"
-                "invitation.made" "invitation.revoked" "key.rotated" "key.reset" "message.shown" "master_key.replaced" "credits.minted" "credits.burned"
+                "invitation.made" "invitation.revoked" "key.rotated" "key.reset" "owner_key.reset" "message.shown" "master_key.replaced" "credits.minted" "credits.burned"
                 "member.added" "member.changed" "member.removed" "receipt.issued"
                 "score.claimed" "sessions.ended" "signing_secret.made" "signing_secret.revoked" "skills.offered" "stream.made" "stream.changed"
                 "stream.closed" "stream.joined" "stream.left" "token.made" "token.revoked" "webhook_secret.rotated";

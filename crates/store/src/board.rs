@@ -44,10 +44,14 @@ pub struct Awaited {
     pub deadline: Option<i64>,
 }
 
+// Every event comes after nothing: said so that what is open is gone through, and not all that an agent was ever given.
 const AWAITED: &str = "SELECT c.event_id, c.agent_id, c.deadline_at FROM members m CROSS JOIN chats c
      WHERE m.conversation_id = $1 AND m.left_seq IS NULL AND c.agent_id = m.member_id AND c.next_at IS NOT NULL
-       AND COALESCE(c.conversation_id, c.event_id) = $1 AND c.policy = 'must_respond' AND c.disposition IS NULL
+       AND c.event_id > $3 AND COALESCE(c.conversation_id, c.event_id) = $1 AND c.policy = 'must_respond' AND c.disposition IS NULL
      ORDER BY c.deadline_at, c.event_id, c.agent_id LIMIT $2";
+
+/// Before the id of every event.
+const NOTHING: &[u8] = &[];
 
 /// What agents must answer and have not, what is due first first.
 pub fn awaited_in(
@@ -55,7 +59,7 @@ pub fn awaited_in(
     conversation: ConversationId,
     limit: i64,
 ) -> Result<Vec<Awaited>, StoreError> {
-    tx.query(AWAITED, &[(&conversation).into(), limit.into()])?
+    tx.query(AWAITED, &[(&conversation).into(), limit.into(), NOTHING.into()])?
         .into_iter()
         .map(|mut row| {
             Ok(Awaited {
@@ -104,7 +108,7 @@ mod tests {
     async fn each_question_has_its_index() {
         for (sql, params, index) in [
             (HELD, 3, "claims_by_holder (holder=?"),
-            (AWAITED, 2, "chats_open (agent_id=?"),
+            (AWAITED, 3, "chats_open (agent_id=?"),
             (REACTIONS, 2, "events_by_kind (conversation_id=? AND kind=?"),
         ] {
             let plan = plan_of(sql, params).await;
