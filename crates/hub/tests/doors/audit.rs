@@ -50,10 +50,9 @@ async fn do_everything(fixture: &ChannelFixture) -> Vec<String> {
     let skills = json!([{"skill_name": "sum", "cost_per_call": 1}]);
     ask("POST", "/market/register", &key, json!({"agent_name": "Bob", "owner_id": "acme", "skills": skills}))
         .await;
-    for what in ["mint", "burn"] {
+    for what in ["mint", "burn", "wallets/acme/key/reset"] {
         ask("POST", &format!("/market/{what}"), OPERATOR, json!({"owner": "acme", "amount": 2})).await;
     }
-    ask("POST", "/market/wallets/acme/key/reset", OPERATOR, json!({})).await;
     ask("POST", "/api/v1/agents/claim", &fixture.anna, json!({"api_key": key})).await;
     ask("POST", &format!("{timber}/key/reset"), &fixture.anna, json!({})).await;
     ask("POST", &format!("{timber}/webhook-secret/rotate"), &fixture.anna, json!({})).await;
