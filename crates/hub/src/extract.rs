@@ -256,7 +256,8 @@ pub(crate) fn done<T: Serialize>(status: StatusCode, done: Done<T>) -> Response 
 #[into_params(parameter_in = Header)]
 #[expect(dead_code, reason = "describes a header for the OpenAPI document")]
 pub(crate) struct Idempotent {
-    /// The same for every retry of the same request
+    /// The same for every retry of the same request. Without a key as bearer only one of 32 characters or more is remembered, and
+    /// only for the address it came from: else whoever guesses it would be given the answer
     #[param(
         rename = "Idempotency-Key",
         nullable = false,

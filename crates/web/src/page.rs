@@ -6,6 +6,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use chorus_app::Error;
 use chorus_protocol::code::Code;
+use serde::Deserialize;
 
 /// Marks an answer that is an error and is written as its door speaks: it goes out as it is.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +34,18 @@ pub(crate) fn fault_page(status: StatusCode, template: &impl Template) -> Result
     *response.status_mut() = status;
     response.extensions_mut().insert(Rendered);
     Ok(response)
+}
+
+/// What a page of settings is asked with after something on it was saved.
+#[derive(Deserialize)]
+pub(crate) struct Saved {
+    told: Option<String>,
+}
+
+impl Saved {
+    pub(crate) fn is_told(&self) -> bool {
+        self.told.is_some()
+    }
 }
 
 /// With what status a form is shown again, and what it says. What whoever filled it in cannot mend is a page of its own.

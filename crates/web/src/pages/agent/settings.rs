@@ -2,7 +2,7 @@
 
 use crate::extract::{Path, Query};
 use crate::form::{Form, body};
-use crate::page::{Fault, fault_page, page, refused};
+use crate::page::{Fault, Saved, fault_page, page, refused};
 use crate::shell::{Here, Shell};
 use crate::times::Moment;
 use crate::visitor::SignedIn;
@@ -16,7 +16,6 @@ use chorus_app::{AppState, Error, agents, relay};
 use chorus_protocol::api::agents::{AgentChange, AgentView};
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
-use serde::Deserialize;
 use serde_json::{Map, Value};
 
 pub(crate) fn routes() -> Router<AppState> {
@@ -59,19 +58,14 @@ async fn prepare(app: &AppState, visitor: &SignedIn, id: &str) -> Result<Setting
     })
 }
 
-#[derive(Deserialize)]
-struct Told {
-    told: Option<String>,
-}
-
 async fn show(
     State(app): State<AppState>,
     visitor: SignedIn,
     Path(id): Path<String>,
-    Query(Told { told }): Query<Told>,
+    Query(saved): Query<Saved>,
 ) -> Result<Response, Fault> {
     let shown = prepare(&app, &visitor, &id).await?;
-    page(&SettingsPage { saved: told.is_some(), ..shown })
+    page(&SettingsPage { saved: saved.is_told(), ..shown })
 }
 
 /// Back to the settings: saved, or with what was typed and what is wrong with it.

@@ -6,7 +6,7 @@ use super::Place;
 use crate::extract::{Path, Query};
 use crate::face::Face;
 use crate::form::{Form, body, number};
-use crate::page::{Fault, fault_page, page, refused};
+use crate::page::{Fault, Saved, fault_page, page, refused};
 use crate::shell::{Here, Shell};
 use crate::visitor::SignedIn;
 use askama::Template;
@@ -20,7 +20,6 @@ use chorus_app::{App, AppState, Error};
 use chorus_protocol::api::channels::{ChannelChange, ConversationDetail};
 use chorus_protocol::api::members::MemberChange;
 use chorus_protocol::words::{ConversationKind, History, PrincipalKind, Signal, Word};
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 pub(crate) fn routes() -> Router<AppState> {
@@ -142,19 +141,14 @@ async fn prepare(app: &App, visitor: &SignedIn, id: &str) -> Result<SettingsPage
     })
 }
 
-#[derive(Deserialize)]
-struct Told {
-    told: Option<String>,
-}
-
 async fn show(
     State(app): State<AppState>,
     visitor: SignedIn,
     Path(id): Path<String>,
-    Query(Told { told }): Query<Told>,
+    Query(saved): Query<Saved>,
 ) -> Result<Response, Fault> {
     let shown = prepare(&app, &visitor, &id).await?;
-    page(&SettingsPage { saved: told.is_some(), ..shown })
+    page(&SettingsPage { saved: saved.is_told(), ..shown })
 }
 
 /// Back to the settings: saved, or with what was typed and what is wrong with it.
