@@ -123,6 +123,10 @@ impl Reader {
     }
 
     fn sign(&mut self, sign: char) {
+        // Nothing of these can be folded but their case.
+        if sign.is_ascii_alphanumeric() {
+            return self.letter(sign.to_ascii_lowercase());
+        }
         if is_emoji(sign) {
             return self.word(sign.encode_utf8(&mut [0; 4]));
         }

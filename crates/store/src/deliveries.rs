@@ -134,6 +134,8 @@ pub struct Chat<'a> {
     pub bringing: Bringing<'a>,
     /// When somebody has to look what became of it.
     pub next_at: Option<i64>,
+    /// When its agent said that it has it, if it has already.
+    pub acked_at: Option<i64>,
 }
 
 /// How an event comes to an agent.
@@ -220,8 +222,8 @@ macro_rules! insert_chat {
     ($rest:literal) => {
         concat!(
             "INSERT INTO chats (agent_id, seq, event_id, conversation_id, reason, created_at, due_at, give_up_at, directedness,
-                                policy, mode, priority, deadline_at, mentions, supersedes, sent, next_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
+                                policy, mode, priority, deadline_at, mentions, supersedes, sent, next_at, acked_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)",
             $rest
         )
     };
@@ -260,6 +262,7 @@ pub(crate) fn append_chat(
             chat.bringing.supersedes.as_ref().into(),
             chat.bringing.sent.into(),
             chat.next_at.into(),
+            chat.acked_at.into(),
         ],
     )?;
     Ok(())

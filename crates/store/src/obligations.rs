@@ -198,8 +198,19 @@ pub fn leave(tx: &mut dyn Tx, known: &Obligation) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// An envelope in an inbox that nothing is kept of yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unkept {
+    /// Its delivery.
+    pub id: DeliveryId,
+    /// The envelope.
+    pub event: EventId,
+    /// When it was stored.
+    pub stored_at: i64,
+}
+
 /// An agent took these deliveries. Those of them are returned that nothing is kept of yet: envelopes.
-pub fn ack(tx: &mut dyn Tx, agent: AgentId, taken: &[i64], now: i64) -> Result<Vec<EventId>, StoreError> {
+pub fn ack(tx: &mut dyn Tx, agent: AgentId, taken: &[i64], now: i64) -> Result<Vec<Unkept>, StoreError> {
     let mut unknown = vec![];
     for seq in taken {
         let known = tx.execute(
@@ -210,26 +221,41 @@ pub fn ack(tx: &mut dyn Tx, agent: AgentId, taken: &[i64], now: i64) -> Result<V
             &[(&agent).into(), (*seq).into(), now.into()],
         )?;
         if known == 0 {
-            unknown.extend(unkept(tx, agent, (*seq - 1, *seq))?);
+            unknown.push(*seq);
         }
     }
-    Ok(unknown)
+    unknown.sort_unstable();
+    let mut unkept_ones = vec![];
+    // Mostly one after the other, so that one statement finds many.
+    for run in unknown.chunk_by(|seq, next| seq + 1 == *next).flat_map(|run| run.chunks(UNKEPT_PAGE)) {
+        if let (Some(first), Some(last)) = (run.first(), run.last()) {
+            unkept_ones.extend(unkept(tx, agent, (first - 1, *last))?);
+        }
+    }
+    Ok(unkept_ones)
 }
 
-/// The envelopes between two places of an inbox, the first left out, that nothing is kept of.
+/// How many envelopes that nothing is kept of are found at once.
+const UNKEPT_PAGE: usize = 100;
+
+/// The envelopes between two places of an inbox, the first left out, that nothing is kept of; some of them, if they are many.
 pub fn unkept(
     tx: &mut dyn Tx,
     agent: AgentId,
     (after, through): (i64, i64),
-) -> Result<Vec<EventId>, StoreError> {
+) -> Result<Vec<Unkept>, StoreError> {
     tx.query(
-        "SELECT d.event_id FROM deliveries d LEFT JOIN chats c ON c.agent_id = d.agent_id AND c.seq = d.seq
+        "SELECT d.seq, d.event_id, d.created_at
+         FROM deliveries d LEFT JOIN chats c ON c.agent_id = d.agent_id AND c.seq = d.seq
          WHERE d.agent_id = $1 AND d.seq > $2 AND d.seq <= $3 AND d.kind = 'message' AND c.seq IS NULL
-         ORDER BY d.seq LIMIT 100",
-        &[(&agent).into(), after.into(), through.into()],
+         ORDER BY d.seq LIMIT $4",
+        &[(&agent).into(), after.into(), through.into(), (UNKEPT_PAGE as i64).into()],
     )?
     .into_iter()
-    .map(|mut row| row.uuid(0).map(EventId))
+    .map(|mut row| {
+        let (id, event) = (DeliveryId { agent, seq: row.int(0)? }, EventId(row.uuid(1)?));
+        Ok(Unkept { id, event, stored_at: row.int(2)? })
+    })
     .collect()
 }
 

@@ -16,7 +16,7 @@ use chorus_protocol::ids::{AgentId, ConversationId, EventId, Principal};
 use chorus_protocol::words::{ConversationKind, EventKind, Mode, Policy};
 use chorus_store::conversations::{self, Event as Envelope};
 use chorus_store::deliveries::{Bringing, Chat};
-use chorus_store::obligations::{self, Obligation};
+use chorus_store::obligations::{self, Obligation, Unkept};
 use chorus_store::{StoreError, Tx, sent};
 use serde_json::Value;
 
@@ -66,30 +66,56 @@ pub fn take_in(
     };
     let Some((id, stored_at)) = sent::delivery_of(tx, &envelope, agent)? else { return Ok(None) };
     let shows = shows(tx, agent, now)?;
+    keep(tx, (&envelope, Unkept { id, event, stored_at }), shows, None, now)?;
+    obligations::of(tx, event, agent, now)
+}
+
+/// Envelopes that an agent was brought are kept from now on; `acked_at` is when it said that it has them, if it has.
+pub fn take_in_all(
+    tx: &mut dyn Tx,
+    agent: AgentId,
+    brought: &[Unkept],
+    acked_at: Option<i64>,
+    now: i64,
+) -> Result<(), StoreError> {
+    if brought.is_empty() {
+        return Ok(());
+    }
+    let shows = shows(tx, agent, now)?;
+    for unkept in brought {
+        if let Some(envelope) =
+            conversations::event_by_id(tx, unkept.event)?.filter(|event| is_to(event, agent))
+        {
+            keep(tx, (&envelope, *unkept), shows, acked_at, now)?;
+        }
+    }
+    Ok(())
+}
+
+fn keep(
+    tx: &mut dyn Tx,
+    (envelope, Unkept { id, event, stored_at }): (&Envelope, Unkept),
+    shows: Capabilities,
+    acked_at: Option<i64>,
+    now: i64,
+) -> Result<(), StoreError> {
     let attention = meaning(&text(&envelope.body), shows);
     let waited = Some(now - stored_at).filter(|waited| *waited > FRESH_MS).unwrap_or(0);
     let deadline_ms = attention.deadline_ms.map(|deadline| deadline + waited);
     let attention = Attention { deadline_ms, ..attention };
-    let next_at = stored_at + deadline_ms.unwrap_or(0);
+    let at = stored_at + deadline_ms.unwrap_or(0);
+    // What need not be answered ends once it was taken, as everywhere.
+    let next_at =
+        acked_at.filter(|_| attention.policy != Policy::MustRespond).map_or(at, |acked| at.min(acked));
     let chat = Chat {
         conversation: envelope.conversation,
         attention,
         push: None,
         bringing: Bringing::FIRST,
         next_at: Some(next_at),
+        acked_at,
     };
-    obligations::keep(tx, id, event, &chat, stored_at)?;
-    obligations::of(tx, event, agent, now)
-}
-
-/// An agent said that it has these.
-pub fn take(tx: &mut dyn Tx, agent: AgentId, events: &[EventId], now: i64) -> Result<(), StoreError> {
-    for event in events {
-        if let Some(known) = take_in(tx, *event, agent, now)? {
-            obligations::ack(tx, agent, &[known.id.seq], now)?;
-        }
-    }
-    Ok(())
+    obligations::keep(tx, id, event, &chat, stored_at)
 }
 
 /// Whether an agent may answer an envelope like this, and as what: by the same rules as anywhere.

@@ -137,9 +137,8 @@ impl Reader {
             let opened = inboxes::open(tx, agent, session, node, until)?;
             if let Some(shows) = &shows {
                 let again = inboxes::set_shows(tx, agent, session, shows)?;
-                for envelope in obligations::unkept(tx, agent, again)? {
-                    envelopes::take_in(tx, envelope, agent, now)?;
-                }
+                let unkept = obligations::unkept(tx, agent, again)?;
+                envelopes::take_in_all(tx, agent, &unkept, None, now)?;
                 inboxes::count_again(tx, agent, again)?;
             }
             let holder = directory::by_key(tx, &key)?.filter(|holder| holder.id == agent);
@@ -201,9 +200,8 @@ impl Reader {
     pub async fn again(&self, seq: i64) -> Result<Option<Bytes>, StoreError> {
         let (agent, now) = (self.inbox.agent, self.app.now());
         let read = move |tx: &mut dyn Tx| {
-            for envelope in obligations::unkept(tx, agent, (seq - 1, seq))? {
-                envelopes::take_in(tx, envelope, agent, now)?;
-            }
+            let unkept = obligations::unkept(tx, agent, (seq - 1, seq))?;
+            envelopes::take_in_all(tx, agent, &unkept, None, now)?;
             let attempt = obligations::count_again(tx, DeliveryId { agent, seq })?;
             let entries = deliveries::page(tx, agent, seq - 1, 1, READ_BYTES)?;
             Ok((Content::read(tx, agent, entries, READ_BYTES)?.pop(), attempt))

@@ -4,7 +4,7 @@
 //! [`Ticks`] is all of it but the waiting, so that a simulation takes the same ticks.
 
 use super::dialect::End;
-use super::live::Inbox;
+use super::live::{Acknowledgements, Inbox};
 use super::steps::{self, Settings};
 use crate::app::{App, AppState};
 use crate::attention::overdue::{self, Due};
@@ -24,6 +24,8 @@ const MAX_DRIFT_MS: i64 = 2000;
 const TICK: Duration = Duration::from_millis(500);
 /// Every so many ticks it is written what is stored of whom.
 const USAGE_TICKS: u64 = 2;
+/// So much of what was acknowledged is written together: others wait for it.
+const ACKNOWLEDGE_STEP: usize = 100;
 /// How much of what is due one tick attends to.
 const ATTEND_STEP: i64 = 200;
 /// So many that were sent lately are brought in order together: others wait for it.
@@ -125,23 +127,51 @@ pub async fn record_handed(app: &App, inboxes: Vec<Arc<Inbox>>) -> Result<(), St
     Ok(())
 }
 
-/// Writes what connections said of what they were given, all in one transaction.
+/// Writes what connections said of what they were given, in steps that others do not wait for long.
 async fn record_acknowledgements(app: &App, inboxes: &[Arc<Inbox>]) -> Result<(), StoreError> {
-    let told: Vec<_> =
-        inboxes.iter().filter_map(|inbox| Some((inbox, inbox.take_acknowledgements()?))).collect();
-    if told.is_empty() {
-        return Ok(());
-    }
-    let (now, all) =
-        (app.now(), told.iter().map(|(inbox, said)| (inbox.agent, said.clone())).collect::<Vec<_>>());
-    let write = move |tx: &mut dyn Tx| steps::record_acknowledgements(tx, now, &all);
-    let written = app.store.write::<_, StoreError, _>(write).await;
-    if written.is_err() {
-        for (inbox, said) in told {
-            inbox.give_back(said);
+    let (mut given, mut acked) = (vec![], vec![]);
+    for inbox in inboxes {
+        if let Some(Acknowledgements { sent_through, acked: seqs }) = inbox.take_acknowledgements() {
+            given.extend(sent_through.map(|seq| (inbox, seq)));
+            acked.extend(seqs.into_iter().map(|seq| (inbox, seq)));
         }
     }
+    let (mut given, mut acked) = (&given[..], &acked[..]);
+    let written = async {
+        while let Some((some, rest)) = split_step(given) {
+            let marks = by_agent(some);
+            app.store
+                .write::<_, StoreError, _>(move |tx: &mut dyn Tx| steps::record_given(tx, &marks))
+                .await?;
+            given = rest;
+        }
+        while let Some((some, rest)) = split_step(acked) {
+            let (now, seqs) = (app.now(), by_agent(some));
+            let write = move |tx: &mut dyn Tx| steps::record_acknowledged(tx, now, &seqs);
+            app.store.write::<_, StoreError, _>(write).await?;
+            acked = rest;
+        }
+        Ok(())
+    }
+    .await;
+    for (inbox, seq) in given {
+        inbox.give_back(Acknowledgements { sent_through: Some(*seq), acked: vec![] });
+    }
+    for (inbox, seq) in acked {
+        inbox.give_back(Acknowledgements { sent_through: None, acked: vec![*seq] });
+    }
     written
+}
+
+type Place<'a> = (&'a Arc<Inbox>, i64);
+
+/// What is written next, and the rest.
+fn split_step<'a, 'b>(places: &'a [Place<'b>]) -> Option<(&'a [Place<'b>], &'a [Place<'b>])> {
+    (!places.is_empty()).then(|| places.split_at(places.len().min(ACKNOWLEDGE_STEP)))
+}
+
+fn by_agent(places: &[Place<'_>]) -> Vec<(AgentId, i64)> {
+    places.iter().map(|(inbox, seq)| (inbox.agent, *seq)).collect()
 }
 
 /// Brings what was sent lately in order, in steps that others do not wait for long.

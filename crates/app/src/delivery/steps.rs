@@ -4,7 +4,6 @@
 //! day and in a simulation is the same path. Those called `find` only read, so that a hub with nothing to do writes nothing; what
 //! they found is given to the step, which is harmless if it is no longer so. When they run is for `reconcile` and `push` to say.
 
-use super::live::Acknowledgements;
 use super::replies::MAX_STREAM;
 use crate::attention::envelopes;
 use crate::config::Config;
@@ -64,18 +63,18 @@ pub fn record_handed(tx: &mut dyn Tx, now: i64, handed: &[(AgentId, i64)]) -> Re
     handed.iter().try_for_each(|(agent, seq)| inboxes::hand_through(tx, *agent, *seq, now))
 }
 
-/// Writes what connections said of what they were given.
-pub fn record_acknowledgements(
-    tx: &mut dyn Tx,
-    now: i64,
-    told: &[(AgentId, Acknowledgements)],
-) -> Result<(), StoreError> {
-    for (agent, acknowledgements) in told {
-        if let Some(seq) = acknowledgements.sent_through {
-            inboxes::send_through(tx, *agent, seq)?;
-        }
-        let unknown = obligations::ack(tx, *agent, &acknowledgements.acked, now)?;
-        envelopes::take(tx, *agent, &unknown, now)?;
+/// Writes how far connections were given something.
+pub fn record_given(tx: &mut dyn Tx, given: &[(AgentId, i64)]) -> Result<(), StoreError> {
+    given.iter().try_for_each(|(agent, seq)| inboxes::send_through(tx, *agent, *seq))
+}
+
+/// Writes what agents said they have.
+pub fn record_acknowledged(tx: &mut dyn Tx, now: i64, acked: &[(AgentId, i64)]) -> Result<(), StoreError> {
+    for of_one in acked.chunk_by(|(agent, _), (next, _)| agent == next) {
+        let Some((agent, _)) = of_one.first() else { continue };
+        let seqs: Vec<i64> = of_one.iter().map(|(_, seq)| *seq).collect();
+        let unkept = obligations::ack(tx, *agent, &seqs, now)?;
+        envelopes::take_in_all(tx, *agent, &unkept, Some(now), now)?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use chorus_protocol::code::Code;
 use chorus_protocol::relay::Outcome;
 use chorus_protocol::words::{DeliveryState, Transport};
 use chorus_store::relay::{self, Pending};
-use chorus_store::{StoreError, Tx};
+use chorus_store::{StoreError, Tx, obligations};
 
 /// The receiver took it.
 pub(super) fn delivered(pending: &Pending) -> Outcome {
@@ -32,7 +32,9 @@ pub(super) async fn record(app: &App, pending: Pending, outcome: &Outcome) {
         relay::record_outcome(tx, &pending, &known, now)?;
         // Who speaks C2A has said that it has it; others only that they were called.
         if pending.transport == Transport::Harness && known.delivery == DeliveryState::Delivered {
-            envelopes::take(tx, pending.receiver.id, &[pending.event], now)?;
+            let (agent, seq) = (pending.receiver.id, pending.seq);
+            let unkept = obligations::unkept(tx, agent, (seq - 1, seq))?;
+            envelopes::take_in_all(tx, agent, &unkept, Some(now), now)?;
         }
         Ok(())
     };

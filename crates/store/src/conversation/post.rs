@@ -177,7 +177,14 @@ pub fn deliver(
         transport,
         state,
         lease: None,
-        chat: Some(Chat { conversation: act.conversation, attention, push, bringing, next_at }),
+        chat: Some(Chat {
+            conversation: act.conversation,
+            attention,
+            push,
+            bringing,
+            next_at,
+            acked_at: None,
+        }),
         trace: act.trace,
     };
     deliveries::append(tx, &delivery, id.seq, act.now)?;

@@ -210,6 +210,7 @@ pub fn ask(
                 push: None,
                 bringing: Bringing::FIRST,
                 next_at: None,
+                acked_at: None,
             }),
             trace: quote.trace,
         };

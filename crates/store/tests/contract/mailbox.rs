@@ -8,6 +8,7 @@ use chorus_protocol::words::{Directedness, EntryKind, Mode, Policy, Priority, Re
 use chorus_store::conversations::{self, History};
 use chorus_store::deliveries::{Bringing, Chat};
 use chorus_store::mailbox::{self, Found};
+use chorus_store::obligations::Unkept;
 use chorus_store::tool_calls::{self, MOST_OF_ONE, ToolCall};
 use chorus_store::trail::Scope;
 use chorus_store::{Store, obligations, relay, sent};
@@ -104,9 +105,10 @@ async fn an_envelope_is_kept_once(fixture: Fixture) {
         deliver(store, relay::Send { event: event(n), now: NOW + n, ..message(&alice, &bob) }).await;
     }
     let (bob, alice) = (bob.id, alice.id);
+    let unkept = |seq| Unkept { id: DeliveryId { agent: bob, seq }, event: event(seq), stored_at: NOW + seq };
     assert_eq!(
-        write(store, move |tx| obligations::ack(tx, bob, &[1, 2, 7], NOW)).await,
-        [event(1), event(2)]
+        write(store, move |tx| obligations::ack(tx, bob, &[2, 7, 1], NOW)).await,
+        [unkept(1), unkept(2)]
     );
     let found = read(store, move |tx| {
         let envelope = conversations::event_by_id(tx, event(2))?.unwrap();
@@ -130,6 +132,7 @@ async fn an_envelope_is_kept_once(fixture: Fixture) {
                 push: None,
                 bringing: Bringing { sent, ..Bringing::FIRST },
                 next_at: Some(NOW + 300),
+                acked_at: None,
             };
             obligations::keep(tx, id, event(2), &chat, NOW)
         })
@@ -137,11 +140,11 @@ async fn an_envelope_is_kept_once(fixture: Fixture) {
     }
     let known = read(store, move |tx| obligations::of(tx, event(2), bob, NOW)).await.unwrap();
     assert_eq!((known.id, known.sent, known.attention.deadline_ms), (id, 1, Some(300)));
-    assert_eq!(write(store, move |tx| obligations::ack(tx, bob, &[1, 2], NOW)).await, [event(1)]);
+    assert_eq!(write(store, move |tx| obligations::ack(tx, bob, &[1, 2], NOW)).await, [unkept(1)]);
     assert_eq!(write(store, move |tx| obligations::count_again(tx, id)).await, 2);
     let sent = read(store, move |tx| obligations::sent(tx, bob, (1, 2))).await;
     assert_eq!(sent.into_iter().collect::<Vec<_>>(), [(2, 2)]);
-    assert_eq!(read(store, move |tx| obligations::unkept(tx, bob, (0, 9))).await, [event(1)]);
+    assert_eq!(read(store, move |tx| obligations::unkept(tx, bob, (0, 9))).await, [unkept(1)]);
 }
 
 async fn calls_are_found_and_do_not_fill_the_table(fixture: Fixture) {
