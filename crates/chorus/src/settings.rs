@@ -9,9 +9,8 @@ mod tests;
 
 pub(crate) use table::help;
 
-use chorus_hub::delivery::outbound::Policy;
 use chorus_hub::quotas::{OFF, Quota, Quotas};
-use chorus_hub::{Mail, Signup, TrustedProxies, key_hash};
+use chorus_hub::{Mail, Policy, Signup, TrustedProxies, key_hash};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::market::Credits;
 use chorus_store::Durability;

@@ -28,10 +28,10 @@ mod unread;
 
 pub use chorus_app::accounts::first_link;
 pub use chorus_app::caller::key_hash;
-pub use chorus_app::delivery;
 pub use chorus_app::mail::Mail;
 pub use chorus_app::operator::keep_operator_key;
 pub use chorus_app::secrets::MasterKey;
+pub use chorus_app::transport::outbound::Policy;
 pub use chorus_app::{
     Config, FINGERPRINT, FingerprintError, Signup, TimeLimits, TrustedProxies, check_fingerprint,
     keep_fingerprint, quotas,

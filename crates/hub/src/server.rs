@@ -19,10 +19,10 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderValue, Request, StatusCode, header};
 use axum::response::IntoResponse;
-use chorus_app::delivery::{catch_up, push, reconcile};
 use chorus_app::market;
 use chorus_app::quotas::OFF;
 use chorus_app::rate::rate_key;
+use chorus_app::reconcilers::{catch_up, push, ticks};
 use chorus_app::{App, AppState, Config};
 use chorus_environment::Environment;
 use chorus_protocol::code::Code;
@@ -89,7 +89,7 @@ pub async fn run(
     let router = router::router(Arc::clone(&app));
     let fell = CancellationToken::new();
     let background = [
-        watch("reconcilers", &app, &fell, reconcile::run(Arc::clone(&app))),
+        watch("reconcilers", &app, &fell, ticks::run(Arc::clone(&app))),
         watch("catching up", &app, &fell, catch_up::run(Arc::clone(&app))),
         watch("pusher", &app, &fell, push::run(Arc::clone(&app))),
         watch("market's background work", &app, &fell, market::reconcile::run(Arc::clone(&app))),

@@ -1,10 +1,6 @@
-//! Background work as reconcilers: what brings the database to where it should be, whatever happened before.
-//!
-//! What is done is in `steps`; here is when, and that a step that fails is reported and tried again at its next turn.
+//! When the steps of background work are taken, and that one that fails is reported and tried again at its next turn.
 //! [`Ticks`] is all of it but the waiting, so that a simulation takes the same ticks.
 
-use super::dialect::End;
-use super::live::Inbox;
 use super::steps::{self, Settings};
 use crate::app::{App, AppState};
 use crate::attention::overdue::{self, Due};
@@ -12,7 +8,9 @@ use crate::attention::{digesting, offering};
 use crate::away::tell_away;
 use crate::background::{each, report};
 use crate::conversation;
-use chorus_protocol::ids::{AgentId, EventId, TraceId};
+use crate::delivery::handed::record_handed;
+use crate::transport::dialect::End;
+use chorus_protocol::ids::{EventId, TraceId};
 use chorus_store::{Kind, StoreError, Tx, approvals, inboxes, sent, streams};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -103,45 +101,6 @@ impl Ticks {
     fn is_time_for_slow(&self, app: &App, tick: u64) -> bool {
         tick >= self.slow_next.0 || app.elapsed() >= self.slow_next.1
     }
-}
-
-/// Writes the watermarks that rose since the last time, all in one transaction.
-pub async fn record_handed(app: &App, inboxes: Vec<Arc<Inbox>>) -> Result<(), StoreError> {
-    record_acknowledgements(app, &inboxes).await?;
-    let handed: Vec<(AgentId, i64)> =
-        inboxes.iter().filter_map(|inbox| Some((inbox.agent, inbox.unrecorded()?))).collect();
-    if handed.is_empty() {
-        return Ok(());
-    }
-    let (marks, now) = (handed.clone(), app.now());
-    let record = move |tx: &mut dyn Tx| steps::record_handed(tx, now, &marks);
-    app.store.write::<_, StoreError, _>(record).await?;
-    let handed: HashMap<_, _> = handed.into_iter().collect();
-    for inbox in inboxes {
-        if let Some(seq) = handed.get(&inbox.agent) {
-            inbox.record(*seq);
-        }
-    }
-    Ok(())
-}
-
-/// Writes what connections said of what they were given, all in one transaction.
-async fn record_acknowledgements(app: &App, inboxes: &[Arc<Inbox>]) -> Result<(), StoreError> {
-    let told: Vec<_> =
-        inboxes.iter().filter_map(|inbox| Some((inbox, inbox.take_acknowledgements()?))).collect();
-    if told.is_empty() {
-        return Ok(());
-    }
-    let (now, all) =
-        (app.now(), told.iter().map(|(inbox, said)| (inbox.agent, said.clone())).collect::<Vec<_>>());
-    let write = move |tx: &mut dyn Tx| steps::record_acknowledgements(tx, now, &all);
-    let written = app.store.write::<_, StoreError, _>(write).await;
-    if written.is_err() {
-        for (inbox, said) in told {
-            inbox.give_back(said);
-        }
-    }
-    written
 }
 
 /// Brings what was sent lately in order, in steps that others do not wait for long.
