@@ -12,11 +12,10 @@ use crate::caller::disabled;
 use crate::charge::may_say;
 use crate::error::Error;
 use crate::market::results::{self, Told};
-use crate::once::Once;
+use crate::once::{KEY_LIFE_MS, Once};
 use crate::relay::{EnvelopeAnswer, answer_envelope, say_to_listener};
 use crate::transport::limits;
-use crate::transport::outbound::lease_ms;
-use crate::transport::outbound::{PostError, Signed, To};
+use crate::transport::outbound::{PostError, Signed, To, lease_ms};
 use crate::{sealing, webhooks};
 use chorus_attention::disposition::Cause;
 use chorus_protocol::c2a::{Reached, SendMessage, Sent};
@@ -35,9 +34,6 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::sync::{Arc, OnceLock};
 use tokio::runtime::Handle;
-
-/// How long the key of an answer to another service is remembered.
-const KEY_LIFE_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// What an event is that is answered elsewhere, if it is one and was brought to this agent.
 pub(super) async fn from_outside(harness: &Harness, event: Option<EventId>) -> Result<Option<Event>, Error> {

@@ -7,6 +7,7 @@ use crate::caller::{Caller, Identity, key_hash};
 use crate::delivery::c2a;
 use crate::error::Error;
 use crate::finish_detached::FinishDetached;
+use crate::once::KEY_LIFE_MS;
 use crate::rate::Source;
 use crate::transport::dialect::Dialect;
 use crate::transport::limits::{Cause, Limited, Slot};
@@ -26,9 +27,6 @@ use chorus_store::{StoreError, Tx};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 use tokio::sync::mpsc;
-
-/// How long an `Idempotency-Key` is remembered.
-const KEY_LIFE_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// What sending led to. The status is that of the answer by HTTP, which is kept with it for whoever asks again.
 pub enum SendAnswer {
