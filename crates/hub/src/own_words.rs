@@ -146,6 +146,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for OwnWords<S> {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.say(cx))?;
         ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+        self.connection.flushed();
         self.quiet = !self.connection.is_answering();
         Poll::Ready(Ok(()))
     }
