@@ -8,7 +8,7 @@ use crate::look_ups::LookUps;
 use crate::mailer::Mailer;
 use crate::market_memory::MarketMemory;
 use crate::metrics::Metrics;
-use crate::open::Open;
+use crate::open_streams::OpenStreams;
 use crate::rate::{Limiter, Source};
 use crate::registrations::Registrations;
 use crate::searches::Searches;
@@ -87,7 +87,7 @@ pub struct App {
     pub look_ups: LookUps,
     pub searches: Arc<Searches>,
     /// What models wait for.
-    pub open: Open,
+    pub open_streams: OpenStreams,
     pub metrics: Metrics,
     pub health: Health,
     /// Work that must end even if whoever asked for it has gone.
@@ -144,7 +144,7 @@ impl App {
             turns_saved: TurnsSaved::default(),
             look_ups: LookUps::default(),
             searches: Arc::default(),
-            open: Open::default(),
+            open_streams: OpenStreams::default(),
             health: Health::new(environment.elapsed()),
             mailer: Mailer::new(&config, environment.clone(), metrics.mails_dropped.clone()),
             market: MarketMemory::default(),

@@ -10,8 +10,8 @@
 use crate::connections::{Answering, Connections, Slot};
 use crate::descriptors::{self, Room};
 use crate::error::{ApiError, Format, render};
+use crate::http_errors::{Formats, HttpErrors};
 use crate::middleware::Peer;
-use crate::own_words::{Formats, OwnWords};
 use crate::router;
 use crate::stall::StallGuard;
 use crate::unread::{Watched, linger};
@@ -223,7 +223,7 @@ async fn serve(stream: TcpStream, app: AppState, (router, formats): (Router, For
     let times = &app.config.times;
     let slot = Arc::clone(&open.slot.connection);
     let stream = StallGuard::new(stream, times.stall, open);
-    let io = TokioIo::new(OwnWords::new(stream, Arc::clone(&app), Arc::clone(&slot), formats));
+    let io = TokioIo::new(HttpErrors::new(stream, Arc::clone(&app), Arc::clone(&slot), formats));
     let connection = Arc::clone(&slot);
     let service = service_fn(move |mut request: Request<Incoming>| {
         let (begun, connection) = (connection.begin(), Arc::clone(&connection));
