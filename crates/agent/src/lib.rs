@@ -22,7 +22,6 @@ mod error;
 pub mod harness;
 mod inbox;
 mod market;
-mod network;
 mod reach;
 mod receive;
 mod reconnect;
@@ -41,6 +40,7 @@ pub use channel::{
 };
 pub use choir::{read_public, submit_evidence};
 pub use chorus_environment::Environment;
+pub use chorus_outbound::{Network, NetworkFault};
 pub use chorus_protocol::relay::RegisterBody;
 pub use client::{Change, Client, Skill};
 pub use direct::{DirectError, send_direct};
@@ -50,7 +50,6 @@ pub use market::{
     Finished, JobListen, JobServer, JobWorker, Pipeline, PipelineError, Step, WorkerEvent, amount_due,
     ask_directly,
 };
-pub use network::{Network, NetworkFault};
 pub use reach::Reach;
 pub use receive::{BindError, ReceiveOptions, Received, Receiver};
 pub use request::SendBody;

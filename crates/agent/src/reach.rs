@@ -6,8 +6,7 @@
 //! hub's is used only when that was asked for.
 
 use crate::client::{CONNECT_LIMIT, USER_AGENT, http_client};
-use crate::network::Network;
-use chorus_outbound::{Blocked, Policy};
+use chorus_outbound::{Blocked, Network, Policy};
 use reqwest::{Method, RequestBuilder};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,8 +25,7 @@ impl Reach {
     /// What is public, or on the agent's own hub, or in one of these networks.
     pub fn new(hub: Option<&str>, allow: Vec<Network>) -> Self {
         let hub = hub.and_then(|hub| Url::parse(hub).ok());
-        let policy = Policy { allow: allow.into_iter().map(Into::into).collect() };
-        Self { hub, policy, ..Self::default() }
+        Self { hub, policy: Policy { allow }, ..Self::default() }
     }
 
     /// The same with tool servers that are not the hub's.

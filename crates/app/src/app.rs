@@ -2,23 +2,23 @@
 
 use crate::callers::Callers;
 use crate::config::Config;
-use crate::delivery::challenges::Challenges;
-use crate::delivery::dialect::Dialect;
-use crate::delivery::live::Live;
-use crate::delivery::notices::Notices;
-use crate::delivery::outbound::Outbound;
-use crate::delivery::replies::Replies;
 use crate::harness_log::HarnessLog;
 use crate::health::Health;
 use crate::look_ups::LookUps;
 use crate::mailer::Mailer;
-use crate::market::Market;
+use crate::market_memory::MarketMemory;
 use crate::metrics::Metrics;
-use crate::open::Open;
+use crate::open_streams::OpenStreams;
 use crate::rate::{Limiter, Source};
 use crate::registrations::Registrations;
 use crate::searches::Searches;
 use crate::tool_log::ToolLog;
+use crate::transport::challenges::Challenges;
+use crate::transport::dialect::Dialect;
+use crate::transport::live::Live;
+use crate::transport::notices::Notices;
+use crate::transport::outbound::Outbound;
+use crate::transport::replies::Replies;
 use crate::turns_saved::TurnsSaved;
 use crate::usage::Usage;
 use bytes::Bytes;
@@ -62,7 +62,7 @@ pub struct App {
     /// What harnesses that are POSTed to are told in passing.
     pub notices: Arc<Notices>,
     pub mailer: Mailer,
-    pub market: Market,
+    pub market: MarketMemory,
     /// Tells the pusher that something may be due.
     pub due: Arc<Notify>,
     pub keyed_rate: Option<Limiter<KeyHash>>,
@@ -87,7 +87,7 @@ pub struct App {
     pub look_ups: LookUps,
     pub searches: Arc<Searches>,
     /// What models wait for.
-    pub open: Open,
+    pub open_streams: OpenStreams,
     pub metrics: Metrics,
     pub health: Health,
     /// Work that must end even if whoever asked for it has gone.
@@ -144,10 +144,10 @@ impl App {
             turns_saved: TurnsSaved::default(),
             look_ups: LookUps::default(),
             searches: Arc::default(),
-            open: Open::default(),
+            open_streams: OpenStreams::default(),
             health: Health::new(environment.elapsed()),
             mailer: Mailer::new(&config, environment.clone(), metrics.mails_dropped.clone()),
-            market: Market::default(),
+            market: MarketMemory::default(),
             registrations: config.rate_limit.map(|_| Registrations::new(&config.quotas)),
             metrics,
             replies,

@@ -1,11 +1,11 @@
-//! Whom somebody keeps out.
+//! PrincipalRef somebody keeps out.
 
 use crate::app::{App, AppState};
 use crate::caller::Caller;
 use crate::error::Error;
 use crate::once::{Done, Once};
 use crate::page::page;
-use crate::whom::{AccountRef, Found, Whom};
+use crate::principal_ref::{AccountRef, Found, PrincipalRef};
 use chorus_protocol::api::Items;
 use chorus_protocol::api::blocks::{BlockPage, BlockView, NewBlock};
 use chorus_protocol::code::Code;
@@ -26,7 +26,7 @@ pub async fn block(
     NewBlock { who }: NewBlock,
     once: Once,
 ) -> Result<Done<BlockView>, Error> {
-    let (blocker, whom) = (caller.principal()?, Whom::anybody(app, "who", &who)?);
+    let (blocker, whom) = (caller.principal()?, PrincipalRef::anybody(app, "who", &who)?);
     let new = Block { id: BlockId(app.environment.uuid_v7()), label: who.0, created_at: app.now() };
     let trace = TraceId(app.environment.uuid_v7());
     let work = move |tx: &mut dyn Tx| {
@@ -39,7 +39,7 @@ pub async fn block(
     app.once(once, |_| Ok(()), work).await
 }
 
-/// Whom somebody keeps out.
+/// PrincipalRef somebody keeps out.
 pub async fn list(app: &App, who: Principal, asked: BlockPage) -> Result<Items<BlockView>, Error> {
     let BlockPage { after, limit } = asked;
     let find = move |tx: &mut dyn Tx| blocks::page(tx, who, after, limit + 1);
@@ -70,8 +70,8 @@ pub(crate) fn keep_out(
     Ok(blocks::insert(tx, blocker, blocked, new, trace)?)
 }
 
-/// Whom it is about. A person need not exist.
-fn blocked(tx: &mut dyn Tx, whom: &Whom) -> Result<Blocked, Error> {
+/// PrincipalRef it is about. A person need not exist.
+fn blocked(tx: &mut dyn Tx, whom: &PrincipalRef) -> Result<Blocked, Error> {
     Ok(match whom.find(tx)? {
         Found::Agent(agent) => Blocked::Principal(agent.id.into()),
         Found::Person(AccountRef::Id(id)) => Blocked::Principal((*id).into()),

@@ -17,9 +17,9 @@ pub use notices::tell;
 
 use self::harness::read;
 use crate::attention;
-use crate::delivery::dialect::Dialect;
 use crate::delivery::reader::Reader;
 use crate::error::Error;
+use crate::transport::dialect::Dialect;
 use crate::views;
 use chorus_protocol::c2a::{
     Capabilities, Initialize, InitializeResult, Method, Program, Resume, negotiate_version,

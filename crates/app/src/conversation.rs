@@ -42,7 +42,7 @@ pub(crate) use search::show;
 pub use search::{FoundView, Question, find_messages};
 pub use standing::{Addressed, MAX_COUNT, Standing, Surroundings, addressed, standings, surroundings};
 pub use status::set_status;
-pub use take_on::{claim, conversation_of, defer, is_missing, resolve};
+pub use take_on::{claim, conversation_of, defer, resolve};
 pub use talk::{Talk, talk_to};
 pub use typing::show_typing;
 pub use unread::{mark_read, mark_read_through, unread};

@@ -131,7 +131,7 @@ mod tests {
             any_host: true,
             rate_limit: None,
             quotas: Quotas { agent_bytes: OFF, ..Quotas::default() },
-            outbound: crate::delivery::outbound::Policy { allow: vec!["10.0.0.0/8".parse().unwrap()] },
+            outbound: crate::transport::outbound::Policy { allow: vec!["10.0.0.0/8".parse().unwrap()] },
             master_key: MasterKey::new([7; 32]).replacing([8; 32]),
             ..config("http://10.1.2.3")
         };

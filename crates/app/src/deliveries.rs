@@ -8,7 +8,7 @@ mod replay;
 
 pub use attempts::attempts;
 pub use ladder::{LadderView, ladder};
-pub use list::{Asked, Cursor, list};
+pub use list::{Asked, list};
 pub use replay::{may_replay, replay, replay_all};
 
 use crate::error::Error;

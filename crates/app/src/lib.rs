@@ -1,8 +1,11 @@
 //! What can be done on a hub: acts, delivery, who may do what, and how things are shown.
 //!
 //! An act is one thing that can be done, written once, whatever door asks for it: it checks who may, masks credentials,
-//! runs its one transaction and hands on what was committed. It knows the store, the engines and the protocol, and no HTTP
-//! request: doors parse, call an act and render what it returns.
+//! runs its transaction (or two, where somebody else is waited for in between) and hands on what was committed. It knows the store,
+//! the engines and the protocol, and no HTTP request: doors parse, call an act and render what it returns.
+//!
+//! Folders know each other one way: [`transport`] is what a node carries things by and, with the files beside it that keep something
+//! in memory, what an [`App`] is made of; `attention`, [`delivery`] and the acts are above that, [`reconcilers`] above the acts.
 //!
 //! What always holds: success means committed to disk; text with credentials in it is never appended to a conversation;
 //! a request that comes twice under one key is done once.
@@ -45,15 +48,18 @@ pub mod mail;
 pub mod mail_limits;
 mod mailer;
 pub mod market;
+mod market_memory;
 pub mod mcp_sessions;
 pub mod metrics;
 pub mod once;
-pub mod open;
+pub mod open_streams;
 pub mod operator;
 pub mod page;
+mod principal_ref;
 mod proxies;
 pub mod quotas;
 pub mod rate;
+pub mod reconcilers;
 mod registrations;
 pub mod relay;
 pub mod sealing;
@@ -62,11 +68,11 @@ pub mod secrets;
 mod tool_log;
 pub mod tools;
 pub mod trail;
+pub mod transport;
 mod turns_saved;
 pub mod usage;
 pub mod views;
 pub mod webhooks;
-mod whom;
 pub mod work_streams;
 
 pub use app::{App, AppState};
@@ -77,3 +83,53 @@ pub use fingerprint::{FINGERPRINT, FingerprintError, check_fingerprint, keep_fin
 pub use long_work::long_work;
 pub use proxies::TrustedProxies;
 pub use secrets::MasterKey;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    fn files(folder: &Path) -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+    }
+
+    /// What a file takes from the crate's root, but for its tests.
+    fn imports(text: &str) -> Vec<String> {
+        let text = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        let code: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+        let names = |rest: &str| {
+            let several = rest.strip_prefix('{').and_then(|rest| rest.split('}').next());
+            let names = several.or_else(|| rest.split([':', ';']).next()).unwrap_or_default().split(',');
+            names
+                .map(|name| name.trim().split("::").next().unwrap_or_default().to_owned())
+                .collect::<Vec<_>>()
+        };
+        code.split("crate::").skip(1).flat_map(names).collect()
+    }
+
+    /// Folders, and the files beside them, stand on floors: none imports what is above it.
+    #[test]
+    fn modules_know_each_other_one_way() {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let mut modules: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for path in
+            files(&source).iter().filter(|path| !path.ends_with("tests.rs") && !path.ends_with("lib.rs"))
+        {
+            let inside = path.strip_prefix(&source).unwrap().to_str().unwrap();
+            let name = inside.split(['/', '.']).next().unwrap().to_owned();
+            let taken = imports(&fs::read_to_string(path).unwrap()).into_iter().filter(|one| *one != name);
+            modules.entry(name.clone()).or_default().extend(taken);
+        }
+        let ground = |modules: &BTreeMap<String, BTreeSet<String>>| {
+            let mut on_nothing =
+                modules.iter().filter(|(_, taken)| taken.iter().all(|one| !modules.contains_key(one)));
+            on_nothing.next().map(|(name, _)| name.clone())
+        };
+        while let Some(name) = ground(&modules) {
+            modules.remove(&name);
+        }
+        assert!(modules.is_empty(), "a circle, or above one: {:?}", modules.keys());
+    }
+}

@@ -5,26 +5,19 @@
 
 pub mod agents;
 pub mod asking;
-pub mod callbacks;
 pub mod discover;
 mod frame;
-pub mod handout;
 pub mod hire;
 pub mod jobs;
-mod memory;
 pub mod money;
 pub mod owner_key;
-mod pages;
 mod presence;
 mod probe;
 pub mod quotes;
 pub mod reconcile;
 pub mod register;
 pub mod results;
-mod schemas;
 pub mod settle;
 #[cfg(test)]
 mod tests;
 mod who;
-
-pub use memory::Market;

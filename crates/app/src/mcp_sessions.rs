@@ -62,7 +62,7 @@ pub async fn begin(context: &Context) -> Result<Uuid, Error> {
 pub async fn end(context: &Context, id: Uuid) -> Result<(), Error> {
     let place = (context.who, context.conversation);
     write(context, move |tx| Ok(mcp_sessions::end(tx, place, id)?)).await?;
-    context.app.open.end(&id.to_string());
+    context.app.open_streams.end(&id.to_string());
     Ok(())
 }
 

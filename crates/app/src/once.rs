@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use std::fmt::Display;
 
 /// How long a key is remembered.
-const LIFE_MS: i64 = 24 * 60 * 60 * 1000;
+pub(crate) const KEY_LIFE_MS: i64 = 24 * 60 * 60 * 1000;
 /// Whose sealed results are: nobody's but this table's.
 const SEALED_FOR: &[u8] = b"answer";
 
@@ -39,7 +39,7 @@ impl Once {
         Self(key.map(|key| {
             let by = by.to_string();
             let parts = [by.as_bytes(), what.as_bytes(), key.as_bytes()];
-            Key::new(door, &parts, words, Some(app.now() + LIFE_MS))
+            Key::new(door, &parts, words, Some(app.now() + KEY_LIFE_MS))
         }))
     }
 }

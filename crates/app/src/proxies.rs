@@ -1,11 +1,11 @@
 //! Who calls through a proxy: its address, as far as those who forward it can be believed.
 
-use ipnet::IpNet;
+use chorus_outbound::Network;
 use std::net::{IpAddr, SocketAddr};
 
 /// The proxies the operator trusts.
 #[derive(Debug, Clone, Default)]
-pub struct TrustedProxies(Vec<IpNet>);
+pub struct TrustedProxies(Vec<Network>);
 
 impl TrustedProxies {
     /// How they are written.
@@ -13,9 +13,7 @@ impl TrustedProxies {
 
     /// Reads a list with commas between.
     pub fn parse(text: &str) -> Option<Self> {
-        let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
-        let network = |item: &str| item.parse().ok().or_else(|| Some(item.parse::<IpAddr>().ok()?.into()));
-        items.map(network).collect::<Option<_>>().map(Self)
+        Network::list(text).ok().map(Self)
     }
 
     /// Whether there are none.
@@ -25,7 +23,7 @@ impl TrustedProxies {
 
     /// Whether this is one of them.
     pub fn trusts(&self, address: IpAddr) -> bool {
-        self.0.iter().any(|network| network.contains(&address.to_canonical()))
+        self.0.iter().any(|network| network.contains(address))
     }
 
     /// The address of a caller. Each proxy adds at the right whom it got the request from, so the list is read from there,

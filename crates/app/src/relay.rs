@@ -1,8 +1,9 @@
 //! What can be done by the relay: registering, finding and unregistering agents, sending envelopes and answering them.
 //!
 //! `send` accepts and commits; `post` hands over what goes to an endpoint, `answer` relays what a receiver says as it comes,
-//! `answer_envelope` makes one of what is said elsewhere, `reply` takes it from a receiver that has no endpoint, and `outcome` records what came of it; `history` reads an inbox by
-//! cursor, `sent` shows senders what became of their envelopes, and `session` lets a browser open an inbox.
+//! `answer_envelope` makes one of what is said elsewhere, `reply` takes it from a receiver that has no endpoint, and `outcome`
+//! records what came of it; `history` reads an inbox by cursor, `sent` shows senders what became of their envelopes, `session` lets
+//! a browser open an inbox, and `tell_owner` tells who owns an agent that its key was replaced.
 
 mod answer;
 mod answer_envelope;

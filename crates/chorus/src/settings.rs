@@ -9,9 +9,9 @@ mod tests;
 
 pub(crate) use table::help;
 
-use chorus_hub::delivery::outbound::Policy;
+use chorus_agent::Network;
 use chorus_hub::quotas::{OFF, Quota, Quotas};
-use chorus_hub::{Mail, Signup, TrustedProxies, key_hash};
+use chorus_hub::{Mail, Policy, Signup, TrustedProxies, key_hash};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::market::Credits;
 use chorus_store::Durability;
@@ -274,7 +274,7 @@ impl Settings {
             outbound: read.value(
                 "CHORUS_ALLOW_PRIVATE_ENDPOINTS",
                 Policy::default(),
-                "networks such as 127.0.0.0/8,10.0.0.0/8",
+                "addresses or networks such as 127.0.0.1,10.0.0.0/8",
                 outbound,
             ),
             endpoint_challenge: read.switch("CHORUS_ENDPOINT_CHALLENGE"),
@@ -358,8 +358,7 @@ fn hosts(text: &str) -> Option<Vec<String>> {
 
 /// Reads private networks that may be called.
 fn outbound(text: &str) -> Option<Policy> {
-    let networks = text.split(',').map(str::trim).filter(|item| !item.is_empty());
-    Some(Policy { allow: networks.map(|network| network.parse().ok()).collect::<Option<_>>()? })
+    Some(Policy { allow: Network::list(text).ok()? })
 }
 
 /// Reads a master key: 64 hex digits.

@@ -2,8 +2,8 @@
 //!
 //! [`Environment::system`] is the machine's own, and the one place that asks the machine. [`Environment::seeded`] gives
 //! the same for the same seed, on a [`ManualClock`]: whatever is made of it can be replayed. It is a crate of its own
-//! because hub and agent both need it and know nothing else in common: `protocol` does no I/O, and `outbound` is about
-//! addresses.
+//! because hub and agent both need it, and it belongs into nothing else that both know: `protocol` does no I/O, and `outbound` is
+//! about addresses.
 //!
 //! It deliberately does not wait: whoever sleeps brings its own timer.
 

@@ -3,7 +3,8 @@
 //! A source past its share is turned away. When the hub is full, a connection that has not asked anything yet gives way to
 //! a new one: the oldest of the source that has the most. If all have asked, one that is idle gives way, unless the new one's
 //! source has more already, which is turned away. If all are being answered, the new one waits, and those behind it,
-//! until one ends. Trusted proxies have no share and never give way: they bring everybody.
+//! until one ends or is idle again. An answer is over when all of it has gone out: no connection gives way before. Trusted
+//! proxies have no share, never give way and are never turned away: they bring everybody.
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -24,10 +25,12 @@ const LOOK: Duration = Duration::from_millis(50);
 const SILENT: u8 = 0;
 /// A request is being answered, it was upgraded, or it is a proxy's.
 const BUSY: u8 = 1;
+/// The last answer was said, but has not all gone out yet.
+const SAID: u8 = 2;
 /// The last request was answered.
-const IDLE: u8 = 2;
+const IDLE: u8 = 3;
 /// It gave way.
-const ENDED: u8 = 3;
+const ENDED: u8 = 4;
 
 pub(crate) struct Connections {
     most: usize,
@@ -76,7 +79,8 @@ impl Connections {
                 if table.open.len() < self.most {
                     return Some(table.add(self, source, is_proxy));
                 }
-                if !table.make_way(source) {
+                let newcomers = if is_proxy { 0 } else { table.count(source) };
+                if !table.make_way(newcomers) {
                     return None;
                 }
             }
@@ -106,8 +110,8 @@ impl Table {
         Slot { all: Arc::clone(all), number, connection }
     }
 
-    /// Tells one connection to end, if there is one that may, and says whether it is worth waiting for.
-    fn make_way(&self, newcomer: Source) -> bool {
+    /// Tells one connection to end, if there is one that may, and says whether it is worth waiting for by a source that has so many.
+    fn make_way(&self, newcomers: usize) -> bool {
         for state in [SILENT, IDLE] {
             let found = self
                 .open
@@ -115,7 +119,7 @@ impl Table {
                 .filter(|(_, one)| !one.is_proxy && one.state.load(Ordering::Acquire) == state)
                 .max_by_key(|(number, one)| (self.count(one.source), u64::MAX - **number));
             let Some((_, one)) = found else { continue };
-            if state == IDLE && self.count(one.source) < self.count(newcomer) {
+            if state == IDLE && self.count(one.source) < newcomers {
                 return false;
             }
             if one.state.compare_exchange(state, ENDED, Ordering::AcqRel, Ordering::Acquire).is_ok() {
@@ -139,12 +143,13 @@ impl Connection {
 
     /// Whether a request has come whose answer is not over.
     pub(crate) fn is_answering(&self) -> bool {
-        self.state.load(Ordering::Acquire) == BUSY
+        matches!(self.state.load(Ordering::Acquire), BUSY | SAID)
     }
 
-    fn end(&self) {
-        // One that was told to end stays so.
-        self.state.compare_exchange(BUSY, IDLE, Ordering::AcqRel, Ordering::Acquire).ok();
+    /// Everything that was said has gone out.
+    pub(crate) fn flushed(&self) {
+        // While an answer is being said, more will come.
+        self.state.compare_exchange(SAID, IDLE, Ordering::AcqRel, Ordering::Acquire).ok();
     }
 
     /// Resolves when it must end, because another needs its room.
@@ -169,7 +174,8 @@ impl Drop for Slot {
     }
 }
 
-/// An answer's body. When it has been said, its connection is idle; unless there is none, because it goes on as something else.
+/// An answer's body. When it has been said, and has gone out, its connection is idle; unless there is none, because it goes on as
+/// something else.
 pub(crate) struct Answering {
     body: Body,
     connection: Option<Arc<Connection>>,
@@ -184,7 +190,7 @@ impl Answering {
 impl Drop for Answering {
     fn drop(&mut self) {
         if let Some(connection) = &self.connection {
-            connection.end();
+            connection.state.compare_exchange(BUSY, SAID, Ordering::AcqRel, Ordering::Acquire).ok();
         }
     }
 }
@@ -227,6 +233,14 @@ mod tests {
         slot.connection.state.load(Ordering::Acquire) == ENDED
     }
 
+    /// It has said all that it was asked, and perhaps it has gone out.
+    fn answer(slot: &Slot, gone_out: bool) {
+        drop(Answering::new(Body::empty(), Some(Arc::clone(&slot.connection))));
+        if gone_out {
+            slot.connection.flushed();
+        }
+    }
+
     #[tokio::test]
     async fn each_source_has_its_share() {
         let all = Connections::new(10, 2);
@@ -265,11 +279,30 @@ mod tests {
             assert!(slot.connection.begin());
         }
         assert!(all.take_slot(source(3), false).now_or_never().is_none(), "it waits for one to end");
-        drop(Answering::new(Body::empty(), Some(Arc::clone(&lone.connection))));
+        answer(&lone, false);
+        assert!(all.take_slot(source(3), false).now_or_never().is_none());
+        assert!(!gave_way(&lone) && lone.connection.is_answering(), "not before its answer has gone out");
+        lone.connection.flushed();
         assert!(all.take_slot(source(1), false).await.is_none(), "it has more, and holds nobody up");
         assert!(!gave_way(&lone));
-        drop(Answering::new(Body::empty(), Some(Arc::clone(&one.connection))));
+        answer(&one, true);
         assert!(all.take_slot(source(3), false).now_or_never().is_none());
         assert!(gave_way(&one) && !gave_way(&other) && !gave_way(&lone));
+    }
+
+    /// However many it has: it brings everybody.
+    #[tokio::test]
+    async fn who_is_idle_gives_way_to_a_proxy() {
+        let all = Connections::new(3, 10);
+        let proxied = (all.take_slot(source(1), true).await, all.take_slot(source(1), true).await);
+        let lone = take_slot(&all, 2).await;
+        assert!(lone.connection.begin());
+        answer(&lone, true);
+        let mut waiting = Box::pin(all.take_slot(source(1), true));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        assert!(gave_way(&lone));
+        drop(lone);
+        assert!(waiting.await.is_some());
+        drop(proxied);
     }
 }

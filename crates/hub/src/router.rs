@@ -1,8 +1,8 @@
 //! All doors of the hub, and the OpenAPI document of those that are in it. Which routes a door has is said by its `routes()`.
 
 use crate::doors::{api, c2a, channel, choir, hub, market, mcp, pages, relay, skill};
+use crate::http_errors::Formats;
 use crate::origin;
-use crate::own_words::Formats;
 use crate::payloads;
 use crate::routes::Routes;
 use axum::Router;

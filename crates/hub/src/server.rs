@@ -10,8 +10,8 @@
 use crate::connections::{Answering, Connections, Slot};
 use crate::descriptors::{self, Room};
 use crate::error::{ApiError, Format, render};
+use crate::http_errors::{Formats, HttpErrors};
 use crate::middleware::Peer;
-use crate::own_words::{Formats, OwnWords};
 use crate::router;
 use crate::stall::StallGuard;
 use crate::unread::{Watched, linger};
@@ -19,10 +19,10 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderValue, Request, StatusCode, header};
 use axum::response::IntoResponse;
-use chorus_app::delivery::{catch_up, push, reconcile};
 use chorus_app::market;
 use chorus_app::quotas::OFF;
 use chorus_app::rate::rate_key;
+use chorus_app::reconcilers::{catch_up, push, ticks};
 use chorus_app::{App, AppState, Config};
 use chorus_environment::Environment;
 use chorus_protocol::code::Code;
@@ -48,7 +48,7 @@ use tower::ServiceExt;
 /// The largest head of a request, in bytes. A connection begins with less, and grows with what it is sent.
 const MAX_HEAD: usize = 64 * 1024;
 const MAX_HEADERS: usize = 64;
-/// How long a connection that gives way may take for the rest of its last answer.
+/// How long a connection that gives way may take to end.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// A request came on a connection that had to give way.
@@ -89,7 +89,7 @@ pub async fn run(
     let router = router::router(Arc::clone(&app));
     let fell = CancellationToken::new();
     let background = [
-        watch("reconcilers", &app, &fell, reconcile::run(Arc::clone(&app))),
+        watch("reconcilers", &app, &fell, ticks::run(Arc::clone(&app))),
         watch("catching up", &app, &fell, catch_up::run(Arc::clone(&app))),
         watch("pusher", &app, &fell, push::run(Arc::clone(&app))),
         watch("market's background work", &app, &fell, market::reconcile::run(Arc::clone(&app))),
@@ -223,7 +223,7 @@ async fn serve(stream: TcpStream, app: AppState, (router, formats): (Router, For
     let times = &app.config.times;
     let slot = Arc::clone(&open.slot.connection);
     let stream = StallGuard::new(stream, times.stall, open);
-    let io = TokioIo::new(OwnWords::new(stream, Arc::clone(&app), Arc::clone(&slot), formats));
+    let io = TokioIo::new(HttpErrors::new(stream, Arc::clone(&app), Arc::clone(&slot), formats));
     let connection = Arc::clone(&slot);
     let service = service_fn(move |mut request: Request<Incoming>| {
         let (begun, connection) = (connection.begin(), Arc::clone(&connection));
@@ -262,7 +262,7 @@ async fn serve(stream: TcpStream, app: AppState, (router, formats): (Router, For
             (&mut connection).await
         }
         () = slot.gives_way() => {
-            // No request is begun any more; the end of the last answer may still be on its way.
+            // No request is begun any more, and what was answered has gone out.
             std::pin::Pin::new(&mut connection).graceful_shutdown();
             drop(tokio::time::timeout(LAST_WORDS, &mut connection).await);
             return;
@@ -317,12 +317,15 @@ mod tests {
     use std::net::SocketAddr;
     use std::sync::atomic::{AtomicBool, Ordering};
     use tokio::io::AsyncReadExt;
+    use tokio::net::TcpSocket;
     use tokio::sync::oneshot;
 
     const HANDSHAKE: &[u8] =
         b"GET /echo HTTP/1.1\r\nhost: hub\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n";
     const ASK: &[u8] = b"GET /plain HTTP/1.1\r\nhost: hub\r\nconnection: close\r\n\r\n";
     const SOON: Duration = Duration::from_secs(10);
+    /// More than buffers of sockets hold.
+    const LARGE: usize = 32 * 1024 * 1024;
 
     /// Says what it hears, until the hub stops; then it takes its time to say goodbye.
     async fn echo(State(app): State<AppState>, mut request: Request) -> Response {
@@ -361,6 +364,7 @@ mod tests {
         let router = Router::new()
             .route("/echo", get(echo))
             .route("/plain", get(|| async { "plain" }))
+            .route("/large", get(|| async { vec![b'#'; LARGE] }))
             .with_state(Arc::clone(&app));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -411,6 +415,30 @@ mod tests {
         };
         tokio::time::timeout(SOON, ended).await.unwrap();
         assert!(answer_to(ASK, address).await.ends_with("plain"));
+    }
+
+    /// However long the rest of an answer takes, it arrives; whoever waits for room then gets it although the other stays.
+    #[tokio::test]
+    async fn an_answer_that_is_not_all_out_keeps_its_place() {
+        let Served { address, stop: _running, .. } = served(1, SOON).await;
+        let mut slow = TcpStream::connect(address).await.unwrap();
+        slow.write_all(b"GET /large HTTP/1.1\r\nhost: hub\r\n\r\n").await.unwrap();
+        let mut begun = [0; 12];
+        slow.read_exact(&mut begun).await.unwrap();
+        assert_eq!(&begun, b"HTTP/1.1 200");
+        let waits = TcpSocket::new_v4().unwrap();
+        waits.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+        let mut waits = waits.connect(address).await.unwrap();
+        waits.write_all(ASK).await.unwrap();
+        let mut answer = String::new();
+        let early =
+            tokio::time::timeout(LAST_WORDS + Duration::from_millis(500), waits.read_to_string(&mut answer));
+        assert!(early.await.is_err(), "there was no room: {answer}");
+        let mut rest = vec![];
+        tokio::time::timeout(SOON, slow.read_to_end(&mut rest)).await.unwrap().unwrap();
+        assert!(rest.ends_with(&vec![b'#'; LARGE]), "it arrived whole, and then the connection gave way");
+        tokio::time::timeout(SOON, waits.read_to_string(&mut answer)).await.unwrap().unwrap();
+        assert!(answer.ends_with("plain"), "{answer}");
     }
 
     #[tokio::test]

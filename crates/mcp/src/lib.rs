@@ -1,4 +1,4 @@
-//! MCP as a protocol: Streamable HTTP in two revisions on one URL, for whatever [`Service`] is served.
+//! MCP as a protocol: Streamable HTTP in both kinds of revisions, with sessions and without, on one URL, for whatever [`Service`] is served.
 //!
 //! It knows no store and no channel: which tools, resources and prompts there are, who may ask, and where sessions are kept is
 //! the service's. `guard` tells requests that were not meant for us.

@@ -8,9 +8,10 @@
 //! It deliberately knows nothing of who calls whom, how often, or what is said.
 
 mod names;
+mod network;
 mod policy;
 
-pub use ipnet::IpNet;
+pub use network::{Network, NetworkFault};
 pub use policy::{Blocked, Policy};
 
 use names::Names;

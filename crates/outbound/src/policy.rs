@@ -1,6 +1,6 @@
 //! Which addresses may be called, as far as an address tells. Pure, but for looking up a name.
 
-use ipnet::IpNet;
+use crate::network::Network;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -32,7 +32,7 @@ impl Blocked {
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
     /// Private networks that are allowed all the same.
-    pub allow: Vec<IpNet>,
+    pub allow: Vec<Network>,
 }
 
 impl Policy {
@@ -40,7 +40,7 @@ impl Policy {
     pub fn check(&self, address: IpAddr) -> Result<(), Blocked> {
         // `::ffff:127.0.0.1` is 127.0.0.1 in other clothes.
         let address = address.to_canonical();
-        if self.allow.iter().any(|net| net.contains(&address)) {
+        if self.allow.iter().any(|network| network.contains(address)) {
             return Ok(());
         }
         let what = match address {

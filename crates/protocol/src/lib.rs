@@ -1,9 +1,8 @@
 //! The words on the wire: types and validation for the Chorus protocols, shared by both ends.
 //!
-//! One file per protocol (`c2a`, `channel`, `choir`, `market`, `relay`), and beside them what all of them need: the core's
+//! One module per protocol (`c2a`, `channel`, `choir`, `market`, `relay`), and beside them what all of them need: the core's
 //! vocabulary (`words`), error codes, addresses, strict JSON and its canonical form, JSON-RPC, validation that reports every
-//! fault at once, server-sent events, ids and times, pages, whom
-//! a text mentions, and what in it must not be kept.
+//! fault at once, server-sent events, ids and times, pages, whom a text mentions, and what in it must not be kept.
 //!
 //! This crate knows nobody: no I/O, no clock, no randomness, no HTTP server and no database.
 

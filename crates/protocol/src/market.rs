@@ -16,8 +16,8 @@ pub use agents::{
 };
 pub use amounts::{Credits, NotCredits, Reputation};
 pub use jobs::{
-    CURRENCY, JobError, JobHandout, JobRequest, JobResult, JobSearch, JobView, MAX_DEADLINE_MS,
-    MIN_DEADLINE_MS, ResultTaken, USUAL_DEADLINE_MS,
+    CURRENCY, JobError, JobHandout, JobRequest, JobResult, JobSearch, JobView, MAX_DEADLINE_MS, ResultTaken,
+    USUAL_DEADLINE_MS,
 };
 pub use money::{
     Economy, Issue, Issued, LedgerSearch, MovementView, NewOwnerKey, Transfer, TransferView, WalletView,

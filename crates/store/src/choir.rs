@@ -242,7 +242,7 @@ pub fn revoke_secrets(tx: &mut dyn Tx, score: ScoreId, now: i64) -> Result<(), S
 }
 
 /// Ends all secrets of an account's Scores.
-pub fn revoke_secrets_of(tx: &mut dyn Tx, owner: AccountId, now: i64) -> Result<(), StoreError> {
+pub(crate) fn revoke_secrets_of(tx: &mut dyn Tx, owner: AccountId, now: i64) -> Result<(), StoreError> {
     let sql = "UPDATE signing_secrets SET revoked_at = $2
                WHERE revoked_at IS NULL AND score_id IN (SELECT id FROM scores WHERE owner_id = $1)";
     tx.execute(sql, &[(&owner).into(), now.into()])?;

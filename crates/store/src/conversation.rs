@@ -3,7 +3,7 @@
 //! Nobody says or changes anything in a conversation he is not a member of, and nothing in an archived one: what a member does
 //! here begins with [`lock_as_speaker`], which keeps others out of the conversation until the transaction ends. Where there is no
 //! such member to ask for ([`create`], [`pair`], [`admit`], [`leave_all`]), or an archived conversation is meant ([`restore`]), it is
-//! locked all the same; who calls [`tell`] has locked it. Saying something is one transaction in two steps: a [`Draft`] has been
+//! locked all the same; who calls [`append`] has locked it. Saying something is one transaction in two steps: a [`Draft`] has been
 //! checked and tells what is known of whom it may concern; [`post`] appends it, with the words it is found by, and a delivery to
 //! each agent for which one was decided in between. Who that is, is no business of the store.
 
@@ -174,7 +174,8 @@ fn standing_message(
     if gone.is_some() { Err(ConversationError::NoTarget) } else { Ok(event) }
 }
 
-fn append(
+/// Appends what is decided elsewhere, or the hub's own, to a conversation that the caller holds.
+pub fn append(
     tx: &mut dyn Tx,
     act: &Act,
     kind: EventKind,
@@ -214,18 +215,6 @@ pub fn note(
 ) -> Result<i64, ConversationError> {
     lock_as_speaker(tx, act.conversation, act.author)?;
     Ok(append(tx, act, kind, thread, target, body)?)
-}
-
-/// Tells something of the hub's own in a conversation that the caller holds.
-pub fn tell(
-    tx: &mut dyn Tx,
-    act: &Act,
-    kind: EventKind,
-    thread: Option<EventId>,
-    target: Option<EventId>,
-    body: &Masked,
-) -> Result<i64, StoreError> {
-    append(tx, act, kind, thread, target, body)
 }
 
 /// A document to be made, or changed from version `base`.

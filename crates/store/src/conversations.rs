@@ -160,7 +160,7 @@ pub fn by_id(tx: &mut dyn Tx, id: ConversationId) -> Result<Option<Conversation>
 
 /// Gives a channel of somebody who is going away to a lead, else to whoever has been there longest; if nobody else is in it,
 /// it keeps its owner. The caller has locked it: the heir must not leave meanwhile.
-pub fn pass_on(tx: &mut dyn Tx, id: ConversationId, from: Principal) -> Result<(), StoreError> {
+pub(crate) fn pass_on(tx: &mut dyn Tx, id: ConversationId, from: Principal) -> Result<(), StoreError> {
     let heir = tx.first(
         "SELECT kind, member_id FROM members WHERE conversation_id = $1 AND left_seq IS NULL AND member_id <> $2
          ORDER BY lead DESC, joined_seq LIMIT 1",
@@ -267,7 +267,7 @@ pub fn append_foreign(tx: &mut dyn Tx, event: &NewEvent, sealed: &str, now: i64)
 }
 
 /// Appends a job, as its agent gets it; outside of any order.
-pub fn append_job(tx: &mut dyn Tx, event: &NewEvent, body: &str, now: i64) -> Result<(), StoreError> {
+pub(crate) fn append_job(tx: &mut dyn Tx, event: &NewEvent, body: &str, now: i64) -> Result<(), StoreError> {
     store(tx, event, EventKind::Job, body, UNPLACED, now)
 }
 

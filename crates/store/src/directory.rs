@@ -268,7 +268,7 @@ pub fn set_description(tx: &mut dyn Tx, agent: &Agent, description: Option<&str>
 }
 
 /// Lets what is for an agent wait from this time on, or go again. Its open session looks again before it goes on.
-pub fn set_paused(tx: &mut dyn Tx, id: AgentId, since: Option<i64>) -> Result<(), StoreError> {
+pub(crate) fn set_paused(tx: &mut dyn Tx, id: AgentId, since: Option<i64>) -> Result<(), StoreError> {
     tx.execute("UPDATE agents SET paused_at = $2 WHERE id = $1", &[(&id).into(), since.into()])?;
     revocation::announce(tx, id)
 }

@@ -3,7 +3,7 @@
 //! A write is a synchronous closure over a [`Tx`]; [`Store::write`] returns when it is committed to disk, and never
 //! before. SQLite runs closures on one writer thread that commits whole batches at once (group commit); PostgreSQL
 //! does the same on a few worker threads, again after a conflict. What the closures say is the same for both and lives
-//! in one module per area: what there is (`accounts`, `directory`, `conversations`, `log`, `members`, `artifacts`, `search`,
+//! in one module per area, such as what there is (`accounts`, `directory`, `conversations`, `log`, `members`, `artifacts`, `search`,
 //! `mcp_sessions`, `choir`), what is on its way (`deliveries`, `chats`, `inboxes`, `push`), and the transactions of each protocol (`relay`,
 //! `conversation`, `market`).
 //!

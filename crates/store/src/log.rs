@@ -317,7 +317,7 @@ const REPLIES: &str = concat!(
 );
 
 /// What somebody last thought of a message, of what this signal says, taken back or not.
-pub fn last_reaction(
+pub(crate) fn last_reaction(
     tx: &mut dyn Tx,
     message: EventId,
     who: Principal,

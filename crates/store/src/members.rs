@@ -133,7 +133,7 @@ fn insert_roles(tx: &mut dyn Tx, conversation: ConversationId, member: &Member) 
 }
 
 /// Gives somebody who has left every conversation another name there: under it stands what it said.
-pub fn rename_former(tx: &mut dyn Tx, principal: Principal, handle: &str) -> Result<(), StoreError> {
+pub(crate) fn rename_former(tx: &mut dyn Tx, principal: Principal, handle: &str) -> Result<(), StoreError> {
     tx.execute(
         "UPDATE members SET handle = $2, handle_key = $3 WHERE member_id = $1 AND left_seq IS NOT NULL",
         &[(&principal.uuid()).into(), handle.into(), handle_key(handle).as_str().into()],

@@ -23,7 +23,7 @@ use std::collections::BTreeSet;
 
 /// The first delivery that waits for this agent in this conversation. Whatever is said there later waits behind it, also if
 /// there is a better way by now. The caller holds the agent's stream.
-pub fn first_waiting(
+pub(crate) fn first_waiting(
     tx: &mut dyn Tx,
     agent: AgentId,
     conversation: ConversationId,

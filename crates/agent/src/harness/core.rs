@@ -313,7 +313,18 @@ impl Core {
                 let late = request.post.late();
                 self.sent(task, request, late, now_ms, out);
             }
-            _ => {}
+            // A turn that was broken off may still say something: it counts no more. The rest concerns no task.
+            Event::Shows { .. }
+            | Event::Grows { .. }
+            | Event::Acts { .. }
+            | Event::Ended { .. }
+            | Event::Began { .. }
+            | Event::Arrived { .. }
+            | Event::Nothing { .. }
+            | Event::Offered(_)
+            | Event::Typing(_)
+            | Event::Withdrawn { .. }
+            | Event::Closed => {}
         }
     }
 

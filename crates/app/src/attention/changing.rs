@@ -6,11 +6,11 @@
 //! that is added wakes as a new one does. What it means for who has it is decided anew: if it asks nothing of that one any
 //! more, it is cancelled.
 
+use super::cancelling::tell_cancelled;
 use super::deciding::{Changed, Decided, Known, decide_each, decide_said, message};
 use super::ways::{WITHOUT_KNOCKS, is_delivered, of_words};
 use super::{claiming, disposing};
 use crate::app::AppState;
-use crate::delivery::cancelling::tell_cancelled;
 use chorus_attention::capabilities::Capabilities;
 use chorus_attention::disposition::Cause;
 use chorus_attention::{Event, Happening, classify};

@@ -210,7 +210,7 @@ fn escalate(
     ]));
     let conversation = said.conversation;
     let act = Act { conversation, author: said.author, event, trace: said.trace, now };
-    conversation::tell(tx, &act, EventKind::Escalation, said.thread, Some(original), &body)?;
+    conversation::append(tx, &act, EventKind::Escalation, said.thread, Some(original), &body)?;
     if let Principal::Agent(agent) = to.principal {
         let told = Event { id: event, ..said.clone() };
         let mentions = format!("agent:{}", to.handle);

@@ -10,13 +10,12 @@ use crate::app::AppState;
 use crate::attention::{disposing, envelopes};
 use crate::caller::disabled;
 use crate::charge::may_say;
-use crate::delivery::limits;
-use crate::delivery::outbound::{PostError, Signed, To};
-use crate::delivery::steps::LEASE_MARGIN_MS;
 use crate::error::Error;
 use crate::market::results::{self, Told};
-use crate::once::Once;
+use crate::once::{KEY_LIFE_MS, Once};
 use crate::relay::{EnvelopeAnswer, answer_envelope, say_to_listener};
+use crate::transport::limits;
+use crate::transport::outbound::{PostError, Signed, To, lease_ms};
 use crate::{sealing, webhooks};
 use chorus_attention::disposition::Cause;
 use chorus_protocol::c2a::{Reached, SendMessage, Sent};
@@ -35,9 +34,6 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::sync::{Arc, OnceLock};
 use tokio::runtime::Handle;
-
-/// How long the key of an answer to another service is remembered.
-const KEY_LIFE_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// What an event is that is answered elsewhere, if it is one and was brought to this agent.
 pub(super) async fn from_outside(harness: &Harness, event: Option<EventId>) -> Result<Option<Event>, Error> {
@@ -153,7 +149,7 @@ async fn by_callback(
     let (app, me, now) = (&harness.app, harness.agent(), harness.app.now());
     let parts = [me.as_bytes(), message.idempotency_key.0.as_bytes()];
     let key = Key::new("c2a callback", &parts, words, Some(now + KEY_LIFE_MS));
-    let until = now + app.config.webhook_timeout.as_millis() as i64 + LEASE_MARGIN_MS;
+    let until = now + lease_ms(app.config.webhook_timeout);
     let claim = move |tx: &mut dyn Tx| Ok((present(tx, me)?, idempotency::reserve(tx, &key, now, until)?));
     let (agent, known) = app.store.write::<_, Error, _>(claim).await?;
     match known {

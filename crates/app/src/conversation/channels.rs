@@ -7,9 +7,9 @@ use crate::caller::Caller;
 use crate::error::Error;
 use crate::once::{Done, Once};
 use crate::page::page;
+use crate::principal_ref::own_handle;
 use crate::usage::{event_bytes, room};
 use crate::views;
-use crate::whom::own_handle;
 use chorus_protocol::api::channels::{
     ChangedConversation, ChannelChange, ConversationDetail, ConversationPage, ConversationView, NewChannel,
 };

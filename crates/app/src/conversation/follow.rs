@@ -13,8 +13,8 @@
 use crate::app::{App, AppState};
 use crate::authenticate;
 use crate::caller::Shown;
-use crate::delivery::dialect::Dialect;
 use crate::error::Error;
+use crate::transport::dialect::Dialect;
 use crate::views;
 use bytes::{Bytes, BytesMut};
 use chorus_protocol::code::Code;

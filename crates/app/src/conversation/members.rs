@@ -10,8 +10,8 @@ use crate::error::Error;
 use crate::mail_limits::Asker;
 use crate::once::{Done, Once};
 use crate::page::page;
+use crate::principal_ref::{Found, PrincipalRef, agent_handle, person_handle};
 use crate::views;
-use crate::whom::{Found, Whom, agent_handle, person_handle};
 use chorus_protocol::api::channels::{ChangedConversation, NewChannel};
 use chorus_protocol::api::members::{Invited, MemberChange, MemberView, NewMember};
 use chorus_protocol::api::{Items, Name, Page};
@@ -107,7 +107,7 @@ pub async fn make_channel_with(
 
 /// Who is to be added, and as what.
 struct Addition {
-    whom: Whom,
+    whom: PrincipalRef,
     handle: Option<String>,
     roles: Vec<String>,
     lead: bool,
@@ -116,8 +116,10 @@ struct Addition {
 impl Addition {
     fn new(app: &App, new: NewMember) -> Result<Self, Faults> {
         let (whom, handle, roles, lead) = match new {
-            NewMember::Agent(new) => (Whom::agent(app, &new.agent)?, new.handle, new.roles, new.lead),
-            NewMember::Account(new) => (Whom::account(&new.account)?, new.handle, new.roles, new.lead),
+            NewMember::Agent(new) => (PrincipalRef::agent(app, &new.agent)?, new.handle, new.roles, new.lead),
+            NewMember::Account(new) => {
+                (PrincipalRef::account(&new.account)?, new.handle, new.roles, new.lead)
+            }
         };
         let mut roles: Vec<_> = roles.into_iter().map(|Name(role)| role).collect();
         roles.sort_unstable();

@@ -6,7 +6,7 @@ use super::follow::tell_attention;
 use crate::app::App;
 use crate::attention::claiming::{self, Standing};
 use crate::attention::{disposing, replying};
-use crate::error::{Error, Refused};
+use crate::error::Error;
 use chorus_attention::claims::Request;
 use chorus_attention::disposition::{Cause, PolicyForbidden};
 use chorus_protocol::ids::{AgentId, EventId};
@@ -93,9 +93,4 @@ pub fn conversation_of(
     let Some(said) = conversations::event_by_id(tx, event)? else { return Ok(None) };
     let here = conversation::as_reader(tx, said.conversation, who.into());
     Ok(here.is_ok().then_some(said.conversation))
-}
-
-/// Whether somebody was refused because there is no such event for him.
-pub fn is_missing(error: &Error) -> bool {
-    matches!(error.refused, Some(Refused::NoMessage | Refused::NotMember))
 }

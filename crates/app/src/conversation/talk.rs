@@ -7,8 +7,8 @@ use crate::audit::RequestContext;
 use crate::caller::Caller;
 use crate::error::Error;
 use crate::once::{Done, Once};
+use crate::principal_ref::{Found, PrincipalRef, agent_handle, own_handle, person_handle};
 use crate::views;
-use crate::whom::{Found, Whom, agent_handle, own_handle, person_handle};
 use chorus_protocol::api::channels::{ConversationView, NewPair};
 use chorus_protocol::api::members::Invited;
 use chorus_protocol::faults::Faults;
@@ -39,7 +39,7 @@ pub async fn talk_to(
     new: NewPair,
     once: Once,
 ) -> Result<Done<Talk>, Error> {
-    let (who, with) = (caller.principal()?, Whom::anybody(app, "with", &new.with)?);
+    let (who, with) = (caller.principal()?, PrincipalRef::anybody(app, "with", &new.with)?);
     let (mine, hub, runtime) = (own_handle(caller), Arc::clone(app), Runtime::current());
     // The pair, and so the conversation, is known inside; the rest of what is done is the same for all.
     let (act, second) = (act(app, who, ConversationId(who.uuid())), EventId(app.environment.uuid_v7()));

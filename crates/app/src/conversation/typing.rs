@@ -4,8 +4,8 @@
 
 use super::follow::DIALECT;
 use crate::app::{App, AppState};
-use crate::delivery::dialect::Dialect;
 use crate::error::Error;
+use crate::transport::dialect::Dialect;
 use chorus_protocol::c2a::{Addressee, Typing};
 use chorus_protocol::ids::{AgentId, ConversationId, Principal};
 use chorus_protocol::relay::Notice;

@@ -9,13 +9,12 @@ use crate::page::page;
 use chorus_protocol::api::Items;
 use chorus_protocol::api::deliveries::{DeliveryView, RecipientAgent};
 use chorus_protocol::code::Code;
-use chorus_protocol::ids::ConversationId;
+use chorus_protocol::faults::Faults;
+use chorus_protocol::ids::{ConversationId, DeliveryId};
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::DeliveryState;
 use chorus_store::Tx;
-use chorus_store::push::{self, Filter, Record};
-
-pub use chorus_store::push::Cursor;
+use chorus_store::push::{self, Cursor, Filter, Record};
 
 /// Which deliveries are asked for.
 #[derive(Debug, Clone, Default)]
@@ -53,14 +52,16 @@ impl Asked {
     }
 }
 
-/// Deliveries in the order of time: those to the agents of an account; to an agent itself; for the operator, all.
+/// Deliveries in the order of time: those to the agents of an account; to an agent itself; for the operator, all. `after` is `next`
+/// of the page before.
 pub async fn list(
     app: &App,
     caller: Caller,
     asked: Asked,
-    after: Option<Cursor>,
+    after: Option<&str>,
     limit: i64,
 ) -> Result<Items<DeliveryView>, Error> {
+    let after = after.map(parse_cursor).transpose()?;
     let find = move |tx: &mut dyn Tx| match asked.filter(tx, &caller)? {
         Some(filter) => Ok(push::list(tx, &filter, after, limit + 1)?),
         None => Ok(vec![]),
@@ -68,6 +69,15 @@ pub async fn list(
     let found = app.store.read::<_, Error, _>(find).await?;
     let items = found.iter().map(|record| view(app, record)).collect();
     Ok(page(app, items, limit, |last: &DeliveryView| last.cursor.clone()))
+}
+
+/// A place in the list: the time of a delivery, and the delivery.
+fn parse_cursor(text: &str) -> Result<Cursor, Faults> {
+    let parse = || {
+        let (time, id) = text.split_once('.')?;
+        Some((time.parse().ok()?, DeliveryId::parse(id)?))
+    };
+    parse().ok_or_else(|| Faults::one("after", "must be `next` of the page before"))
 }
 
 fn view(app: &App, record: &Record) -> DeliveryView {

@@ -2,16 +2,15 @@
 //!
 //! Pure but for what it reads in the transaction it is given. Which way is taken is decided elsewhere.
 
-use super::c2a;
-use super::dialect::Dialect;
 use super::service::{callback_url, service_name};
+use super::{c2a, job, job_result};
 use crate::app::App;
 use crate::attention;
 use crate::caller::Identity;
 use crate::error::Error;
-use crate::market::{callbacks, handout};
 use crate::sealing;
 use crate::secrets::McpToken;
+use crate::transport::dialect::Dialect;
 use crate::views::{self, EventView};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::channel::{Channel, McpServer, Message, Post};
@@ -80,11 +79,11 @@ impl Content {
                 EntryKind::Message => Self::Envelope,
                 EntryKind::Job => {
                     let epoch = directory::by_id(tx, agent)?.map_or(0, |agent| agent.epoch);
-                    Self::Job { epoch, has_ended: handout::has_ended(tx, &entry.body)? }
+                    Self::Job { epoch, has_ended: job::has_ended(tx, &entry.body)? }
                 }
                 EntryKind::Quote => Self::Quote,
                 EntryKind::Digest => Self::Digest,
-                EntryKind::Result => Self::Result(callbacks::kept(tx, &entry.body)?),
+                EntryKind::Result => Self::Result(job_result::kept(tx, &entry.body)?),
             };
             Ok((entry, content))
         };
@@ -127,7 +126,7 @@ impl Content {
             (Self::Result(told), Dialect::Sse) => serde_json::to_string(told),
             (Self::Quote | Self::Digest, Dialect::Sse) => Ok(entry.body),
             (Self::Job { epoch, .. }, Dialect::Sse) => {
-                handout::data(app, (receiver.id, *epoch), entry.trace, &entry.body)
+                job::data(app, (receiver.id, *epoch), entry.trace, &entry.body)
             }
         };
         data.map_err(|error| StoreError::Unexpected(error.into()))
@@ -153,7 +152,7 @@ impl Content {
                 let posted = sealing::open_post(&app.config.master_key, entry.event, &entry.body);
                 c2a::foreign(app, entry, &posted)
             }
-            Self::Job { epoch, .. } => handout::data(app, (receiver.id, *epoch), entry.trace, &entry.body)
+            Self::Job { epoch, .. } => job::data(app, (receiver.id, *epoch), entry.trace, &entry.body)
                 .and_then(|job| c2a::job(app, name, entry, &job)),
             Self::Quote => c2a::quote(app, name, entry),
             Self::Result(told) => c2a::result(app, name, entry, told.as_deref().map(RawValue::get)),
@@ -176,8 +175,9 @@ impl Content {
                 let posted = sealing::open_post(&app.config.master_key, entry.event, &entry.body);
                 RawValue::from_string(posted)
             }
-            Self::Job { epoch, .. } => handout::data(app, (receiver, *epoch), entry.trace, &entry.body)
-                .and_then(RawValue::from_string),
+            Self::Job { epoch, .. } => {
+                job::data(app, (receiver, *epoch), entry.trace, &entry.body).and_then(RawValue::from_string)
+            }
             Self::Quote | Self::Digest => RawValue::from_string(entry.body.clone()),
             Self::Result(told) => return Ok(told.clone()),
         };

@@ -6,9 +6,9 @@
 //! registered, and again when something is sent to it, but ever more rarely: an address that nobody proves gets a
 //! few requests and then hardly any.
 
-use super::limits::Cause;
-use super::outbound::{Signed, To};
 use crate::app::AppState;
+use crate::transport::limits::Cause;
+use crate::transport::outbound::{Signed, To};
 use crate::webhooks;
 use chorus_protocol::ids::AgentId;
 use chorus_protocol::relay::{Challenge, EndpointQuestion};

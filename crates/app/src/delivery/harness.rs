@@ -6,12 +6,12 @@
 //! gets nothing but that. What is told in passing is told once, and lost if the harness does not listen.
 
 use super::bridge::Content;
-use super::dialect::{Dialect, is_cancellation};
-use super::limits::Cause;
-use super::outbound::{NotTaken, PostError, Signed, To};
 use crate::app::{App, AppState};
 use crate::attention;
 use crate::caller::Identity;
+use crate::transport::dialect::{Dialect, is_cancellation};
+use crate::transport::limits::Cause;
+use crate::transport::outbound::{NotTaken, PostError, Signed, To};
 use crate::webhooks;
 use bytes::Bytes;
 use chorus_protocol::c2a::{Capabilities, Initialize, InitializeResult, Method, PROTOCOL_VERSION, Program};

@@ -10,14 +10,14 @@
 //! which all are. [`Reader::next`] may be cancelled at any time, so that who waits for it can wait for an answer as well.
 
 use super::bridge::Content;
-use super::dialect::{Dialect, End};
-use super::live::Inbox;
-use super::reconcile;
+use super::handed::record_handed;
 use crate::app::AppState;
 use crate::attention::{self, envelopes};
 use crate::authenticate::{Standing, standing};
 use crate::caller::{Identity, disabled};
 use crate::error::Error;
+use crate::transport::dialect::{Dialect, End};
+use crate::transport::live::Inbox;
 use bytes::{Bytes, BytesMut};
 use chorus_protocol::ids::DeliveryId;
 use chorus_protocol::relay::{Connected, Gap, Notice};
@@ -346,7 +346,7 @@ impl Drop for Reader {
     fn drop(&mut self) {
         let (app, inbox) = (Arc::clone(&self.app), Arc::clone(&self.inbox));
         self.app.tasks.spawn(async move {
-            let handed = reconcile::record_handed(&app, vec![Arc::clone(&inbox)]).await;
+            let handed = record_handed(&app, vec![Arc::clone(&inbox)]).await;
             let (agent, session) = (inbox.agent, inbox.session);
             let now = app.now();
             let close = move |tx: &mut dyn Tx| inboxes::close(tx, agent, session, now);

@@ -6,8 +6,8 @@
 use crate::app::AppState;
 use crate::authenticate;
 use crate::caller::{Caller, Shown};
-use crate::delivery::dialect::Dialect;
 use crate::error::Error;
+use crate::transport::dialect::Dialect;
 use bytes::{Bytes, BytesMut};
 use chorus_protocol::api::Page;
 use chorus_protocol::api::fleet::{FleetAgent, FleetNotice};

@@ -1,10 +1,10 @@
 //! Finding agents by what they can do, the best first.
 
-use super::pages::{Asked, Moment};
 use super::presence::{Signs, presence, seen_since};
 use super::probe;
 use crate::app::{App, AppState};
 use crate::error::Error;
+use crate::market_memory::{Asked, Moment};
 use chorus_protocol::api::Items;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::AgentId;

@@ -8,9 +8,9 @@
 
 use super::presence::{presence, seen_since};
 use crate::app::{App, AppState};
-use crate::delivery::limits::Cause;
-use crate::delivery::outbound::To;
 use crate::error::Error;
+use crate::transport::limits::Cause;
+use crate::transport::outbound::To;
 use chorus_protocol::ids::AgentId;
 use chorus_protocol::market::Presence;
 use chorus_store::deliveries::{self, Way};

@@ -2,12 +2,12 @@
 //! later. A job ends once: what comes too late moves nothing, what comes twice is the same.
 
 use super::asking::{offer_of_text, take_offer};
-use super::callbacks::of_body;
 use super::jobs::{self as views, Part};
 use super::settle::{self, Ended};
 use super::who;
 use crate::app::{App, AppState};
 use crate::caller::Caller;
+use crate::delivery::job_result::of_body;
 use crate::error::Error;
 use crate::usage::event_bytes;
 use chorus_market::escrow::{Settlement, Verdict};

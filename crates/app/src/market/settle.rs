@@ -1,8 +1,8 @@
 //! The end of a job: its money, its record and what it does to a reputation, in one transaction and once.
 
 use crate::app::App;
+use crate::attention::cancelling::tell_cancelled;
 use crate::attention::{self, disposing};
-use crate::delivery::cancelling::tell_cancelled;
 use crate::error::Error;
 use chorus_attention::disposition;
 use chorus_market::escrow::{self, Settlement, Terms, Verdict};

@@ -1,15 +1,15 @@
 //! What a job costs, in statements: a number that no busy machine changes. And what becomes of very many.
 
-use super::schemas::Takes;
 use super::settle::{self, Ended};
 use super::{hire, reconcile};
 use crate::app::{App, AppState};
 use crate::caller::{Caller, Identity};
 use crate::config::Config;
-use crate::delivery::dialect::Dialect;
 use crate::delivery::reader::Reader;
 use crate::error::Error;
+use crate::market_memory::Takes;
 use crate::secrets::MasterKey;
+use crate::transport::dialect::Dialect;
 use chorus_environment::{Environment, ManualClock};
 use chorus_market::escrow::Verdict;
 use chorus_market::money;

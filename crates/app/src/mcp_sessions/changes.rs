@@ -5,7 +5,7 @@
 
 use super::touch;
 use crate::error::Error;
-use crate::open::Opened;
+use crate::open_streams::OpenStream;
 use crate::tools::Context;
 use chorus_protocol::words::EventKind;
 use chorus_store::log::{self, At, Filter, Kinds, PageSize};
@@ -44,7 +44,7 @@ pub struct Changes {
     cursor: i64,
     watched: Watched,
     ready: VecDeque<Change>,
-    opened: Opened,
+    opened: OpenStream,
 }
 
 impl Changes {
@@ -61,7 +61,7 @@ impl Changes {
             Watched::Session(id) => Some(id.to_string()),
             Watched::These(..) => None,
         };
-        let opened = app.open.open(context.who, session.as_deref());
+        let opened = app.open_streams.open(context.who, session.as_deref());
         Ok(Self { context, head, revocations, cursor, watched, ready: VecDeque::new(), opened })
     }
 

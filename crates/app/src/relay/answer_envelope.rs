@@ -5,8 +5,8 @@
 
 use super::pursue;
 use crate::app::{App, AppState};
-use crate::delivery::steps::LEASE_MARGIN_MS;
 use crate::error::Error;
+use crate::transport::outbound::lease_ms;
 use crate::usage::event_bytes;
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
@@ -71,7 +71,6 @@ pub fn answer_envelope(
         return Err(Faults::one("content", what).into());
     }
     let envelope = envelope(app, agent, sent, content)?;
-    let timeout = app.config.webhook_timeout.as_millis() as i64;
     let send = relay::Send {
         sender: agent.id,
         receiver: sender.name.clone(),
@@ -81,7 +80,7 @@ pub fn answer_envelope(
         keys: vec![],
         turn: None,
         stream: false,
-        lease: Lease { owner: app.config.node, until: now + timeout + LEASE_MARGIN_MS },
+        lease: Lease { owner: app.config.node, until: now + lease_ms(app.config.webhook_timeout) },
         now,
     };
     let went = relay::send(tx, &send).map_err(refused)?;

@@ -2,11 +2,11 @@
 
 use super::outcome::{delivered, failed, record};
 use crate::app::{App, AppState};
-use crate::delivery::dialect::delivery_id;
-use crate::delivery::limits::Cause;
-use crate::delivery::outbound::{PostError, Signed, To};
 use crate::delivery::{bridge, challenge, harness};
 use crate::error::Error;
+use crate::transport::dialect::delivery_id;
+use crate::transport::limits::Cause;
+use crate::transport::outbound::{PostError, Signed, To};
 use crate::webhooks;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::AgentId;

@@ -2,9 +2,9 @@
 
 use super::answer::MAX_BYTES;
 use crate::app::App;
-use crate::delivery::replies::{Last, Line};
 use crate::error::Error;
 use crate::lines::{Bounds, Lines};
+use crate::transport::replies::{Last, Line};
 use bytes::Bytes;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AgentId, DeliveryId};

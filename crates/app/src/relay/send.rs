@@ -5,13 +5,14 @@ use super::post::{fail_unreadable, post, posting};
 use crate::app::{App, AppState};
 use crate::caller::{Caller, Identity, key_hash};
 use crate::delivery::c2a;
-use crate::delivery::dialect::Dialect;
-use crate::delivery::limits::{Cause, Limited, Slot};
-use crate::delivery::replies::{Line, MAX_STREAM};
-use crate::delivery::steps::LEASE_MARGIN_MS;
 use crate::error::Error;
 use crate::finish_detached::FinishDetached;
+use crate::once::KEY_LIFE_MS;
 use crate::rate::Source;
+use crate::transport::dialect::Dialect;
+use crate::transport::limits::{Cause, Limited, Slot};
+use crate::transport::outbound::lease_ms;
+use crate::transport::replies::{Line, MAX_STREAM};
 use crate::usage::event_bytes;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{ConversationId, EventId, TraceId};
@@ -26,9 +27,6 @@ use chorus_store::{StoreError, Tx};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 use tokio::sync::mpsc;
-
-/// How long an `Idempotency-Key` is remembered.
-const KEY_LIFE_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// What sending led to. The status is that of the answer by HTTP, which is kept with it for whoever asks again.
 pub enum SendAnswer {
@@ -75,7 +73,7 @@ pub async fn send(
 
     let now = app.now();
     let longest = if request.stream { MAX_STREAM } else { app.config.webhook_timeout };
-    let lease = Lease { owner: app.config.node, until: now + longest.as_millis() as i64 + LEASE_MARGIN_MS };
+    let lease = Lease { owner: app.config.node, until: now + lease_ms(longest) };
     let keys = shows.idempotency_key.map(|key| {
         Key::new("idempotency-key", &[sender.id.as_bytes(), key.as_bytes()], body, Some(now + KEY_LIFE_MS))
     });

@@ -24,7 +24,7 @@ pub(super) async fn wait_for_events(context: Context, asked: WaitForEvents) -> R
     // Followed before the store is asked, so that no commit in between goes unnoticed.
     let (mut head, mut revocations) =
         (app.live.follow(context.conversation.0).0, app.revocations(context.who));
-    let opened = app.open.open(context.who, None);
+    let opened = app.open_streams.open(context.who, None);
     let until = app.elapsed() + wait_ms;
     loop {
         head.borrow_and_update();

@@ -1,7 +1,7 @@
 //! Steps of the background work, without the loops that take them: a transaction and a time is all they need.
 
 use crate::hub::Hub;
-use chorus_app::delivery::steps::{self, Settings};
+use chorus_app::reconcilers::steps::{self, Settings};
 use chorus_environment::ManualClock;
 use chorus_protocol::ids::AgentId;
 use chorus_store::deliveries::{Way, way};

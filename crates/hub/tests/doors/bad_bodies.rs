@@ -1,7 +1,7 @@
 //! Bodies that are not what they should be: refused with a reason, nothing stored, and the hub goes on.
 
 use crate::support::{Answer, OPERATOR, SOON, Setup, TestHub, envelope, failure};
-use chorus_hub::delivery::outbound::Policy;
+use chorus_hub::Policy;
 use chorus_protocol::code::Code;
 use chorus_protocol::relay::MAX_BODY;
 use chorus_testkit::raw::{body_of, raw_exchange, status_of};

@@ -3,7 +3,7 @@
 use crate::channel_fixture::{BEGIN, ChannelFixture, HOUR, MINUTE, contents, inbox_of};
 use crate::support::{HOST, SOON, envelope, eventually};
 use chorus_hub::MasterKey;
-use chorus_hub::delivery::outbound::Policy;
+use chorus_hub::Policy;
 use chorus_protocol::code::Code;
 use chorus_testkit::receiver::{FakeAgent, Reply};
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use crate::held_receiver::HeldReceiver;
 use crate::support::{Answer, HOST, OPERATOR, SOON, Setup, TestHub, envelope, eventually, members};
-use chorus_hub::delivery::outbound::Policy;
+use chorus_hub::Policy;
 use chorus_protocol::code::Code;
 use chorus_testkit::receiver::{FakeAgent, Reply};
 use data_encoding::BASE64;

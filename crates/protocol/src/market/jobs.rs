@@ -13,9 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 pub const CURRENCY: &str = "chorus_credits_v1";
 /// How long a job may take, unless said.
 pub const USUAL_DEADLINE_MS: i64 = 300_000;
-/// The shortest and the longest that can be said.
-pub const MIN_DEADLINE_MS: i64 = 1000;
-/// Seven days.
+/// The longest that can be said: seven days.
 pub const MAX_DEADLINE_MS: i64 = 7 * 24 * 60 * 60 * 1000;
 
 /// Work that is asked for: the document's job request, and what the hub needs to broker it.

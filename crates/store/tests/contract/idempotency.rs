@@ -1,8 +1,8 @@
 //! Requests that come twice.
 
 use crate::support::{
-    Fixture, LEASE_END, NOW, agent, count, deliver, entries, fresh, message, on_both, post, send, webhook,
-    write,
+    Fixture, LEASE_END, NOW, agent, count, deliver, entries, fresh, message, on_both, post, posted, send,
+    webhook, write,
 };
 use chorus_protocol::ids::TraceId;
 use chorus_protocol::relay::Outcome;
@@ -10,7 +10,7 @@ use chorus_protocol::words::DeliveryState;
 use chorus_store::deliveries::Lease;
 use chorus_store::directory::Agent;
 use chorus_store::idempotency::{self, Answer, Key, Known};
-use chorus_store::relay::{self, NumberedEnvelope, Pending, SendError, Sent};
+use chorus_store::relay::{self, NumberedEnvelope, SendError, Sent};
 use chorus_store::{Kind, Store, Tx};
 use tokio::task::JoinSet;
 
@@ -51,18 +51,6 @@ async fn again(store: &Store, message: relay::Send) -> Answer {
         Sent::Again(answer) => answer,
         other => panic!("sent once more: {other:?}"),
     }
-}
-
-async fn posted(store: &Store, posting: Pending, delivery: DeliveryState) {
-    let trace_id = TraceId(fresh());
-    let outcome = Outcome {
-        delivery,
-        receiver_response: None,
-        error_code: None,
-        detail: None,
-        trace_id: Some(trace_id.into()),
-    };
-    write(store, move |tx| relay::record_outcome(tx, &posting, &outcome, NOW)).await;
 }
 
 async fn events(store: &Store) -> i64 {
@@ -124,7 +112,7 @@ async fn a_delivered_posting_is_remembered(fixture: Fixture) {
     let message =
         || relay::Send { keys: vec![keyed("k", "r")], turn: Some(turn(1, "c")), ..message(&anna, &bob) };
     let posting = post(store, message()).await;
-    posted(store, posting, DeliveryState::Delivered).await;
+    posted(store, posting, DeliveryState::Delivered, NOW).await;
     let answer = again(store, message()).await;
     assert_eq!(answer.status, 200);
     let told: Outcome = serde_json::from_str(&answer.body).unwrap();
@@ -139,11 +127,11 @@ async fn a_failed_posting_is_forgotten(fixture: Fixture) {
     let message =
         || relay::Send { keys: vec![keyed("k", "r")], turn: Some(turn(1, "c")), ..message(&anna, &bob) };
     let first = post(store, message()).await;
-    posted(store, first, DeliveryState::Failed).await;
+    posted(store, first, DeliveryState::Failed, NOW).await;
     assert_eq!(count(store, "SELECT COUNT(*) FROM idempotency").await, 0);
     let second = post(store, message()).await;
     assert_eq!(second.seq, 2);
-    posted(store, second, DeliveryState::Delivered).await;
+    posted(store, second, DeliveryState::Delivered, NOW).await;
     again(store, message()).await;
 }
 
@@ -161,9 +149,9 @@ async fn a_late_outcome_leaves_the_next_attempt_alone(fixture: Fixture) {
     for late in [DeliveryState::Failed, DeliveryState::Delivered] {
         let first = post(store, message(NOW)).await;
         let second = post(store, message(LEASE_END)).await;
-        posted(store, first, late).await;
+        posted(store, first, late, NOW).await;
         assert!(matches!(send(store, message(LEASE_END)).await, Err(SendError::InProgress)), "{late:?}");
-        posted(store, second, DeliveryState::Failed).await;
+        posted(store, second, DeliveryState::Failed, NOW).await;
     }
 }
 
@@ -221,7 +209,7 @@ async fn a_retry_with_a_new_key_is_known_by_its_turn(fixture: Fixture) {
     let to_carl = |keys, turn| relay::Send { receiver: carl.name.clone(), ..message(keys, turn) };
     let posting = post(store, to_carl(&["k3"], Some(turn(1, "c")))).await;
     assert!(matches!(send(store, to_carl(&["k4"], Some(turn(1, "c")))).await, Err(SendError::InProgress)));
-    posted(store, posting, DeliveryState::Delivered).await;
+    posted(store, posting, DeliveryState::Delivered, NOW).await;
     let second = again(store, to_carl(&["k4"], Some(turn(1, "c")))).await;
     assert_ne!(second, first);
     assert_eq!(again(store, to_carl(&["k3"], None)).await, second);
@@ -247,7 +235,7 @@ async fn a_new_process_frees_only_what_nobody_can_finish(fixture: Fixture) {
     let message = |word| relay::Send { keys: vec![keyed(word, "r")], ..message(&anna, &bob) };
     post(&fixture.store, message("left")).await;
     let done = post(&fixture.store, message("done")).await;
-    posted(&fixture.store, done, DeliveryState::Delivered).await;
+    posted(&fixture.store, done, DeliveryState::Delivered, NOW).await;
     let fixture = fixture.reopen();
     again(&fixture.store, message("done")).await;
     let left = send(&fixture.store, message("left")).await;

@@ -2,17 +2,16 @@
 
 use crate::channel::{act, join, post_of, room};
 use crate::support::{
-    Fixture, LEASE_END, NODE, NOW, agent, count, deliver, entries, fresh, message, on_both, post, read,
-    record, webhook, write,
+    Fixture, LEASE_END, NODE, NOW, agent, count, deliver, entries, fresh, message, on_both, post, posted,
+    read, record, webhook, write,
 };
-use chorus_protocol::ids::{AgentId, TraceId};
-use chorus_protocol::relay::Outcome;
+use chorus_protocol::ids::AgentId;
 use chorus_protocol::words::DeliveryState;
 use chorus_store::conversations::History;
 use chorus_store::deliveries;
 use chorus_store::directory::{self, Agent};
 use chorus_store::inboxes::Opened;
-use chorus_store::relay::{self, Pending};
+use chorus_store::relay;
 use chorus_store::{Store, Tx, TxExt, inboxes, retention};
 
 on_both![
@@ -39,18 +38,6 @@ async fn remove_before(store: &Store, cutoff: i64, limit: i64) -> (u64, u64) {
 
 fn removed(count: u64) -> (u64, u64) {
     (count, count)
-}
-
-async fn posted(store: &Store, posting: Pending, delivery: DeliveryState, now: i64) {
-    let trace_id = TraceId(fresh());
-    let outcome = Outcome {
-        delivery,
-        receiver_response: None,
-        error_code: None,
-        detail: None,
-        trace_id: Some(trace_id.into()),
-    };
-    write(store, move |tx| relay::record_outcome(tx, &posting, &outcome, now)).await;
 }
 
 async fn hand(store: &Store, agent: AgentId, seq: i64) {

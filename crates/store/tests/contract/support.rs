@@ -1,6 +1,7 @@
 //! A store on either database, and short words for what the cases say most.
 
 use chorus_protocol::ids::{AgentId, EventId, TraceId};
+use chorus_protocol::relay::Outcome;
 use chorus_protocol::words::DeliveryState;
 use chorus_store::deliveries::{Entry, Lease};
 use chorus_store::directory::{Agent, KeyHash, Record};
@@ -322,4 +323,16 @@ pub(crate) async fn entries(store: &Store, agent: AgentId) -> Vec<Entry> {
 pub(crate) async fn count(store: &Store, sql: &'static str) -> i64 {
     use chorus_store::TxExt as _;
     read(store, move |tx| tx.first(sql, &[])?.map_or(Ok(0), |mut row| row.int(0))).await
+}
+
+/// An endpoint answered, or did not.
+pub(crate) async fn posted(store: &Store, posting: Pending, delivery: DeliveryState, now: i64) {
+    let outcome = Outcome {
+        delivery,
+        receiver_response: None,
+        error_code: None,
+        detail: None,
+        trace_id: Some(TraceId(fresh()).into()),
+    };
+    write(store, move |tx| relay::record_outcome(tx, &posting, &outcome, now)).await;
 }

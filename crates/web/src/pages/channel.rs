@@ -46,6 +46,7 @@ use chorus_protocol::ids::{ConversationId, EventId};
 use chorus_protocol::words::{ConversationKind, EventKind, PrincipalKind, Signal, Word};
 use serde::Deserialize;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// As many events as a page opens with, and as one fragment holds: however long the conversation is, its page stays small.
 const OPENS_WITH: i64 = 50;
@@ -176,7 +177,7 @@ impl Place {
         }
         let (me, my_handle) = (visitor.who().to_string(), self.detail.me.handle.clone());
         let glyphs = self.detail.conversation.glyphs.clone().unwrap_or_default();
-        let roster = Roster { names, roles, glyphs }.shared(self.id);
+        let roster = Arc::new(Roster { names, roles, glyphs });
         View { roster, me, my_handle, read, attended: HashMap::new(), past: false }
     }
 }

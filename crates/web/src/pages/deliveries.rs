@@ -15,10 +15,9 @@ use axum::routing::{get, post};
 use chorus_app::agents::AgentRef;
 use chorus_app::audit::RequestContext;
 use chorus_app::caller::Caller;
-use chorus_app::deliveries::{self, Asked, Cursor};
+use chorus_app::deliveries::{self, Asked};
 use chorus_app::{AppState, Error};
 use chorus_protocol::api::deliveries::{AttemptView, DeliveryView};
-use chorus_protocol::ids::DeliveryId;
 use chorus_protocol::words::DeliveryState;
 use serde::Deserialize;
 
@@ -109,8 +108,7 @@ pub(crate) async fn find(
         agent: agent.map(|agent| AgentRef::parse(app, agent)).transpose()?,
         ..Asked::default()
     };
-    let after = wanted.after.as_deref().and_then(cursor);
-    let found = deliveries::list(app, caller.clone(), asked, after, LIMIT).await?;
+    let found = deliveries::list(app, caller.clone(), asked, wanted.after.as_deref(), LIMIT).await?;
     let (state, agent) = (
         state.map(|state| state.as_str().to_owned()).unwrap_or_default(),
         agent.unwrap_or_default().to_owned(),
@@ -152,12 +150,6 @@ pub(crate) async fn find(
     let next = found.next.map(|next| query(&[("state", &state), ("agent", &agent), ("after", &next)]));
     let rows = found.items.into_iter().map(row).collect();
     Ok(DeliveriesPage { shell, at, state, agent, rows, next, chosen })
-}
-
-/// `next` of a page: when, and which.
-fn cursor(text: &str) -> Option<Cursor> {
-    let (at, id) = text.split_once('.')?;
-    Some((at.parse().ok()?, DeliveryId::parse(id)?))
 }
 
 /// How a delivery stands, for people.

@@ -2,7 +2,7 @@
 
 use super::host::Key;
 use chorus_agent::harness::{Core, Event, Ledger, Post, Profile, Run, Taken, Turn};
-use chorus_app::delivery::dialect::{Dialect, delivered};
+use chorus_app::transport::dialect::{Dialect, delivered};
 use chorus_environment::{Environment, ManualClock};
 use chorus_protocol::c2a::Cancelled;
 use chorus_protocol::market::JobHandout;

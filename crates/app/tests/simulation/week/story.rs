@@ -261,7 +261,7 @@ impl Story {
         let after = self.host.connect(&agent.key, agent.dialect, agent.place(again));
         self.connections += 1;
         self.agents[n].connected(self.connections, after);
-        if self.agents[n].dialect == chorus_app::delivery::dialect::Dialect::Sse {
+        if self.agents[n].dialect == chorus_app::transport::dialect::Dialect::Sse {
             self.tell(n, Event::Began { cursor: after.to_string() });
         }
     }
@@ -310,7 +310,7 @@ impl Story {
             return;
         }
         let life = self.agents[n].life;
-        if self.agents[n].dialect == chorus_app::delivery::dialect::Dialect::Sse {
+        if self.agents[n].dialect == chorus_app::transport::dialect::Dialect::Sse {
             self.host.hand(self.agents[n].key.identity.id, place);
         }
         for arrival in self.agents[n].receive(bytes) {

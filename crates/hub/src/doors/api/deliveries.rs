@@ -16,13 +16,13 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use chorus_app::agents::AgentRef;
-use chorus_app::deliveries::{self, Asked, Cursor};
+use chorus_app::deliveries::{self, Asked};
 use chorus_app::{App, AppState};
 use chorus_protocol::api::agents::AgentAddress;
 use chorus_protocol::api::deliveries::{AttemptView, DeliveryView, ReplayView, ReplayedView};
 use chorus_protocol::api::usual_limit;
 use chorus_protocol::faults::Faults;
-use chorus_protocol::ids::{ConversationId, DeliveryId};
+use chorus_protocol::ids::ConversationId;
 use chorus_protocol::relay::MAX_BODY;
 use chorus_protocol::time::parse_rfc3339;
 use chorus_protocol::words::DeliveryState;
@@ -89,15 +89,6 @@ pub(crate) struct DeliveryPage {
     limit: i64,
 }
 
-/// A place in the list: the time of a delivery, and the delivery.
-fn parse_cursor(text: &str) -> Result<Cursor, Faults> {
-    let parse = || {
-        let (time, id) = text.split_once('.')?;
-        Some((time.parse().ok()?, DeliveryId::parse(id)?))
-    };
-    parse().ok_or_else(|| Faults::one("after", "must be `next` of the page before"))
-}
-
 /// List deliveries
 ///
 /// In the order of time: those to the agents of your account; for an agent, its own; for the operator, all. Envelopes
@@ -119,8 +110,7 @@ pub(crate) async fn list(
     uri: Uri,
 ) -> Result<Json<Items<DeliveryView>>, ApiError> {
     let asked = asked(&app, &uri, &[])?;
-    let after = page.after.as_deref().map(parse_cursor).transpose()?;
-    Ok(Json(deliveries::list(&app, caller, asked, after, page.limit).await?))
+    Ok(Json(deliveries::list(&app, caller, asked, page.after.as_deref(), page.limit).await?))
 }
 
 /// Every try of a delivery

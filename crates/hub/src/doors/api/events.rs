@@ -2,9 +2,9 @@
 
 use super::Items;
 use crate::answers::own::{Forbidden, Invalid, Missing, Overloaded, TooFast, Unknown};
+use crate::cursors::parse_cursor;
 use crate::error::ApiError;
 use crate::extract::{Member, Query};
-use crate::places::parse_place;
 use crate::route::Route;
 use crate::routes::Routes;
 use axum::Json;
@@ -50,8 +50,8 @@ fn place(after: Option<&str>, before: Option<&str>) -> Result<At, ApiError> {
     match (after, before) {
         (Some(_), Some(_)) => Err(Faults::one("before", "cannot be asked for together with after").into()),
         (None, Some("end")) => Ok(At::Before(i64::MAX)),
-        (None, Some(before)) => parse_place("before", before).map(At::Before),
-        (after, None) => after.map_or(Ok(0), |after| parse_place("after", after)).map(At::After),
+        (None, Some(before)) => parse_cursor("before", before).map(At::Before),
+        (after, None) => after.map_or(Ok(0), |after| parse_cursor("after", after)).map(At::After),
     }
 }
 

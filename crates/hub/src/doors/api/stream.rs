@@ -2,10 +2,10 @@
 
 use crate::answers::ServerSentEvent;
 use crate::answers::own::{Forbidden, Invalid, Missing, Overloaded, TooFast, Unknown};
+use crate::cursors::{last_event_id, parse_cursor};
 use crate::error::ApiError;
 use crate::event_stream::event_stream;
 use crate::extract::{Member, Query};
-use crate::places::{last_event_id, parse_place};
 use crate::route::Route;
 use crate::routes::Routes;
 use axum::body::Body;
@@ -58,7 +58,7 @@ async fn open(
     request: Request,
 ) -> Result<Response, ApiError> {
     let id = conversation_id(&id)?;
-    let after = after.map(|after| parse_place("after", &after)).transpose()?;
+    let after = after.map(|after| parse_cursor("after", &after)).transpose()?;
     // A browser that connects again sends the header, and the query it began with.
     let place = last_event_id(request.headers())?.or(after);
     let shown = request.extensions().get::<Shown>().copied();

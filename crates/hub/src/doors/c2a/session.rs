@@ -5,15 +5,15 @@
 //! does everything it says behind them. The connection ends with the key, with another session, with the hub, with a peer
 //! that says nothing any more; and what was not acknowledged comes to the next one.
 //!
-//! [`MAX_UNACKED`]: chorus_app::delivery::window::MAX_UNACKED
+//! [`MAX_UNACKED`]: chorus_app::transport::window::MAX_UNACKED
 
 use super::upgrade::Socket;
 use chorus_app::c2a::{self, Harness};
 use chorus_app::charge::charge;
 use chorus_app::delivery::REDELIVERY_MS;
-use chorus_app::delivery::dialect::{End, delivered, is_cancellation, told};
 use chorus_app::delivery::reader::{Holds, Piece, Reader};
-use chorus_app::delivery::window::Window;
+use chorus_app::transport::dialect::{End, delivered, is_cancellation, told};
+use chorus_app::transport::window::Window;
 use chorus_protocol::c2a::{Capabilities, InitializeResult, Method, NOT_INITIALIZED, TAKEN_OVER};
 use chorus_protocol::rpc::{Id, Message, Notification, Request, Response, RpcError};
 use futures_util::stream::FuturesUnordered;

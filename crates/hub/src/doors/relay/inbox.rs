@@ -3,18 +3,18 @@
 use crate::answers::ServerSentEvent;
 use crate::answers::relay::{Overloaded, TooFast, success, success_page};
 use crate::credentials::bearer;
+use crate::cursors::{last_event_id, parse_cursor};
 use crate::error::ApiError;
 use crate::event_stream::event_stream;
 use crate::extract::{Agent, By, Query, query};
-use crate::places::{last_event_id, parse_place};
 use crate::route::{ForeignPages, Grant, Route};
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::Response;
 use chorus_app::caller::key_hash;
-use chorus_app::delivery::dialect::Dialect;
 use chorus_app::delivery::reader::{Piece, Reader};
+use chorus_app::transport::dialect::Dialect;
 use chorus_app::{App, AppState, relay};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::AgentId;
@@ -154,7 +154,7 @@ pub(crate) async fn history(
     Agent(identity): Agent,
     Query(page): Query<InboxPage>,
 ) -> Result<Response, ApiError> {
-    let after = page.after.map_or(Ok(0), |after| parse_place("after", &after))?;
+    let after = page.after.map_or(Ok(0), |after| parse_cursor("after", &after))?;
     let time = |text: &String| {
         parse_rfc3339(text)
             .ok_or_else(|| Faults::one("since", "must be an RFC 3339 time such as 2026-03-20T10:00:00Z"))

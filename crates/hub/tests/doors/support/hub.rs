@@ -4,7 +4,7 @@
 //! must have returned in time and none of its threads may have panicked.
 
 use super::{HOST, OPERATOR};
-use chorus_hub::delivery::outbound::Policy;
+use chorus_hub::Policy;
 use chorus_hub::{Config, Environment, MasterKey, RunError, key_hash, run};
 use chorus_store::{PostgresOptions, SqliteOptions, Store, StoreError, Tx};
 use chorus_testkit::clock::ManualClock;

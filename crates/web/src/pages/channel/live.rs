@@ -3,15 +3,16 @@
 
 use super::Place;
 use super::items::{Item, View, items};
+use super::roster::Rosters;
 use crate::extract::{Path, Query};
 use crate::page::Fault;
 use crate::visitor::SignedIn;
 use askama::Template;
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
 use bytes::Bytes;
 use chorus_app::caller::Shown;
 use chorus_app::conversation::Follower;
@@ -25,7 +26,7 @@ use serde_json::json;
 use std::convert::Infallible;
 
 pub(crate) fn routes() -> Router<AppState> {
-    Router::new().route("/c/{id}/live", get(open))
+    Router::new().route("/c/{id}/live", get(open)).layer(Extension(Rosters::default()))
 }
 
 #[derive(Deserialize)]
@@ -43,6 +44,7 @@ struct Watching {
 
 async fn open(
     State(app): State<AppState>,
+    Extension(rosters): Extension<Rosters>,
     visitor: SignedIn,
     Path(id): Path<String>,
     Query(Begin { after }): Query<Begin>,
@@ -52,7 +54,8 @@ async fn open(
     let resumed = request.headers().get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
     let shown = request.extensions().get::<Shown>().copied();
     let shown = shown.ok_or_else(|| Error::internal("a caller who shows nothing"))?;
-    let view = place.view(&visitor, None);
+    let mut view = place.view(&visitor, None);
+    view.roster = rosters.share(place.id, view.roster);
     let follower = Follower::open(app, place.id, visitor.who(), shown, resumed.or(after)).await?;
     // In a box, or the stream would keep room for it twice: at rest, and in what is under way.
     let watching = Box::new(Watching { follower, view, id });

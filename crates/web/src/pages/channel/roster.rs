@@ -17,19 +17,18 @@ pub(crate) struct Roster {
     pub(crate) glyphs: Glyphs,
 }
 
-/// Those that are held somewhere, the latest of each conversation.
-static HELD: Mutex<Option<HashMap<ConversationId, Weak<Roster>>>> = Mutex::new(None);
+/// Those of one hub that are held somewhere, the latest of each conversation.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Rosters(Arc<Mutex<HashMap<ConversationId, Weak<Roster>>>>);
 
-impl Roster {
+impl Rosters {
     /// The same as somebody else holds, if that is so.
-    pub(crate) fn shared(self, conversation: ConversationId) -> Arc<Self> {
-        let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
-        let held = held.get_or_insert_default();
-        if let Some(same) = held.get(&conversation).and_then(Weak::upgrade).filter(|same| **same == self) {
+    pub(crate) fn share(&self, conversation: ConversationId, new: Arc<Roster>) -> Arc<Roster> {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(same) = held.get(&conversation).and_then(Weak::upgrade).filter(|same| *same == new) {
             return same;
         }
         held.retain(|_, roster| roster.strong_count() > 0);
-        let new = Arc::new(self);
         held.insert(conversation, Arc::downgrade(&new));
         new
     }
@@ -40,19 +39,31 @@ mod tests {
     use super::*;
     use chorus_app::conversation::conversation_id;
 
-    fn roster(handle: &str) -> Roster {
-        Roster { roles: HashMap::from([(handle.to_owned(), vec![])]), ..Roster::default() }
+    fn roster(handle: &str) -> Arc<Roster> {
+        Arc::new(Roster { roles: HashMap::from([(handle.to_owned(), vec![])]), ..Roster::default() })
     }
 
     #[test]
     fn what_is_the_same_is_held_once() {
         let id = |n: u32| conversation_id(&format!("ch_{n:032}")).ok().unwrap();
-        let (one, other) = (id(1), id(2));
-        let first = roster("ada").shared(one);
-        assert!(Arc::ptr_eq(&first, &roster("ada").shared(one)));
-        assert!(!Arc::ptr_eq(&first, &roster("ada").shared(other)), "another conversation's is its own");
-        let changed = roster("bob").shared(one);
-        assert_eq!((&*first, &*changed), (&roster("ada"), &roster("bob")));
-        assert!(Arc::ptr_eq(&changed, &roster("bob").shared(one)), "the latest is shared from then on");
+        let (rosters, one, other) = (Rosters::default(), id(1), id(2));
+        let first = rosters.share(one, roster("ada"));
+        assert!(Arc::ptr_eq(&first, &rosters.share(one, roster("ada"))));
+        let elsewhere = rosters.share(other, roster("ada"));
+        assert!(!Arc::ptr_eq(&first, &elsewhere), "another conversation's is its own");
+        let changed = rosters.share(one, roster("bob"));
+        assert_eq!((&first, &changed), (&roster("ada"), &roster("bob")));
+        assert!(
+            Arc::ptr_eq(&changed, &rosters.share(one, roster("bob"))),
+            "the latest is shared from then on"
+        );
+        assert!(
+            !Arc::ptr_eq(&changed, &Rosters::default().share(one, roster("bob"))),
+            "another hub's is its own"
+        );
+        drop((first, elsewhere, changed));
+        let last = rosters.share(one, roster("cleo"));
+        assert_eq!(rosters.0.lock().unwrap().len(), 1, "what nobody holds is forgotten");
+        drop(last);
     }
 }

@@ -1,6 +1,6 @@
 //! Why a POST did not succeed, for whoever sent it and for whoever tries again.
 
-use crate::delivery::limits::{Limited, Verdict};
+use crate::transport::limits::{Limited, Verdict};
 use chorus_outbound::Blocked;
 use chorus_protocol::c2a::NOT_INITIALIZED;
 use chorus_protocol::code::Code;

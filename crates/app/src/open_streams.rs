@@ -13,7 +13,7 @@ const MAX_OPEN: usize = 32;
 
 /// What is open right now.
 #[derive(Debug, Default)]
-pub struct Open {
+pub struct OpenStreams {
     slots: Arc<Slots>,
 }
 
@@ -27,7 +27,7 @@ struct Slot {
 
 /// One thing that is open; dropping it closes it.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenStream {
     slots: Arc<Slots>,
     who: Principal,
     /// Cancelled when another takes its place.
@@ -38,9 +38,9 @@ fn lock(slots: &Slots) -> MutexGuard<'_, HashMap<Principal, Vec<Slot>>> {
     slots.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Open {
+impl OpenStreams {
     /// Opens something: a session's stream, or what belongs to none.
-    pub fn open(&self, who: Principal, session: Option<&str>) -> Opened {
+    pub fn open(&self, who: Principal, session: Option<&str>) -> OpenStream {
         let over = CancellationToken::new();
         let mut slots = lock(&self.slots);
         let own = slots.entry(who).or_default();
@@ -52,7 +52,7 @@ impl Open {
             own.remove(0).over.cancel();
         }
         own.push(Slot { session: session.map(str::to_owned), over: over.clone() });
-        Opened { slots: Arc::clone(&self.slots), who, over }
+        OpenStream { slots: Arc::clone(&self.slots), who, over }
     }
 
     /// A session is over.
@@ -65,7 +65,7 @@ impl Open {
     }
 }
 
-impl Drop for Opened {
+impl Drop for OpenStream {
     fn drop(&mut self) {
         self.over.cancel();
         let mut slots = lock(&self.slots);
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn the_oldest_and_the_same_sessions_go() {
-        let (open, anna) = (Open::default(), AgentId(Uuid::from_u128(1)).into());
+        let (open, anna) = (OpenStreams::default(), AgentId(Uuid::from_u128(1)).into());
         let first = open.open(anna, Some("s"));
         let other = open.open(AgentId(Uuid::from_u128(2)).into(), None);
         let again = open.open(anna, Some("s"));

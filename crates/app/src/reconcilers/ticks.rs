@@ -1,10 +1,6 @@
-//! Background work as reconcilers: what brings the database to where it should be, whatever happened before.
-//!
-//! What is done is in `steps`; here is when, and that a step that fails is reported and tried again at its next turn.
+//! When the steps of background work are taken, and that one that fails is reported and tried again at its next turn.
 //! [`Ticks`] is all of it but the waiting, so that a simulation takes the same ticks.
 
-use super::dialect::End;
-use super::live::{Acknowledgements, Inbox};
 use super::steps::{self, Settings};
 use crate::app::{App, AppState};
 use crate::attention::overdue::{self, Due};
@@ -12,7 +8,9 @@ use crate::attention::{digesting, offering};
 use crate::away::tell_away;
 use crate::background::{each, report};
 use crate::conversation;
-use chorus_protocol::ids::{AgentId, EventId, TraceId};
+use crate::delivery::handed::record_handed;
+use crate::transport::dialect::End;
+use chorus_protocol::ids::{EventId, TraceId};
 use chorus_store::{Kind, StoreError, Tx, approvals, inboxes, sent, streams};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,8 +22,6 @@ const MAX_DRIFT_MS: i64 = 2000;
 const TICK: Duration = Duration::from_millis(500);
 /// Every so many ticks it is written what is stored of whom.
 const USAGE_TICKS: u64 = 2;
-/// So much of what was acknowledged is written together: others wait for it.
-const ACKNOWLEDGE_STEP: usize = 100;
 /// How much of what is due one tick attends to.
 const ATTEND_STEP: i64 = 200;
 /// So many that were sent lately are brought in order together: others wait for it.
@@ -105,73 +101,6 @@ impl Ticks {
     fn is_time_for_slow(&self, app: &App, tick: u64) -> bool {
         tick >= self.slow_next.0 || app.elapsed() >= self.slow_next.1
     }
-}
-
-/// Writes the watermarks that rose since the last time, all in one transaction.
-pub async fn record_handed(app: &App, inboxes: Vec<Arc<Inbox>>) -> Result<(), StoreError> {
-    record_acknowledgements(app, &inboxes).await?;
-    let handed: Vec<(AgentId, i64)> =
-        inboxes.iter().filter_map(|inbox| Some((inbox.agent, inbox.unrecorded()?))).collect();
-    if handed.is_empty() {
-        return Ok(());
-    }
-    let (marks, now) = (handed.clone(), app.now());
-    let record = move |tx: &mut dyn Tx| steps::record_handed(tx, now, &marks);
-    app.store.write::<_, StoreError, _>(record).await?;
-    let handed: HashMap<_, _> = handed.into_iter().collect();
-    for inbox in inboxes {
-        if let Some(seq) = handed.get(&inbox.agent) {
-            inbox.record(*seq);
-        }
-    }
-    Ok(())
-}
-
-/// Writes what connections said of what they were given, in steps that others do not wait for long.
-async fn record_acknowledgements(app: &App, inboxes: &[Arc<Inbox>]) -> Result<(), StoreError> {
-    let (mut given, mut acked) = (vec![], vec![]);
-    for inbox in inboxes {
-        if let Some(Acknowledgements { sent_through, acked: seqs }) = inbox.take_acknowledgements() {
-            given.extend(sent_through.map(|seq| (inbox, seq)));
-            acked.extend(seqs.into_iter().map(|seq| (inbox, seq)));
-        }
-    }
-    let (mut given, mut acked) = (&given[..], &acked[..]);
-    let written = async {
-        while let Some((some, rest)) = split_step(given) {
-            let marks = by_agent(some);
-            app.store
-                .write::<_, StoreError, _>(move |tx: &mut dyn Tx| steps::record_given(tx, &marks))
-                .await?;
-            given = rest;
-        }
-        while let Some((some, rest)) = split_step(acked) {
-            let (now, seqs) = (app.now(), by_agent(some));
-            let write = move |tx: &mut dyn Tx| steps::record_acknowledged(tx, now, &seqs);
-            app.store.write::<_, StoreError, _>(write).await?;
-            acked = rest;
-        }
-        Ok(())
-    }
-    .await;
-    for (inbox, seq) in given {
-        inbox.give_back(Acknowledgements { sent_through: Some(*seq), acked: vec![] });
-    }
-    for (inbox, seq) in acked {
-        inbox.give_back(Acknowledgements { sent_through: None, acked: vec![*seq] });
-    }
-    written
-}
-
-type Place<'a> = (&'a Arc<Inbox>, i64);
-
-/// What is written next, and the rest.
-fn split_step<'a, 'b>(places: &'a [Place<'b>]) -> Option<(&'a [Place<'b>], &'a [Place<'b>])> {
-    (!places.is_empty()).then(|| places.split_at(places.len().min(ACKNOWLEDGE_STEP)))
-}
-
-fn by_agent(places: &[Place<'_>]) -> Vec<(AgentId, i64)> {
-    places.iter().map(|(inbox, seq)| (inbox.agent, *seq)).collect()
 }
 
 /// Brings what was sent lately in order, in steps that others do not wait for long.

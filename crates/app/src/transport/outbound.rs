@@ -31,6 +31,13 @@ const MAX_ANSWER_TEXT: usize = 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// So many connections to a host are kept for the next request.
 const KEPT_PER_HOST: usize = 8;
+/// How much longer than a POST may take its lease lasts.
+const LEASE_MARGIN_MS: i64 = 15_000;
+
+/// How long a delivery is leased whose POST may take so long.
+pub fn lease_ms(longest: Duration) -> i64 {
+    longest.as_millis() as i64 + LEASE_MARGIN_MS
+}
 
 /// A message with the headers of Standard Webhooks, so that a receiver can check where it came from.
 pub struct Signed {

@@ -2,26 +2,24 @@
 //!
 //! Functions of a transaction, the time and what is set, and of nothing else: the path after a crash, on another node, on a quiet
 //! day and in a simulation is the same path. Those called `find` only read, so that a hub with nothing to do writes nothing; what
-//! they found is given to the step, which is harmless if it is no longer so. When they run is for `reconcile` and `push` to say.
+//! they found is given to the step, which is harmless if it is no longer so. When they run is for `ticks` and `push` to say.
 
-use super::replies::MAX_STREAM;
-use crate::attention::envelopes;
 use crate::config::Config;
+use crate::transport::outbound::lease_ms;
+use crate::transport::replies::MAX_STREAM;
 use crate::usage::Usage;
-use chorus_protocol::ids::{AgentId, DeliveryId};
+use chorus_protocol::ids::DeliveryId;
 use chorus_store::clock::{self, Longest};
 use chorus_store::deliveries::Lease;
 use chorus_store::market::jobs;
 use chorus_store::push::{self, Due, Room};
 use chorus_store::{
     StoreError, Tx, accounts, approvals, audit, choir, deliveries, growing, harness_logs, idempotency,
-    inboxes, invitations, mcp_sessions, obligations, reply_lines, retention, tool_calls,
+    inboxes, invitations, mcp_sessions, reply_lines, retention, tool_calls,
 };
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// How much longer than a POST may take its lease lasts.
-pub const LEASE_MARGIN_MS: i64 = 15_000;
 /// The most POSTs of this node at a time. Each is little more than a connection that waits; but those that hang do so for half
 /// a minute, so half of them are kept for what was not tried before.
 pub const ROOM: Room = Room { tries: 256, retries: 128, per_agent: 4 };
@@ -47,36 +45,14 @@ pub struct Settings {
 impl Settings {
     pub fn new(config: &Config) -> Self {
         let presence_ms = config.presence.as_millis() as i64;
-        let lease_ms = config.webhook_timeout.max(MAX_STREAM).as_millis() as i64 + LEASE_MARGIN_MS;
         Self {
             node: config.node,
             presence_ms,
-            push_lease_ms: config.webhook_timeout.as_millis() as i64 + LEASE_MARGIN_MS,
-            longest: Longest { lease_ms, presence_ms },
+            push_lease_ms: lease_ms(config.webhook_timeout),
+            longest: Longest { lease_ms: lease_ms(config.webhook_timeout.max(MAX_STREAM)), presence_ms },
             retention_ms: config.retention.map(|keep| keep.as_millis() as i64),
         }
     }
-}
-
-/// Writes how far inboxes were handed.
-pub fn record_handed(tx: &mut dyn Tx, now: i64, handed: &[(AgentId, i64)]) -> Result<(), StoreError> {
-    handed.iter().try_for_each(|(agent, seq)| inboxes::hand_through(tx, *agent, *seq, now))
-}
-
-/// Writes how far connections were given something.
-pub fn record_given(tx: &mut dyn Tx, given: &[(AgentId, i64)]) -> Result<(), StoreError> {
-    given.iter().try_for_each(|(agent, seq)| inboxes::send_through(tx, *agent, *seq))
-}
-
-/// Writes what agents said they have.
-pub fn record_acknowledged(tx: &mut dyn Tx, now: i64, acked: &[(AgentId, i64)]) -> Result<(), StoreError> {
-    for of_one in acked.chunk_by(|(agent, _), (next, _)| agent == next) {
-        let Some((agent, _)) = of_one.first() else { continue };
-        let seqs: Vec<i64> = of_one.iter().map(|(_, seq)| *seq).collect();
-        let unkept = obligations::ack(tx, *agent, &seqs, now)?;
-        envelopes::take_in_all(tx, *agent, &unkept, Some(now), now)?;
-    }
-    Ok(())
 }
 
 /// This node lives.

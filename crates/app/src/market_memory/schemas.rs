@@ -14,22 +14,22 @@ const LONGEST: usize = 4096;
 
 /// What a skill takes: what fits this schema, or anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Takes(pub(super) Option<String>);
+pub(crate) struct Takes(pub(crate) Option<String>);
 
 /// By agent and skill.
 #[derive(Default)]
-pub(super) struct Schemas(Mutex<HashMap<(AgentId, String), Takes>>);
+pub(crate) struct Schemas(Mutex<HashMap<(AgentId, String), Takes>>);
 
 impl Schemas {
     fn known(&self) -> MutexGuard<'_, HashMap<(AgentId, String), Takes>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn find(&self, agent: AgentId, skill: &str) -> Option<Takes> {
+    pub(crate) fn find(&self, agent: AgentId, skill: &str) -> Option<Takes> {
         self.known().get(&(agent, skill.to_owned())).cloned()
     }
 
-    pub(super) fn remember(&self, agent: AgentId, skill: &str, schema: Option<&str>) {
+    pub(crate) fn remember(&self, agent: AgentId, skill: &str, schema: Option<&str>) {
         let mut known = self.known();
         if schema.is_some_and(|schema| schema.len() > LONGEST) {
             known.remove(&(agent, skill.to_owned()));

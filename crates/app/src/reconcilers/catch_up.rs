@@ -1,7 +1,7 @@
 //! What was stored by former programs or with a former key is brought up to date: made findable, and sealed anew.
 //!
 //! This goes through everything there is. So it is a task of its own, in small steps that the next start goes on with: whatever
-//! must not wait is in [`reconcile`](super::reconcile). A row that cannot be indexed is left out, and keeps no other from it.
+//! must not wait is in [`ticks`](super::ticks). A row that cannot be indexed is left out, and keeps no other from it.
 
 use crate::app::{App, AppState};
 use crate::background::report;

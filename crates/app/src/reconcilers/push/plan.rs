@@ -3,9 +3,8 @@
 use crate::app::{App, AppState};
 use crate::attention::digesting;
 use crate::delivery::bridge::{StoredChat, UNREADABLE_CONNECTION};
-use crate::delivery::harness;
-use crate::market::callbacks::{self, Callback};
-use crate::market::handout;
+use crate::delivery::job_result::Callback;
+use crate::delivery::{harness, job, job_result};
 use crate::sealing;
 use crate::secrets::WebhookSecret;
 use crate::webhooks;
@@ -54,12 +53,12 @@ fn plan_in(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Plan, StoreError> {
     }
     let agent = directory::by_id(tx, due.id.agent)?;
     let (agent, body) = match (agent, due.kind) {
-        (agent, EntryKind::Result) => match callbacks::pushed(tx, app, due)? {
+        (agent, EntryKind::Result) => match job_result::pushed(tx, app, due)? {
             Ok(Callback { url, body, by_agent: false }) => {
                 // An owner without an agent: there is nobody to prove an address, and no secret to sign with.
                 return Ok(Plan::Post { url, body, epoch: 0, proven: false, secrets: vec![] });
             }
-            Ok(call) => (agent.map(|agent| callbacks::as_hirer(agent, &call.url)), Ok(call.body)),
+            Ok(call) => (agent.map(|agent| job_result::as_hirer(agent, &call.url)), Ok(call.body)),
             Err(why) => (agent, Err(why)),
         },
         (Some(agent), EntryKind::Job) => (Some(market::agents::as_worker(tx, agent)?), body(tx, app, due)?),
@@ -97,7 +96,7 @@ fn plan_in(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Plan, StoreError> {
         },
         // It has answered `initialize`.
         Transport::Harness => (agent.harness, true),
-        Transport::Webhook if due.kind == EntryKind::Job => (agent.endpoint.map(handout::url), agent.proven),
+        Transport::Webhook if due.kind == EntryKind::Job => (agent.endpoint.map(job::url), agent.proven),
         Transport::Webhook => (agent.endpoint, agent.proven),
         Transport::Inbox => (None, agent.proven),
     };
@@ -135,8 +134,8 @@ fn body(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Result<Bytes, &'static 
             };
             return Ok(event.map(open).ok_or(GONE));
         }
-        EntryKind::Job => return handout::pushed(tx, app, due),
-        EntryKind::Result => return Ok(callbacks::pushed(tx, app, due)?.map(|call| call.body)),
+        EntryKind::Job => return job::pushed(tx, app, due),
+        EntryKind::Result => return Ok(job_result::pushed(tx, app, due)?.map(|call| call.body)),
         // Whoever is away is not asked.
         EntryKind::Quote => return Ok(Err("a question is never pushed")),
         // A harness is told it in C2A; nobody else is.

@@ -4,19 +4,19 @@ use crate::error::ApiError;
 use axum::http::HeaderMap;
 use chorus_protocol::faults::Faults;
 
-/// A place in an inbox or a log as a client names it: an SSE id.
-pub(crate) fn parse_place(name: &str, text: &str) -> Result<i64, ApiError> {
+/// A cursor in an inbox or a log as a client names it: an SSE id.
+pub(crate) fn parse_cursor(name: &str, text: &str) -> Result<i64, ApiError> {
     // Eighteen digits: more than there will ever be, and they fit.
     let digits = text.len() <= 18 && text.bytes().all(|byte| byte.is_ascii_digit());
-    let place = text.parse().ok().filter(|_| digits);
-    place.ok_or_else(|| Faults::one(name, "must be the id of a message in this inbox").into())
+    let cursor = text.parse().ok().filter(|_| digits);
+    cursor.ok_or_else(|| Faults::one(name, "must be the id of a message in this inbox").into())
 }
 
 /// The last event that a client got, as it says when it connects again.
 pub(crate) fn last_event_id(headers: &HeaderMap) -> Result<Option<i64>, ApiError> {
     // What is no text is no id either.
     let id = headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?"));
-    id.filter(|id| !id.is_empty()).map(|id| parse_place("Last-Event-ID", id)).transpose()
+    id.filter(|id| !id.is_empty()).map(|id| parse_cursor("Last-Event-ID", id)).transpose()
 }
 
 #[cfg(test)]
@@ -24,14 +24,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_digits() {
-        for (text, place) in
+    fn cursors_are_digits() {
+        for (text, cursor) in
             [("0", Some(0)), ("0012", Some(12)), ("999999999999999999", Some(999_999_999_999_999_999))]
         {
-            assert_eq!(parse_place("after", text).ok(), place, "{text}");
+            assert_eq!(parse_cursor("after", text).ok(), cursor, "{text}");
         }
         for text in ["", "+5", "-1", "1.0", " 1", "1000000000000000000", "٣"] {
-            assert!(parse_place("after", text).is_err(), "{text}");
+            assert!(parse_cursor("after", text).is_err(), "{text}");
         }
     }
 }

@@ -3,9 +3,15 @@
 //! Everything here is bounded, knows no store, and may be lost at any time. What time it is, is an argument: that which passes
 //! whatever is done to the clock, but for signs of life, which are written, and are the clock's.
 
-use super::pages::{Asked, Pages};
-use super::schemas::Schemas;
+mod pages;
+mod schemas;
+
+pub(crate) use pages::{Asked, Moment};
+pub(crate) use schemas::Takes;
+
 use chorus_protocol::ids::AgentId;
+use pages::Pages;
+use schemas::Schemas;
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,27 +37,27 @@ const MOST_ASKED: usize = 10_000;
 
 /// What a node knows of the market in memory.
 #[derive(Default)]
-pub struct Market {
+pub struct MarketMemory {
     /// Signs of life: when, and whether that is still to be written.
     seen: Mutex<HashMap<AgentId, (i64, bool)>>,
     /// How many agents the latest searches found.
-    pub(super) totals: Totals,
+    pub(crate) totals: Totals,
     /// Pages of the latest searches.
-    pub(super) pages: Pages,
+    pub(crate) pages: Pages,
     /// Whether few are online.
-    pub(super) online: Online,
+    pub(crate) online: Online,
     /// The last time it was all added up: whether it was right, and when.
     reconciled: Mutex<Option<(bool, i64)>>,
     /// Whose endpoint was asked lately whether it lives.
-    pub(super) probes: Probes,
+    pub(crate) probes: Probes,
     /// What skills take.
-    pub(super) schemas: Schemas,
+    pub(crate) schemas: Schemas,
 }
 
-impl Market {
+impl MarketMemory {
     /// Whether there was a sign of life of an agent lately. What is ahead of the clock was seen before that was set back, and says
     /// nothing.
-    pub(super) fn was_seen(&self, agent: AgentId, lately: RangeInclusive<i64>) -> bool {
+    pub(crate) fn was_seen(&self, agent: AgentId, lately: RangeInclusive<i64>) -> bool {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.get(&agent).is_some_and(|(at, _)| lately.contains(at))
     }
@@ -69,12 +75,12 @@ impl Market {
         *self.reconciled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn added_up(&self, is_right: bool, now: i64) {
+    pub(crate) fn added_up(&self, is_right: bool, now: i64) {
         *self.reconciled.lock().unwrap_or_else(PoisonError::into_inner) = Some((is_right, now));
     }
 
     /// The signs of life that are still to be written; all that are not of late are forgotten.
-    pub(super) fn take_seen(&self, lately: RangeInclusive<i64>) -> Vec<(AgentId, i64)> {
+    pub(crate) fn take_seen(&self, lately: RangeInclusive<i64>) -> Vec<(AgentId, i64)> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let unwritten = seen.iter().filter(|(_, (_, unwritten))| *unwritten);
         let found: Vec<_> = unwritten.map(|(agent, (at, _))| (*agent, *at)).collect();
@@ -88,18 +94,18 @@ impl Market {
 
 /// How many agents the latest searches found, of those that found many, and when.
 #[derive(Default)]
-pub(super) struct Totals(Mutex<HashMap<Asked, (i64, i64)>>);
+pub(crate) struct Totals(Mutex<HashMap<Asked, (i64, i64)>>);
 
 impl Totals {
     fn known(&self) -> MutexGuard<'_, HashMap<Asked, (i64, i64)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn find(&self, asked: &Asked, now: i64) -> Option<i64> {
+    pub(crate) fn find(&self, asked: &Asked, now: i64) -> Option<i64> {
         self.known().get(asked).filter(|(_, at)| now - at < REMEMBERED_MS).map(|(total, _)| *total)
     }
 
-    pub(super) fn remember(&self, asked: Asked, total: i64, now: i64) {
+    pub(crate) fn remember(&self, asked: Asked, total: i64, now: i64) {
         if total >= MANY {
             let mut known = self.known();
             if known.len() >= MOST_REMEMBERED {
@@ -112,7 +118,7 @@ impl Totals {
 
 /// Whether few were online when that was last looked at, and when.
 #[derive(Default)]
-pub(super) struct Online(Mutex<Option<(bool, i64)>>);
+pub(crate) struct Online(Mutex<Option<(bool, i64)>>);
 
 impl Online {
     fn looked(&self) -> MutexGuard<'_, Option<(bool, i64)>> {
@@ -120,29 +126,29 @@ impl Online {
     }
 
     /// As it was found the last time; what was never looked at is not few.
-    pub(super) fn are_few(&self) -> bool {
+    pub(crate) fn are_few(&self) -> bool {
         self.looked().is_some_and(|(few, _)| few)
     }
 
     /// Whether that was looked at so lately that it still holds.
-    pub(super) fn is_known(&self, now: i64) -> bool {
+    pub(crate) fn is_known(&self, now: i64) -> bool {
         self.looked().is_some_and(|(_, at)| now - at < ONLINE_MS)
     }
 
-    pub(super) fn remember(&self, few: bool, now: i64) {
+    pub(crate) fn remember(&self, few: bool, now: i64) {
         *self.looked() = Some((few, now));
     }
 }
 
 /// When somebody was asked, and whether it answered. Whoever comes meanwhile waits for the same answer.
 #[derive(Debug, Clone)]
-pub(super) struct Probe {
+pub(crate) struct Probe {
     at: i64,
     /// The same by the clock: what is kept of an answer.
-    pub(super) seen_at: i64,
+    pub(crate) seen_at: i64,
     /// How often it had been silent before, one time after the other.
     silences: u32,
-    pub(super) answered: Arc<OnceCell<bool>>,
+    pub(crate) answered: Arc<OnceCell<bool>>,
 }
 
 impl Probe {
@@ -159,20 +165,20 @@ impl Probe {
 
 /// Whose endpoint was asked lately, and for which searches that was looked at.
 #[derive(Debug, Default)]
-pub(super) struct Probes {
+pub(crate) struct Probes {
     asked: Mutex<HashMap<AgentId, Probe>>,
     looks: Mutex<HashMap<String, i64>>,
 }
 
 impl Probes {
     /// Whether this one has not answered lately.
-    pub(super) fn is_silent(&self, agent: AgentId, now: i64, pause_ms: i64) -> bool {
+    pub(crate) fn is_silent(&self, agent: AgentId, now: i64, pause_ms: i64) -> bool {
         let probes = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         probes.get(&agent).is_some_and(|probe| probe.was_silent() && probe.is_recent(now, pause_ms))
     }
 
     /// The question to this one: the one that was put lately, or a new one.
-    pub(super) fn question(
+    pub(crate) fn question(
         &self,
         agent: AgentId,
         (now, seen_at): (i64, i64),
@@ -196,13 +202,13 @@ impl Probes {
     }
 
     /// Whether somebody looked for those that are away with this search just now.
-    pub(super) fn has_looked(&self, search: &str, now: i64) -> bool {
+    pub(crate) fn has_looked(&self, search: &str, now: i64) -> bool {
         let looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
         looks.get(search).is_some_and(|at| (now - LOOK_PAUSE_MS..=now).contains(at))
     }
 
     /// Somebody looked.
-    pub(super) fn looked(&self, search: String, now: i64) {
+    pub(crate) fn looked(&self, search: String, now: i64) {
         let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
         if looks.len() >= MOST_LOOKS {
             looks.clear();

@@ -48,7 +48,7 @@ pub fn kept(tx: &mut dyn Tx, body: &str) -> Result<Option<Box<RawValue>>, StoreE
 }
 
 /// The job whose event has this body.
-pub(super) fn of_body(tx: &mut dyn Tx, body: &str) -> Result<Option<Job>, StoreError> {
+pub fn of_body(tx: &mut dyn Tx, body: &str) -> Result<Option<Job>, StoreError> {
     let handout: JobHandout =
         serde_json::from_str(body).map_err(|error| StoreError::Unexpected(error.into()))?;
     jobs::by_id(tx, handout.job_id)

@@ -1,6 +1,6 @@
-//! Networks: from which requests may come, and into which they may go.
+//! Networks as people write them: from which requests may come, and into which they may go.
 
-use chorus_outbound::IpNet;
+use ipnet::IpNet;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -12,47 +12,22 @@ pub struct NetworkFault;
 
 /// An address, or all that begin with the same bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Network {
-    address: IpAddr,
-    /// How many bits count.
-    prefix: u32,
-}
+pub struct Network(IpNet);
 
 impl Network {
+    /// Whether an address lies in it. IPv4 stays IPv4, also when it is written as IPv6.
+    pub fn contains(self, address: IpAddr) -> bool {
+        self.0.contains(&address.to_canonical())
+    }
+
     /// Whether an address lies in one of these; without any, every address does.
-    pub(crate) fn admit(networks: &[Self], address: IpAddr) -> bool {
+    pub fn admit(networks: &[Self], address: IpAddr) -> bool {
         networks.is_empty() || networks.iter().any(|network| network.contains(address))
     }
 
-    /// Whether an address lies in it. IPv4 stays IPv4, also when it is written as IPv6.
-    pub fn contains(self, address: IpAddr) -> bool {
-        match (self.address, address.to_canonical()) {
-            (IpAddr::V4(own), IpAddr::V4(other)) => {
-                // A shift by all bits leaves none, and then all are alike.
-                let differing = own.to_bits() ^ other.to_bits();
-                differing.checked_shr(32 - self.prefix).unwrap_or_default() == 0
-            }
-            (IpAddr::V6(own), IpAddr::V6(other)) => {
-                let differing = own.to_bits() ^ other.to_bits();
-                differing.checked_shr(128 - self.prefix).unwrap_or_default() == 0
-            }
-            _ => false,
-        }
-    }
-}
-
-impl From<IpAddr> for Network {
-    fn from(address: IpAddr) -> Self {
-        let address = address.to_canonical();
-        Self { address, prefix: if address.is_ipv4() { 32 } else { 128 } }
-    }
-}
-
-impl From<Network> for IpNet {
-    fn from(network: Network) -> Self {
-        // The prefix was checked when it was read.
-        let prefix = u8::try_from(network.prefix).unwrap_or(u8::MAX);
-        Self::new(network.address, prefix).unwrap_or_else(|_| network.address.into())
+    /// Reads some with commas between.
+    pub fn list(text: &str) -> Result<Vec<Self>, NetworkFault> {
+        text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::parse).collect()
     }
 }
 
@@ -60,19 +35,14 @@ impl FromStr for Network {
     type Err = NetworkFault;
 
     fn from_str(text: &str) -> Result<Self, NetworkFault> {
-        let (address, prefix) = text.split_once('/').map_or((text, None), |(one, other)| (one, Some(other)));
-        let address: IpAddr = address.parse().map_err(|_| NetworkFault)?;
-        let Some(prefix) = prefix else { return Ok(address.into()) };
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        let digits = prefix.len() <= 3 && prefix.bytes().all(|byte| byte.is_ascii_digit());
-        let prefix = prefix.parse().ok().filter(|prefix| digits && *prefix <= most);
-        Ok(Self { address, prefix: prefix.ok_or(NetworkFault)? })
+        let alone = text.parse::<IpAddr>().map(|address| address.to_canonical().into());
+        alone.or_else(|_| text.parse()).map(Self).map_err(|_| NetworkFault)
     }
 }
 
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.address, self.prefix)
+        self.0.fmt(f)
     }
 }
 

@@ -8,16 +8,16 @@
 mod owners;
 mod plan;
 
-use super::challenge;
-use super::dialect::delivery_id;
-use super::harness;
-use super::limits::Cause;
-use super::outbound::{PostError, Signed, To};
 use super::steps::{self, ROOM, Settings};
 use crate::app::{App, AppState};
 use crate::attention::disposing;
+use crate::delivery::challenge;
+use crate::delivery::harness;
 use crate::error::Error;
 use crate::market::results;
+use crate::transport::dialect::delivery_id;
+use crate::transport::limits::Cause;
+use crate::transport::outbound::{PostError, Signed, To};
 use chorus_attention::disposition;
 use chorus_protocol::ids::AgentId;
 use chorus_protocol::time::parse_rfc3339;
@@ -356,7 +356,7 @@ fn http_date(text: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::delivery::outbound::{NotTaken, Policy};
+    use crate::transport::outbound::{NotTaken, Policy};
     use chorus_protocol::ids::{ConversationId, DeliveryId, EventId};
     use chorus_protocol::words::EntryKind;
     use chorus_store::deliveries::Lease;

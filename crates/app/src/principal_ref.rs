@@ -18,7 +18,7 @@ use chorus_store::{StoreError, Tx};
 
 /// Somebody as a body names it.
 #[derive(Debug, Clone)]
-pub(crate) struct Whom {
+pub(crate) struct PrincipalRef {
     agent: Option<AgentRef>,
     account: Option<AccountRef>,
 }
@@ -51,7 +51,7 @@ impl AccountRef {
     }
 }
 
-impl Whom {
+impl PrincipalRef {
     /// An agent by its address or id.
     pub(crate) fn agent(app: &App, AgentAddress(text): &AgentAddress) -> Result<Self, Faults> {
         let agent = AgentRef::parse(app, text);

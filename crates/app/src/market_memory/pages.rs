@@ -16,20 +16,20 @@ const MOST: usize = 500;
 const LARGEST: usize = 16 * 1024;
 
 /// What was searched: the skill, the least reputation, the highest cost, the words, and whether whoever is away counts.
-pub(super) type Asked = (Option<String>, Reputation, Credits, Vec<String>, bool);
+pub(crate) type Asked = (Option<String>, Reputation, Credits, Vec<String>, bool);
 
 /// A page that was asked for: the search, how many, after which.
-pub(super) type Page = (Asked, i64, Option<String>);
+pub(crate) type Page = (Asked, i64, Option<String>);
 
 /// When a page was found: after which commit, and at which time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Moment {
-    pub(super) changes: u64,
-    pub(super) at: i64,
+pub(crate) struct Moment {
+    pub(crate) changes: u64,
+    pub(crate) at: i64,
 }
 
 /// By what was asked.
-pub(super) struct Pages<K = Page>(Mutex<HashMap<K, (Moment, Arc<Discovered>)>>);
+pub(crate) struct Pages<K = Page>(Mutex<HashMap<K, (Moment, Arc<Discovered>)>>);
 
 impl<K> Default for Pages<K> {
     fn default() -> Self {
@@ -42,7 +42,7 @@ impl<K: Eq + Hash> Pages<K> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn find(&self, asked: &K, now: Moment) -> Option<Arc<Discovered>> {
+    pub(crate) fn find(&self, asked: &K, now: Moment) -> Option<Arc<Discovered>> {
         let known = self.known();
         let (found, page) = known.get(asked)?;
         let stands = found.changes == now.changes && now.at - found.at < REMEMBERED_MS;
@@ -50,7 +50,7 @@ impl<K: Eq + Hash> Pages<K> {
     }
 
     /// Remembers a page of about so many bytes that was looked for after `begun`.
-    pub(super) fn remember(&self, asked: K, begun: Moment, page: &Arc<Discovered>, bytes: usize) {
+    pub(crate) fn remember(&self, asked: K, begun: Moment, page: &Arc<Discovered>, bytes: usize) {
         let mut known = self.known();
         if bytes > LARGEST {
             known.remove(&asked);

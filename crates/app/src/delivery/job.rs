@@ -1,8 +1,8 @@
 //! A job in the language of each way: the document's job request, with the address that takes its result.
 
-use super::callbacks::of_body;
+use super::job_result::of_body;
+use super::service::{callback_url, service_name};
 use crate::app::App;
-use crate::delivery::service::{callback_url, service_name};
 use crate::secrets::McpToken;
 use bytes::Bytes;
 use chorus_protocol::channel::{Channel, McpServer, Message, Post};

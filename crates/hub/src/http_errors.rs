@@ -24,7 +24,7 @@ const HEAD: usize = 64;
 /// Whose paths are whose, by how they begin.
 pub(crate) type Formats = Arc<[(&'static str, Format)]>;
 
-pub(crate) struct OwnWords<S> {
+pub(crate) struct HttpErrors<S> {
     stream: S,
     app: AppState,
     connection: Arc<Connection>,
@@ -38,7 +38,7 @@ pub(crate) struct OwnWords<S> {
     said: usize,
 }
 
-impl<S> OwnWords<S> {
+impl<S> HttpErrors<S> {
     pub(crate) fn new(stream: S, app: AppState, connection: Arc<Connection>, formats: Formats) -> Self {
         let (head, instead) = (vec![], vec![]);
         Self { stream, app, connection, formats, head, quiet: true, instead, said: 0 }
@@ -83,7 +83,7 @@ impl<S> OwnWords<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> OwnWords<S> {
+impl<S: AsyncWrite + Unpin> HttpErrors<S> {
     /// Our words go out before anything else does.
     fn say(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Some(rest) = self.instead.get(self.said..).filter(|rest| !rest.is_empty()) {
@@ -97,7 +97,7 @@ impl<S: AsyncWrite + Unpin> OwnWords<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for OwnWords<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for HttpErrors<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -114,7 +114,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for OwnWords<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for OwnWords<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for HttpErrors<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         if let Some(instead) = self.instead_of(bytes) {
             (self.instead, self.said) = (instead, 0);
@@ -146,6 +146,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for OwnWords<S> {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.say(cx))?;
         ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+        self.connection.flushed();
         self.quiet = !self.connection.is_answering();
         Poll::Ready(Ok(()))
     }

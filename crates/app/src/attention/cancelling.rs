@@ -1,7 +1,7 @@
 //! Telling a C2A harness that what it was given is nobody's any more.
 
-use super::dialect::{Dialect, delivery_id};
 use crate::app::App;
+use crate::transport::dialect::{Dialect, delivery_id};
 use bytes::Bytes;
 use chorus_protocol::c2a::{Cancelled, Method};
 use chorus_protocol::ids::{DeliveryId, EventId};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Tells a harness that is connected, wherever, or is POSTed to, once this is committed.
-pub fn tell_cancelled(
+pub(crate) fn tell_cancelled(
     app: &App,
     tx: &mut dyn Tx,
     (id, event): (DeliveryId, EventId),
