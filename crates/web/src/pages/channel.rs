@@ -9,9 +9,10 @@ pub(crate) mod items;
 mod list;
 mod live;
 mod making;
-mod members;
+pub(crate) mod members;
 mod roster;
 mod settings;
+mod uploading;
 mod why;
 mod writing;
 
@@ -69,6 +70,7 @@ pub(crate) fn routes() -> Router<AppState> {
         .merge(making::routes())
         .merge(members::routes())
         .merge(settings::routes())
+        .merge(uploading::routes())
         .merge(writing::routes())
 }
 
