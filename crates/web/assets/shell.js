@@ -314,6 +314,11 @@ document.addEventListener("keydown", (event) => {
     }
   }
 });
+const help = $("[data-keys]");
+if (help) {
+  help.hidden = false;
+  help.addEventListener("click", keys);
+}
 $("#jump")?.addEventListener("click", (event) => {
   event.preventDefault();
   jump();

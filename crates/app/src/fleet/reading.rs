@@ -320,7 +320,8 @@ fn why(agent: &Agent, troubles: Troubles) -> Option<String> {
         return Some(format!("Its connection string is broken: {why}. Paste a new one."));
     }
     if dead > 0 {
-        return Some(format!("{dead} deliveries were refused or given up. They can be replayed."));
+        let (what, they) = if dead == 1 { ("delivery was", "It") } else { ("deliveries were", "They") };
+        return Some(format!("{dead} {what} refused or given up. {they} can be replayed."));
     }
     if agent.disabled_at.is_some() {
         return Some("It is kept out by the operator.".into());
@@ -329,9 +330,12 @@ fn why(agent: &Agent, troubles: Troubles) -> Option<String> {
         return Some("It is paused; what is for it waits.".into());
     }
     if waiting > 0 {
-        return Some(format!("{waiting} deliveries wait for it, and are tried again."));
+        let what =
+            if waiting == 1 { "delivery waits for it, and is" } else { "deliveries wait for it, and are" };
+        return Some(format!("{waiting} {what} tried again."));
     }
-    (overdue > 0).then(|| format!("{overdue} messages were not answered in time."))
+    let what = if overdue == 1 { "message was" } else { "messages were" };
+    (overdue > 0).then(|| format!("{overdue} {what} not answered in time."))
 }
 
 /// By which way an agent is reached now.

@@ -440,6 +440,11 @@ fn intent_word(intent: Intent) -> &'static str {
 
 /// The beginning of a text, on one line, without the marks of markup; what only looks like one stays.
 pub(crate) fn excerpt(text: &str) -> String {
+    beginning(text, 80)
+}
+
+/// The same of so many signs.
+pub(crate) fn beginning(text: &str, most: usize) -> String {
     let begins = |line: &str| {
         let line = line.trim_start();
         let heading = line.trim_start_matches('#');
@@ -447,8 +452,9 @@ pub(crate) fn excerpt(text: &str) -> String {
         line.strip_prefix("> ").unwrap_or(line).to_owned()
     };
     let plain = text.lines().map(begins).collect::<Vec<_>>().join(" ").replace("**", "").replace('`', "");
-    let mut words: String = plain.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(80).collect();
-    if words.chars().count() == 80 {
+    let mut words: String =
+        plain.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(most).collect();
+    if words.chars().count() == most {
         words.push('…');
     }
     words
