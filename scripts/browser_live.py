@@ -124,7 +124,7 @@ def keys(browser, mine):
     press(browser, "c")
     wait("given back", lambda: "holds this" not in browser.text(f"#{mine}"))
     press(browser, "w")
-    browser.see("Why who got this", "#side")
+    browser.see("Who got this, and why", "#side")
     press(browser, "\ue00c")
     browser.see("Add an agent or a person", "#side")
 

@@ -44,7 +44,7 @@ def finds(browser, url, token, place):
     browser.has(f"#{old}.chosen")
     seen = "const at = document.getElementById(arguments[0]).getBoundingClientRect(); return at.top >= 0 && at.bottom <= innerHeight"
     wait("it is in sight", lambda: browser.run(seen, old))
-    browser.see("Why who got this", "#side")
+    browser.see("Who got this, and why", "#side")
     browser.call("POST", f"{browser.session}/back", {})
     browser.see("nests below the weir")
     assert browser.run("return document.querySelector('#q').value") == "kingfisher weir"

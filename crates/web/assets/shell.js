@@ -121,6 +121,7 @@ export function isSure(button, words) {
   const armed = sure.get(button);
   const disarm = () => {
     button.replaceChildren(...sure.get(button).before);
+    delete button.dataset.armed;
     sure.delete(button);
   };
   if (armed) {
@@ -129,6 +130,7 @@ export function isSure(button, words) {
     return true;
   }
   sure.set(button, { before: [...button.childNodes], end: setTimeout(disarm, 4000) });
+  button.dataset.armed = "";
   button.textContent = words;
   return false;
 }

@@ -162,7 +162,7 @@ fn reached_by(way: FleetWay) -> &'static str {
         FleetWay::Harness => "Harness endpoint",
         FleetWay::Webhook => "Webhook",
         FleetWay::ConnectionString => "Connection string",
-        FleetWay::Waits => "Inbox, when it opens it",
+        FleetWay::Waits => "Waits in its inbox",
     }
 }
 

@@ -131,6 +131,8 @@ pub(crate) struct View {
     pub(crate) read: Option<i64>,
     /// What became of messages so far.
     pub(crate) attended: HashMap<String, Attended>,
+    /// How threads begin whose first message is not among the events.
+    pub(crate) begins: HashMap<String, String>,
     /// More follows that is not looked at: whose end is not here, is not at work because of that.
     pub(crate) past: bool,
 }
@@ -141,7 +143,7 @@ pub(crate) fn items(events: &[EventView], view: &View) -> Vec<Item> {
         view,
         items: vec![],
         open: HashMap::new(),
-        begins: HashMap::new(),
+        begins: view.begins.clone(),
         day: String::new(),
         marked: false,
     };
@@ -451,6 +453,7 @@ pub(crate) fn beginning(text: &str, most: usize) -> String {
         let line = if heading.starts_with(' ') { heading } else { line };
         line.strip_prefix("> ").unwrap_or(line).to_owned()
     };
+    let text = without_links(text);
     let plain = text.lines().map(begins).collect::<Vec<_>>().join(" ").replace("**", "").replace('`', "");
     let mut words: String =
         plain.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(most).collect();
@@ -458,6 +461,25 @@ pub(crate) fn beginning(text: &str, most: usize) -> String {
         words.push('…');
     }
     words
+}
+
+/// The words of links, without where they lead.
+fn without_links(text: &str) -> String {
+    let (mut plain, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some((before, after)) = rest.split_once("](") {
+        let Some(((words, link), (_, follows))) = before
+            .rsplit_once('[')
+            .zip(Some(after))
+            .and_then(|(words, after)| Some((words, after.split_once(')')?)))
+        else {
+            break;
+        };
+        plain.push_str(words);
+        plain.push_str(link);
+        rest = follows;
+    }
+    plain.push_str(rest);
+    plain
 }
 
 fn cut(text: &str) -> String {

@@ -85,7 +85,15 @@ impl Watching {
     fn view(&self) -> View {
         let (me, my_handle) = (self.follower.who().to_string(), self.handle.to_string());
         let roster = Arc::clone(&self.roster);
-        View { roster, me, my_handle, read: None, attended: HashMap::new(), past: false }
+        View {
+            roster,
+            me,
+            my_handle,
+            read: None,
+            attended: HashMap::new(),
+            begins: HashMap::new(),
+            past: false,
+        }
     }
 
     fn event(&self, event: &sse::Event) -> Option<Vec<u8>> {

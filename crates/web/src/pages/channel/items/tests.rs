@@ -10,6 +10,7 @@ fn view() -> View {
         my_handle: "anna".into(),
         read: None,
         attended: HashMap::new(),
+        begins: HashMap::new(),
         past: false,
     }
 }
