@@ -58,6 +58,8 @@ struct Row {
     saved: i64,
     /// The minutes of the last hour in which it did something, drawn.
     hour: String,
+    /// Where it is answered what it cannot go on with.
+    answer: Option<String>,
     /// It has nothing to do, and nothing is wrong.
     rests: bool,
 }
@@ -125,6 +127,8 @@ fn row(app: &AppState, agent: FleetAgent) -> Row {
     let rests = agent.why.is_none() && agent.doing.is_none();
     let begun = agent.doing.as_ref().map(|doing| &*doing.since).or(agent.since.as_deref());
     let place = agent.doing.as_ref().and_then(|doing| doing.channel.clone());
+    let place = place.or_else(|| agent.blocked_on.as_ref().map(|blocked| blocked.channel.clone()));
+    let answer = agent.blocked_on.map(|blocked| format!("/c/{}/t/{}", blocked.channel.id, blocked.event_id));
     Row {
         face: Face::agent(&id).medium().state(face_of(agent.state)),
         id,
@@ -140,6 +144,7 @@ fn row(app: &AppState, agent: FleetAgent) -> Row {
         spent: agent.turns_today.spent,
         saved: agent.turns_today.saved,
         hour: hour(&agent.last_hour),
+        answer,
         rests,
     }
 }

@@ -40,6 +40,11 @@ pub(super) fn contradiction(rule: &str) -> &str {
     }
 }
 
+/// What a rule finds, in plain words.
+pub(super) fn found_by(rule: &str) -> &str {
+    words(rule).map_or_else(|| contradiction(rule), |(what, ..)| what)
+}
+
 /// Of each rule: its name, what is missing, what can go wrong by it, and what to do.
 const WORDS: [(&str, &str, &str, &str); 21] = [
     (
