@@ -1,4 +1,4 @@
-"""Ways through the pages in a real browser, for scripts/browser: search, links that are shared, going back, unread marks in two tabs, keys;
+"""Ways through the pages in a real browser, for scripts/browser: search, links that are shared, going back, unread marks in two tabs, notices, keys;
 and a hub that goes away and comes back while a page is open.
 
 What must hold: an address is the place, wherever it is opened; what is read in one tab is read in the other; nobody has to load a page anew
@@ -83,6 +83,7 @@ def two_tabs(browser, url, token, place):
     assert ask(f"{url}/api/v1/channels/{place}/members", "POST", {"agent": other["address"]}, person)[0] == 201
     me = ask(f"{url}/api/v1/channels/{place}", headers=person)[1]["me"]["handle"]
     say(url, place, other["api_key"], f"@{me} is it safe?")
+    notice(browser)
     wait("it is marked", lambda: browser.run("return document.querySelector(arguments[0]) !== null", mark), 40)
     second = tab(browser)
     browser.go(f"{url}/inbox")
@@ -96,6 +97,17 @@ def two_tabs(browser, url, token, place):
     tab(browser, second)
     browser.call("DELETE", f"{browser.session}/window")
     tab(browser, first)
+
+
+def notice(browser):
+    """Whoever looks elsewhere is told in the browser that more waits, once."""
+    script = """const done = arguments[0]; const told = [];
+        window.Notification = class { constructor(words) { told.push(words); } static get permission() { return 'granted'; } };
+        Object.defineProperty(document, 'hidden', { configurable: true, get: () => true });
+        import(document.querySelector('script[type=module]').src)
+          .then(async ({ renewRail }) => { await renewRail(); await renewRail(); delete document.hidden; done(told); }, (error) => done([String(error)]));"""
+    told = browser.call("POST", f"{browser.session}/execute/async", {"script": script, "args": []})
+    assert len(told) == 1 and re.match(r"\d+ things? waits? for you on ", told[0]), told
 
 
 class Hub:

@@ -167,7 +167,8 @@ export async function renewRail() {
   const now = Number($("#waits")?.textContent ?? 0);
   if (now > waits && document.hidden && globalThis.Notification?.permission === "granted") {
     // One notice, however many pages are open.
-    new Notification(`${now} wait for you on ${location.host}`, { tag: "chorus-waiting" });
+    const what = now === 1 ? "1 thing waits" : `${now} things wait`;
+    new Notification(`${what} for you on ${location.host}`, { tag: "chorus-waiting" });
   }
   waits = now;
 }
