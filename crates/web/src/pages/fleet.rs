@@ -173,15 +173,15 @@ fn reached_by(way: FleetWay) -> &'static str {
 
 /// Where something was done, from the oldest minute to the newest, each two wide: blocks for what goes on without a pause.
 fn hour(minutes: &[i64]) -> String {
-    let (mut drawn, mut at) = (String::new(), 0);
+    let (mut blocks, mut at) = (vec![], 0);
     for run in minutes.chunk_by(|one, next| (*one > 0) == (*next > 0)) {
         if run.first().is_some_and(|count| *count > 0) {
             let wide = run.len() * 2;
-            drawn.push_str(&format!("M{} 3h{wide}v14h-{wide}z", at * 2));
+            blocks.push(format!("M{} 3h{wide}v14h-{wide}z", at * 2));
         }
         at += run.len();
     }
-    drawn
+    blocks.concat()
 }
 
 #[cfg(test)]

@@ -467,19 +467,14 @@ pub(crate) fn beginning(text: &str, most: usize) -> String {
 fn without_links(text: &str) -> String {
     let (mut plain, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((before, after)) = rest.split_once("](") {
-        let Some(((words, link), (_, follows))) = before
-            .rsplit_once('[')
-            .zip(Some(after))
-            .and_then(|(words, after)| Some((words, after.split_once(')')?)))
+        let (Some((said, words)), Some((_, follows))) = (before.rsplit_once('['), after.split_once(')'))
         else {
             break;
         };
-        plain.push_str(words);
-        plain.push_str(link);
+        plain.extend([said, words]);
         rest = follows;
     }
-    plain.push_str(rest);
-    plain
+    plain + rest
 }
 
 fn cut(text: &str) -> String {
