@@ -142,7 +142,7 @@ def folding(browser, room):
     browser.run("document.activeElement.blur()")
     press(browser, "k")
     press(browser, "w")
-    browser.see("Why who got this", "#side")
+    browser.see("Who got this, and why", "#side")
     press(browser, "\ue00c")
     browser.click(".side-toggle")
     wait("it is back", shown)

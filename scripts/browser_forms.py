@@ -4,6 +4,8 @@ operator's console, the audit log.
 Every form works without a script; here they are filled in as a person would, and what is refused says why and loses nothing.
 """
 
+import tempfile
+
 
 def settle(browser, url, odd):
     """Everything that a channel's settings do, in a channel of its own. Returns its path."""
@@ -67,12 +69,40 @@ def write(browser, url, path, odd):
     browser.click("main form button")
     browser.see("The tide is in")
     browser.see("version 2")
+    upload(browser, url, path)
     browser.go(f"{url}{path}/documents/log-of-the-day")
-    browser.click("main summary")
+    browser.click("main details:has(form[action$=remove]) summary")
     browser.click("form[action$=remove] button")
     browser.has("#side")
     assert "Log of the day" not in browser.see("Rules", "#side")
     return page
+
+
+def upload(browser, url, path):
+    """A file becomes a document, and then its second version; a text that is refused stands in the form."""
+    browser.go(f"{url}{path}/write")
+    with tempfile.NamedTemporaryFile("w", prefix="tides-", suffix=".md") as file:
+        file.write("# Tides\n\nHigh at *nine*.")
+        file.flush()
+        browser.call("POST", f"{browser.find('#file')}/value", {"text": file.name})
+        browser.type("#called", "Tides.md")
+        browser.click("form[action$=upload] button")
+        browser.see("High at nine.")
+        page = browser.run("return location.pathname")
+        assert page.endswith("/documents/tides"), page
+        file.write("\n\nLow at three.")
+        file.flush()
+        browser.click("details:has(form[action$=upload]) summary")
+        browser.call("POST", f"{browser.find('#file')}/value", {"text": file.name})
+        browser.click("form[action$=upload] button")
+        browser.see("Low at three.")
+        browser.see("version 2")
+        browser.go(f"{url}{path}/write")
+        browser.call("POST", f"{browser.find('#file')}/value", {"text": file.name})
+        browser.type("#called", "Tides.md")
+        browser.click("form[action$=upload] button")
+        browser.see("there is a document of this slug already".capitalize())
+        assert "Low at three." in browser.run("return document.querySelector('#content').value")
 
 
 def keep(browser, url, odd):
@@ -98,6 +128,9 @@ def keep(browser, url, odd):
             browser.type("#endpoint", "http://127.0.0.1:9/receive")
             browser.click("section[aria-labelledby=reached] button")
             browser.see("Its webhook is at 127.0.0.1")
+            browser.click("details:has(form[action$=unhook]) summary")
+            browser.click("form[action$=unhook] button")
+            browser.see("It has no webhook")
             browser.click("section[aria-labelledby=pause] button")
             browser.see("It is paused")
             browser.click("section[aria-labelledby=pause] button")

@@ -73,7 +73,7 @@ def a_turn_ends(browser, url, path, worker):
         worker.does("tool_result", id="1", content="ok")
         wait("a line that runs", lambda: any(turns(browser)))
         wait("how many work", lambda: "1 working" in browser.text("#working"))
-        browser.see("working, Reading", "#side")
+        browser.see("Reading", "#side .who-group")
         wait("where one works", lambda: browser.run("return document.querySelector('#rail .timer .elapsed')?.textContent"))
         time_at = "const t = document.querySelector('.tools[data-running] .took'); return t.getBoundingClientRect().right <= document.querySelector('#stream').getBoundingClientRect().right"
         assert browser.run(time_at), "how long it works is beyond the edge"
@@ -124,7 +124,7 @@ def keys(browser, mine):
     press(browser, "c")
     wait("given back", lambda: "holds this" not in browser.text(f"#{mine}"))
     press(browser, "w")
-    browser.see("Why who got this", "#side")
+    browser.see("Who got this, and why", "#side")
     press(browser, "\ue00c")
     browser.see("Add an agent or a person", "#side")
 

@@ -94,6 +94,7 @@ def offer_skill(browser, url, odd):
     browser.see("scribe")
     browser.click("main a[href^='/directory/']")
     browser.see("Offer a skill")
+    browser.click("details:has(#skill_name) summary")
     agent = browser.run("return location.pathname")
     browser.type("#skill_name", "write.minutes")
     browser.type("#cost", "cheap")

@@ -9,7 +9,7 @@ mod make;
 mod reference;
 mod view;
 
-pub use change::change;
+pub use change::{change, remove_endpoint};
 pub use claim::claim;
 pub use connection::{connect, disconnect, mend, rotate};
 pub use find::{agent, count, list, some};

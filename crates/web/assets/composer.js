@@ -90,8 +90,10 @@ export function compose(composer, main, sent) {
     options = started ? names.filter(([name]) => name.toLowerCase().startsWith(started[1].toLowerCase()) && name !== main.dataset.me).slice(0, 8) : [];
     picked = 0;
     menu.hidden = options.length === 0;
+    point();
     menu.replaceChildren(...options.map(([name, kind], n) => {
       const li = document.createElement("li");
+      li.id = `option-${n}`;
       li.setAttribute("role", "option");
       li.setAttribute("aria-selected", String(n === picked));
       li.textContent = `@${name}`;
@@ -103,16 +105,24 @@ export function compose(composer, main, sent) {
       return li;
     }));
   }
+  // Who hears the page is told what is picked.
+  function point() {
+    if (menu.hidden) field.removeAttribute("aria-activedescendant");
+    else field.setAttribute("aria-activedescendant", `option-${picked}`);
+  }
   function take(n) {
     const end = field.selectionStart;
     const begin = field.value.slice(0, end).lastIndexOf("@");
     field.setRangeText(`@${options[n][0]} `, begin, end, "end");
     menu.hidden = true;
+    point();
     changed();
   }
   function pick(step) {
     picked = (picked + step + options.length) % options.length;
     [...menu.children].forEach((li, n) => li.setAttribute("aria-selected", String(n === picked)));
+    menu.children[picked].scrollIntoView({ block: "nearest" });
+    point();
   }
 
   let typedAt = 0;

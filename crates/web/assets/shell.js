@@ -121,6 +121,7 @@ export function isSure(button, words) {
   const armed = sure.get(button);
   const disarm = () => {
     button.replaceChildren(...sure.get(button).before);
+    delete button.dataset.armed;
     sure.delete(button);
   };
   if (armed) {
@@ -129,6 +130,7 @@ export function isSure(button, words) {
     return true;
   }
   sure.set(button, { before: [...button.childNodes], end: setTimeout(disarm, 4000) });
+  button.dataset.armed = "";
   button.textContent = words;
   return false;
 }
@@ -165,7 +167,8 @@ export async function renewRail() {
   const now = Number($("#waits")?.textContent ?? 0);
   if (now > waits && document.hidden && globalThis.Notification?.permission === "granted") {
     // One notice, however many pages are open.
-    new Notification(`${now} wait for you on ${location.host}`, { tag: "chorus-waiting" });
+    const what = now === 1 ? "1 thing waits" : `${now} things wait`;
+    new Notification(`${what} for you on ${location.host}`, { tag: "chorus-waiting" });
   }
   waits = now;
 }
@@ -314,6 +317,11 @@ document.addEventListener("keydown", (event) => {
     }
   }
 });
+const help = $("[data-keys]");
+if (help) {
+  help.hidden = false;
+  help.addEventListener("click", keys);
+}
 $("#jump")?.addEventListener("click", (event) => {
   event.preventDefault();
   jump();

@@ -26,6 +26,17 @@ impl State {
         }
     }
 
+    /// The same, where it stands above those who are so.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Working => "Working",
+            Self::Blocked => "Blocked",
+            Self::Failing => "Failing",
+            Self::Idle => "Idle",
+            Self::Offline => "Offline",
+        }
+    }
+
     /// A shape of its own for each, so that nothing is said by colour alone.
     fn shape(self) -> &'static str {
         match self {

@@ -30,6 +30,7 @@ pub(crate) fn icon(name: &str) -> Icon {
             r#"<path d="M2 4.500h6M12 4.500h2M2 11.500h2M8 11.500h6"/><circle cx="10" cy="4.500" r="1.800"/><circle cx="6" cy="11.500" r="1.800"/>"#
         }
         "plus" => r#"<path d="M8 3v10M3 8h10"/>"#,
+        "up" => r#"<path d="M8 10.500V2.500M4.500 6 8 2.500 11.500 6M2.500 13.500h11"/>"#,
         "back" => r#"<path d="m10 3-5 5 5 5"/>"#,
         "side" => r#"<rect x="2" y="3" width="12" height="10" rx="2"/><path d="M10 3v10"/>"#,
         "check" => r#"<path d="m3 8.5 3.5 3.5L13 4.5"/>"#,

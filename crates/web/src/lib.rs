@@ -21,6 +21,7 @@ mod page;
 mod pages;
 mod shell;
 mod times;
+mod upload;
 mod visitor;
 
 pub use extract::read_body;

@@ -1,5 +1,6 @@
 //! Changing an agent: what it says of itself, where it is reached, and whether what is for it waits.
 
+use super::connection::change as change_way;
 use super::{AgentRef, card_fits, check_url, find_managed, host, managed, view};
 use crate::app::AppState;
 use crate::audit::{Deed, RequestContext};
@@ -11,7 +12,7 @@ use chorus_protocol::api::agents::{AgentChange, AgentView, EndpointUrl};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::relay::check_endpoint;
 use chorus_store::audit::{Action, Subject};
-use chorus_store::directory::{self, Record};
+use chorus_store::directory::{self, Agent, Record};
 use chorus_store::{Tx, access, push};
 use serde_json::json;
 use std::sync::Arc;
@@ -75,4 +76,26 @@ pub async fn change(
         Ok(view(&hub, &caller, &changed))
     };
     app.once(once, may, work).await
+}
+
+/// Takes an agent's webhook away. What waits for it takes another way the agent has, or waits in its inbox.
+pub async fn remove_endpoint(
+    app: &AppState,
+    caller: Caller,
+    context: RequestContext,
+    named: &str,
+) -> Result<AgentView, Error> {
+    let (named, hub, who) = (AgentRef::parse(app, named)?, Arc::clone(app), caller.clone());
+    let remove = move |tx: &mut dyn Tx, agent: &Agent| {
+        if agent.endpoint.is_none() {
+            return Ok(());
+        }
+        let detail = json!({"endpoint_removed": host(agent.endpoint.as_deref())});
+        let deed = Deed::new(who.actor(), Action::AgentUpdated, Subject::Agent(agent.id), detail);
+        context.record(tx, &hub, deed)?;
+        let record = Record { name: agent.name.clone(), endpoint: None, card: agent.card.clone() };
+        directory::update(tx, agent.clone(), &record, None, hub.now())?;
+        Ok(push::retry_now(tx, agent.id, hub.now())?)
+    };
+    change_way(app, caller, named, remove).await
 }

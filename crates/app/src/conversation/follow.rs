@@ -116,6 +116,16 @@ impl Follower {
         })
     }
 
+    /// Which conversation it is.
+    pub fn conversation(&self) -> ConversationId {
+        self.id
+    }
+
+    /// Who follows it.
+    pub fn who(&self) -> Principal {
+        self.who
+    }
+
     /// The next bytes for the connection; none at the end of the stream.
     ///
     /// What is seldom done is boxed: most who follow wait most of the time, and each has room for all of this.

@@ -4,7 +4,9 @@ use crate::agents::{may_manage, view};
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
-use chorus_protocol::api::fleet::{Activity, Doing, FleetAgent, FleetPlace, FleetState, FleetWay, Turns};
+use chorus_protocol::api::fleet::{
+    Activity, BlockedOn, Doing, FleetAgent, FleetPlace, FleetState, FleetWay, Turns,
+};
 use chorus_protocol::channel::Lifecycle;
 use chorus_protocol::ids::{ConversationId, Principal};
 use chorus_protocol::time::rfc3339;
@@ -34,8 +36,8 @@ pub(super) struct Known {
     troubles: Troubles,
     reached_by: FleetWay,
     doing: Option<Doing>,
-    /// It said that it cannot go on, and did nothing since.
-    says_blocked: bool,
+    /// That it cannot go on, if it said so and did nothing since.
+    blocked: Option<Event>,
     pub(super) state: FleetState,
 }
 
@@ -93,14 +95,15 @@ impl<'a> Looker<'a> {
         let reached_by = way(tx, &agent, self.now)?;
         let mut steps = fleet::last_done(tx, agent.id.into(), STEPS)?;
         steps.retain(|event| mine || self.sees(event.conversation));
-        let says_blocked = steps.iter().find_map(says_blocked) == Some(true);
+        let says = steps.iter().find_map(|event| Some((says_blocked(event)?, event)));
+        let blocked = says.filter(|(blocked, _)| *blocked).map(|(_, event)| event.clone());
         let doing = self.doing(tx, &agent, mine, &steps)?;
         let state = match state(&agent, mine, troubles, reached_by, doing.is_some()) {
             FleetState::Failing => FleetState::Failing,
-            _ if says_blocked => FleetState::Blocked,
+            _ if blocked.is_some() => FleetState::Blocked,
             state => state,
         };
-        Ok(Known { agent, mine, troubles, reached_by, doing, says_blocked, state })
+        Ok(Known { agent, mine, troubles, reached_by, doing, blocked, state })
     }
 
     /// What an agent is doing: the step it takes now, else the turn that has begun, else what it has taken on.
@@ -171,14 +174,31 @@ impl<'a> Looker<'a> {
         })
     }
 
+    /// What an agent cannot go on with, for who is in that conversation.
+    fn blocked_on(&self, tx: &mut dyn Tx, said: Option<Event>) -> Result<Option<BlockedOn>, Error> {
+        let said = said.filter(|event| self.who.is_some() && self.sees(event.conversation));
+        let Some((target, event)) = said.and_then(|event| Some((event.target?, event))) else {
+            return Ok(None);
+        };
+        let conversation = conversations::by_id(tx, event.conversation)?;
+        Ok(conversation.map(|conversation| BlockedOn {
+            event_id: target.to_string(),
+            channel: place(conversation),
+            since: rfc3339(event.created_at),
+        }))
+    }
+
     /// An agent as the caller sees it.
     pub(super) fn show(&mut self, tx: &mut dyn Tx, known: Known) -> Result<FleetAgent, Error> {
-        let Known { agent, mine, troubles, reached_by, doing, says_blocked, state } = known;
+        let Known { agent, mine, troubles, reached_by, doing, blocked, state } = known;
         let shown = view(self.app, self.caller, &agent);
         let (last_hour, turns_today, last_at) = self.lately(tx, &agent)?;
         let since = match (state, &doing) {
             (FleetState::Failing, _) => agent.broken.as_ref().map(|(_, since)| rfc3339(*since)),
-            (FleetState::Blocked, _) => agent.disabled_at.or(agent.paused_at).map(rfc3339),
+            (FleetState::Blocked, _) => {
+                let said = blocked.as_ref().map(|event| event.created_at);
+                agent.disabled_at.or(agent.paused_at).or(said).map(rfc3339)
+            }
             (FleetState::Working, Some(doing)) => Some(doing.since.clone()),
             (FleetState::Idle, _) => last_at.map(rfc3339),
             _ => shown.last_seen.clone(),
@@ -191,9 +211,12 @@ impl<'a> Looker<'a> {
             mine,
             state,
             why: why(&agent, troubles).filter(|_| mine).or_else(|| {
-                says_blocked.then(|| "It says that something is missing, and that it cannot go on.".into())
+                blocked
+                    .as_ref()
+                    .map(|_| "It says that something is missing, and that it cannot go on.".into())
             }),
             doing,
+            blocked_on: self.blocked_on(tx, blocked)?,
             since,
             last_seen: shown.last_seen,
             reached_by,
@@ -320,7 +343,8 @@ fn why(agent: &Agent, troubles: Troubles) -> Option<String> {
         return Some(format!("Its connection string is broken: {why}. Paste a new one."));
     }
     if dead > 0 {
-        return Some(format!("{dead} deliveries were refused or given up. They can be replayed."));
+        let (what, they) = if dead == 1 { ("delivery was", "It") } else { ("deliveries were", "They") };
+        return Some(format!("{dead} {what} refused or given up. {they} can be replayed."));
     }
     if agent.disabled_at.is_some() {
         return Some("It is kept out by the operator.".into());
@@ -329,9 +353,12 @@ fn why(agent: &Agent, troubles: Troubles) -> Option<String> {
         return Some("It is paused; what is for it waits.".into());
     }
     if waiting > 0 {
-        return Some(format!("{waiting} deliveries wait for it, and are tried again."));
+        let what =
+            if waiting == 1 { "delivery waits for it, and is" } else { "deliveries wait for it, and are" };
+        return Some(format!("{waiting} {what} tried again."));
     }
-    (overdue > 0).then(|| format!("{overdue} messages were not answered in time."))
+    let what = if overdue == 1 { "message was" } else { "messages were" };
+    (overdue > 0).then(|| format!("{overdue} {what} not answered in time."))
 }
 
 /// By which way an agent is reached now.

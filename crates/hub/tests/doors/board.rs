@@ -59,6 +59,10 @@ async fn the_board_says_what_is_open_and_whose_it_is() {
     );
     let fleet = house.main("/fleet").await;
     assert!(fleet.contains("is-blocked") && fleet.contains("cannot go on"), "{fleet}");
+    // Where it is answered is one step away; whoever is not in the channel learns nothing of it.
+    assert!(fleet.contains(&format!("/c/{}/t/{event}", house.channel)), "{fleet}");
+    let seen = house.hub.get("/api/v1/fleet", Some(crate::support::OPERATOR)).await.body;
+    assert_eq!(seen["items"][0]["blocked_on"], serde_json::Value::Null, "{seen}");
     // Whoever says something goes on.
     house.hub.say(&house.api, timber, &json!({"content": "it was the gateway"})).await;
     assert!(!house.board().await.contains("cannot go on"));

@@ -186,6 +186,17 @@ async fn an_endpoint_is_shown_to_its_owner_by_its_host() {
     assert!(page.contains("127.0.0.1") && !page.contains("secret-path"), "{page}");
     let eve = house.hub.account("eve@mail.example").await;
     assert_eq!(house.hub.get(&api, Some(&eve)).await.body["endpoint"], Value::Null);
+
+    // It can be taken away again: by its owner alone, and what is said of the agent stays.
+    let unhook = format!("{path}/unhook");
+    assert!(page.contains(&unhook), "{page}");
+    house.form(&path, &[("description", "reads plans")]).await;
+    assert_eq!(send(&house.hub, &unhook, Some(&eve), &[]).await.status, 403);
+    house.form(&unhook, &[]).await;
+    house.form(&unhook, &[]).await;
+    let now = house.hub.get(&api, Some(&house.ann)).await.body;
+    assert_eq!((&now["endpoint"], &now["description"]), (&Value::Null, &json!("reads plans")));
+    assert!(!house.main(&path).await.contains(&unhook));
 }
 
 #[tokio::test]
@@ -276,6 +287,60 @@ async fn a_document_is_written_edited_and_removed() {
     );
     assert!(!house.main(&format!("{place}/documents/dot")).await.contains("/edit\""));
     assert_eq!(house.page(&format!("{place}/documents/dot/edit")).await.status, 409);
+}
+
+/// A file becomes a document, and a new version of one, without a script; what is refused and is a text can be written on.
+#[tokio::test]
+async fn a_document_is_taken_from_a_file() {
+    let house = House::start().await;
+    let place = format!("/c/{}", house.channel);
+    let write = house.main(&format!("{place}/write")).await;
+    assert!(
+        write.contains("enctype=\"multipart/form-data\"") && write.contains("of at most 1 MiB"),
+        "{write}"
+    );
+    let upload = async |path: &str, key: &str, name: &str, bytes: &[u8], base: &str| {
+        let mut body = format!(
+            "--x1\r\nContent-Disposition: form-data; name=\"base_version\"\r\n\r\n{base}\r\n--x1\r\n\
+             Content-Disposition: form-data; name=\"file\"; filename=\"{name}\"\r\nContent-Type: x/y\r\n\r\n"
+        )
+        .into_bytes();
+        body.extend_from_slice(bytes);
+        body.extend_from_slice(b"\r\n--x1--\r\n");
+        let request = house.hub.request(reqwest::Method::POST, path, Some(key));
+        let request = request.header("content-type", "multipart/form-data; boundary=x1").body(body);
+        crate::support::Answer::of(request).await
+    };
+    let (new, document) = (format!("{place}/upload"), format!("{place}/documents/notes-4-19"));
+    let made = upload(&new, &house.ann, "Notes 4.19.md", b"# Notes\r\n", "").await;
+    assert_eq!((made.status, made.header("location")), (303, &*document), "{}", made.text);
+    let raw = format!("{}/artifacts/notes-4-19", house.api);
+    let kept = house.hub.get(&raw, Some(&house.ann)).await.body;
+    assert_eq!(
+        (&kept["title"], &kept["content_type"], &kept["content"], &kept["encoding"]),
+        (&json!("Notes 4.19.md"), &json!("text/markdown"), &json!("# Notes\r\n"), &json!("utf-8"))
+    );
+    assert!(house.main(&document).await.contains(&format!("{document}/upload")));
+
+    let again = upload(&new, &house.ann, "Notes 4.19.md", b"mine <script>", "").await;
+    assert!(again.status == 409 && again.text.contains("mine &#60;script&#62;"), "{}", again.text);
+    let change = format!("{document}/upload");
+    assert_eq!(upload(&change, &house.ann, "notes", b"second", "1").await.status, 303);
+    let kept = house.hub.get(&raw, Some(&house.ann)).await.body;
+    assert_eq!((&kept["version"], &kept["content_type"]), (&json!(2), &json!("text/markdown")));
+    let stale = upload(&change, &house.ann, "notes", b"third", "1").await;
+    assert!(stale.status == 409 && stale.text.contains("See the newest version"), "{}", stale.text);
+
+    // What is no text is kept as it is.
+    assert_eq!(upload(&new, &house.ann, "dot.png", &[0x89, 0xff, 0], "").await.status, 303);
+    let dot = house.hub.get(&format!("{}/artifacts/dot", house.api), Some(&house.ann)).await.body;
+    assert_eq!((&dot["content_type"], &dot["content"]), (&json!("image/png"), &json!("if8A")));
+
+    assert_eq!(upload(&new, &house.ann, "", b"", "").await.status, 400);
+    assert_eq!(upload(&new, &house.ann, "big", &vec![b'a'; 2 << 20], "").await.status, 413);
+    let eve = house.hub.account("eve@mail.example").await;
+    assert_eq!(upload(&new, &eve, "a.md", b"x", "").await.status, 404);
+    assert_eq!(send(&house.hub, &new, Some(&house.ann), &[("file", "x")]).await.status, 400);
 }
 
 /// What anybody called something is no markup on these pages either, and no other site sends their forms.

@@ -288,7 +288,7 @@ async fn what_was_refused_is_replayed_from_the_page() {
     let id = dead[0]["id"].as_str().unwrap();
     let page = house.main(&format!("/fleet/deliveries?state=dead&id={id}")).await;
     assert!(page.contains("422") && page.contains("marl") && page.contains("Replay this one"), "{page}");
-    assert!(house.main("/fleet").await.contains("1 deliveries were refused or given up"));
+    assert!(house.main("/fleet").await.contains("1 delivery was refused or given up"));
     let eve = house.hub.account("eve@mail.example").await;
     assert_eq!(send(&house.hub, "/fleet/deliveries/replay", Some(&eve), &[("id", id)]).await.status, 404);
     let replayed = send(&house.hub, "/fleet/deliveries/replay", Some(&house.ann), &[("id", id)]).await;

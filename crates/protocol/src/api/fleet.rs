@@ -81,6 +81,9 @@ pub struct FleetAgent {
     pub why: Option<String>,
     /// What it is doing.
     pub doing: Option<Doing>,
+    /// What it said it cannot go on with, where you can read that.
+    #[serde(default)]
+    pub blocked_on: Option<BlockedOn>,
     /// Since when it is so, as far as that is known.
     pub since: Option<String>,
     /// When it last showed a sign of life.
@@ -112,6 +115,17 @@ pub struct Doing {
     /// Where.
     pub channel: Option<FleetPlace>,
     /// Since when.
+    pub since: String,
+}
+
+/// A message that an agent cannot go on with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BlockedOn {
+    /// The message.
+    pub event_id: String,
+    /// Where it was said.
+    pub channel: FleetPlace,
+    /// Since when it cannot go on.
     pub since: String,
 }
 

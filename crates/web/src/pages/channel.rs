@@ -9,9 +9,10 @@ pub(crate) mod items;
 mod list;
 mod live;
 mod making;
-mod members;
+pub(crate) mod members;
 mod roster;
 mod settings;
+mod uploading;
 mod why;
 mod writing;
 
@@ -45,13 +46,15 @@ use chorus_protocol::c2a::Glyphs;
 use chorus_protocol::ids::{ConversationId, EventId};
 use chorus_protocol::words::{ConversationKind, EventKind, PrincipalKind, Signal, Word};
 use serde::Deserialize;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// As many events as a page opens with, and as one fragment holds: however long the conversation is, its page stays small.
 const OPENS_WITH: i64 = 50;
 /// Of these a page opens with no more messages than this: each costs as much as all the small things that happen around one.
 const OPENS_WITH_MESSAGES: usize = 30;
+/// Of so many threads that began before a stretch it is said how they began.
+const NAMED_THREADS: usize = 8;
 /// As many members and documents as are shown.
 const MOST: i64 = 200;
 
@@ -70,6 +73,7 @@ pub(crate) fn routes() -> Router<AppState> {
         .merge(making::routes())
         .merge(members::routes())
         .merge(settings::routes())
+        .merge(uploading::routes())
         .merge(writing::routes())
 }
 
@@ -137,6 +141,11 @@ impl ChannelPage {
         )
     }
 
+    /// Whether nobody has said anything, as far as this page goes.
+    fn is_silent(&self) -> bool {
+        self.live_from_end && self.items.iter().all(|item| matches!(item, Item::Day(_) | Item::Line(_)))
+    }
+
     /// What agents and people can be called here, for completion.
     fn names(&self) -> String {
         let names =
@@ -178,7 +187,7 @@ impl Place {
         let (me, my_handle) = (visitor.who().to_string(), self.detail.me.handle.clone());
         let glyphs = self.detail.conversation.glyphs.clone().unwrap_or_default();
         let roster = Arc::new(Roster { names, roles, glyphs });
-        View { roster, me, my_handle, read, attended: HashMap::new(), past: false }
+        View { roster, me, my_handle, read, attended: HashMap::new(), begins: HashMap::new(), past: false }
     }
 }
 
@@ -244,12 +253,13 @@ async fn render(
     let last = log.items.last().map_or(0, |event| event.sequence);
     let mut view = place.view(&visitor, read.filter(|_| thread.is_none()));
     view.attended = attended(app, &visitor, place.id, &log.items).await?;
+    view.begins = begins(app, &visitor, place.id, &log.items).await?;
     // Where nothing lies between the last one and where it was read from, that is the end.
     let live_from_end = stretch.before.is_none_or(|before| last + 1 < before);
     view.past = !live_from_end;
     let shown = items(&log.items, &view);
-    let working = working(&shown);
     let board = board::find(app, &visitor, &place).await?;
+    let working = working(&shown, &board);
     let people = members::people(app, &visitor, &place.members, &working, &board.stuck()).await?;
     let documents = documents_of(app, &visitor, place.id).await?;
     let is_channel = place.detail.conversation.kind == Word::Known(ConversationKind::Channel);
@@ -301,10 +311,34 @@ async fn attended(
     conversation::attended(app, visitor.who(), id, messages).await
 }
 
-/// Who is at work in this stretch, and on what.
-fn working(items: &[Item]) -> HashMap<String, String> {
+/// How the threads begin of which only later messages are in this stretch. Of more than a few it is not said.
+async fn begins(
+    app: &App,
+    visitor: &SignedIn,
+    id: ConversationId,
+    events: &[EventView],
+) -> Result<HashMap<String, String>, Error> {
+    let is_here = |root: &str| events.iter().any(|event| event.event_id == root);
+    let roots = events.iter().filter_map(|event| event.thread.as_deref()).filter(|root| !is_here(root));
+    let roots: BTreeSet<_> = roots.filter_map(EventId::parse).collect();
+    let mut begins = HashMap::new();
+    for root in roots.into_iter().take(NAMED_THREADS) {
+        let filter = Filter { thread: Some(root), kinds: Kinds::Only(EventKind::Message) };
+        let first = conversation::read_events(app, visitor.who(), id, filter, At::After(0), 1).await?;
+        if let Some(first) = first.items.into_iter().next() {
+            begins.insert(first.event_id, items::excerpt(first.content.as_deref().unwrap_or_default()));
+        }
+    }
+    Ok(begins)
+}
+
+/// Who is at work, and on what: by this stretch, or because it has taken something on before.
+fn working(items: &[Item], board: &Board) -> HashMap<String, String> {
+    let held = board.held.iter().filter(|row| row.is_agent).map(|row| (row.who.clone(), row.excerpt.clone()));
     let turns = items.iter().filter_map(|item| if let Item::Tools(turn) = item { Some(turn) } else { None });
-    turns.filter(|turn| turn.running).map(|turn| (turn.author.clone(), turn.status.clone())).collect()
+    let turns = turns.filter(|turn| turn.running).map(|turn| (turn.author.clone(), turn.status.clone()));
+    // What an agent says it does says more than what it was asked.
+    held.chain(turns).collect()
 }
 
 /// A stretch of the log as markup, for the script of the page.
@@ -323,6 +357,7 @@ async fn fragment(
     let mut view = place.view(&visitor, None);
     view.past = stretch.before.is_some();
     view.attended = attended(&app, &visitor, place.id, &log.items).await?;
+    view.begins = begins(&app, &visitor, place.id, &log.items).await?;
     let shown = items(&log.items, &view);
     let mut response = page(&ItemsPart { id: &id, items: &shown })?;
     let next = log.next.and_then(|next| next.parse().ok());

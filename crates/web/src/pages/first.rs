@@ -36,6 +36,29 @@ struct First {
     answered: bool,
 }
 
+impl First {
+    /// What comes one after the other, and whether it is so.
+    fn steps(&self) -> Vec<(bool, &'static str)> {
+        let signed_in = self.shell.person.is_some();
+        let mut steps = vec![
+            (true, "Hub runs"),
+            (signed_in, if signed_in { "You are signed in" } else { "Sign in" }),
+            (self.agents > 0, if self.agents > 0 { "First agent" } else { "Waiting for the first agent" }),
+            (!self.shell.channels.is_empty(), "First channel"),
+        ];
+        // What was said is for who is signed in.
+        if signed_in {
+            steps.push((self.answered, "First answer"));
+        }
+        steps
+    }
+
+    /// Whether this is what comes next.
+    fn is_next(&self, words: &str) -> bool {
+        self.steps().iter().find(|(done, _)| !done).is_some_and(|(_, next)| *next == words)
+    }
+}
+
 async fn first(State(app): State<AppState>, headers: HeaderMap) -> Result<Response, Fault> {
     let person = person(&app, &headers).await?;
     let agents = agents::count(&app).await?;

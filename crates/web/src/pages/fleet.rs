@@ -56,13 +56,23 @@ struct Row {
     waiting: i64,
     spent: i64,
     saved: i64,
-    /// The last hour, drawn.
+    /// The minutes of the last hour in which it did something, drawn.
     hour: String,
+    /// Where it is answered what it cannot go on with.
+    answer: Option<String>,
+    /// It has nothing to do, and nothing is wrong.
+    rests: bool,
 }
 
 impl FleetPage {
     fn count(&self, state: &str) -> usize {
         self.groups.iter().filter(|group| group.state.word() == state).map(|group| group.rows.len()).sum()
+    }
+
+    /// Turns of models today, of all that are shown: how many were spent, and how many saved.
+    fn turns(&self) -> (i64, i64) {
+        let rows = self.groups.iter().flat_map(|group| &group.rows);
+        rows.fold((0, 0), |(spent, saved), row| (spent + row.spent, saved + row.saved))
     }
 }
 
@@ -111,10 +121,14 @@ fn row(app: &AppState, agent: FleetAgent) -> Row {
     let doing = match (&agent.why, &agent.doing, agent.state) {
         (Some(why), ..) => why.clone(),
         (None, Some(doing), _) => words(doing),
-        (None, None, FleetState::Offline) => "Nothing waits for it; what comes is kept in its inbox.".into(),
-        (None, None, _) => "Nothing waits for it.".into(),
+        (None, None, FleetState::Offline) => "What comes is kept in its inbox".into(),
+        (None, None, _) => "Nothing waits for it".into(),
     };
+    let rests = agent.why.is_none() && agent.doing.is_none();
+    let begun = agent.doing.as_ref().map(|doing| &*doing.since).or(agent.since.as_deref());
     let place = agent.doing.as_ref().and_then(|doing| doing.channel.clone());
+    let place = place.or_else(|| agent.blocked_on.as_ref().map(|blocked| blocked.channel.clone()));
+    let answer = agent.blocked_on.map(|blocked| format!("/c/{}/t/{}", blocked.channel.id, blocked.event_id));
     Row {
         face: Face::agent(&id).medium().state(face_of(agent.state)),
         id,
@@ -122,7 +136,7 @@ fn row(app: &AppState, agent: FleetAgent) -> Row {
         description: agent.description.unwrap_or_default(),
         doing,
         place: place.map(|place| (place.id, place.name)),
-        since: ago(agent.doing.as_ref().map(|doing| &*doing.since)),
+        since: ago(begun),
         reached_by: reached_by(agent.reached_by),
         seen: ago(agent.last_seen.as_deref()),
         dead: agent.dead,
@@ -130,6 +144,8 @@ fn row(app: &AppState, agent: FleetAgent) -> Row {
         spent: agent.turns_today.spent,
         saved: agent.turns_today.saved,
         hour: hour(&agent.last_hour),
+        answer,
+        rests,
     }
 }
 
@@ -147,19 +163,25 @@ fn words(doing: &Doing) -> String {
 fn reached_by(way: FleetWay) -> &'static str {
     match way {
         FleetWay::C2a => "C2A",
-        FleetWay::Inbox => "inbox",
-        FleetWay::Harness => "harness endpoint",
-        FleetWay::Webhook => "webhook",
-        FleetWay::ConnectionString => "connection string",
-        FleetWay::Waits => "inbox, when it opens it",
+        FleetWay::Inbox => "Inbox",
+        FleetWay::Harness => "Harness endpoint",
+        FleetWay::Webhook => "Webhook",
+        FleetWay::ConnectionString => "Connection string",
+        FleetWay::Waits => "Waits in its inbox",
     }
 }
 
-/// The points of a line from the oldest minute to the newest, in a box of 120 by 20.
+/// Where something was done, from the oldest minute to the newest, each two wide: blocks for what goes on without a pause.
 fn hour(minutes: &[i64]) -> String {
-    let most = minutes.iter().copied().max().unwrap_or_default().max(1);
-    let point = |(n, count): (usize, &i64)| format!("{},{}", n * 2 + 1, 19 - count * 18 / most);
-    minutes.iter().enumerate().map(point).collect::<Vec<_>>().join(" ")
+    let (mut blocks, mut at) = (vec![], 0);
+    for run in minutes.chunk_by(|one, next| (*one > 0) == (*next > 0)) {
+        if run.first().is_some_and(|count| *count > 0) {
+            let wide = run.len() * 2;
+            blocks.push(format!("M{} 3h{wide}v14h-{wide}z", at * 2));
+        }
+        at += run.len();
+    }
+    blocks.concat()
 }
 
 #[cfg(test)]
@@ -167,8 +189,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_hour_is_a_line() {
-        assert_eq!(hour(&[0, 4, 2]), "1,19 3,1 5,10");
-        assert_eq!(hour(&[0]), "1,19");
+    fn an_hour_shows_when_something_was_done() {
+        assert_eq!(hour(&[0, 4, 2, 0, 1]), "M2 3h4v14h-4zM8 3h2v14h-2z");
+        assert_eq!((hour(&[0]), hour(&[])), (String::new(), String::new()));
     }
 }

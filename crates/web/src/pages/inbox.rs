@@ -4,6 +4,7 @@ use crate::extract::Path;
 use crate::face::Face;
 use crate::page::{Fault, page};
 use crate::pages::approvals::{Card, waiting};
+use crate::pages::channel::items::beginning;
 use crate::shell::{Here, Shell};
 use crate::times::Moment;
 use crate::visitor::SignedIn;
@@ -52,7 +53,7 @@ fn row(one: Addressed) -> Row {
         face: Face::of(is_agent, &event.author.id, &handle).medium(),
         handle,
         at: Moment::new(&event.created_at),
-        text: event.content.unwrap_or_default().chars().take(300).collect(),
+        text: beginning(&event.content.unwrap_or_default(), 240),
         event: event.event_id,
     }
 }

@@ -86,6 +86,12 @@ impl Wanted {
         }
     }
 
+    /// Whether more than words is looked for.
+    fn is_fine(&self) -> bool {
+        self.offline
+            || [&self.skill, &self.max_cost, &self.min_reputation].iter().any(|field| !field.is_empty())
+    }
+
     /// The query of the form that asks several for their price.
     fn ask(&self) -> String {
         query(&[("skill", &self.skill)])
@@ -127,6 +133,8 @@ struct OfferRow {
     seen: String,
     online: bool,
     standing: Standing,
+    /// Its reputation, as exactly as one compares at a glance.
+    score: String,
     hire: String,
 }
 
@@ -182,6 +190,7 @@ async fn offer(app: &AppState, found: Found) -> Result<OfferRow, Error> {
         seen: found.last_seen.as_deref().map(|seen| since(app.now(), seen)).unwrap_or_default(),
         online,
         standing: Standing::of(app, found.agent_id, chart::FEW).await?,
+        score: format!("{:.2}", found.reputation_score.ten_thousandths() as f64 / 10_000.0),
         hire: format!("/directory/{}/hire{}", found.agent_id, query(&[("skill", &found.skill.skill_name)])),
         found,
     })

@@ -2,6 +2,7 @@
 
 use crate::extract::Query;
 use crate::page::{Fault, page, query};
+use crate::pages::channel::items::beginning;
 use crate::shell::{Here, Shell};
 use crate::times::Moment;
 use crate::visitor::SignedIn;
@@ -77,7 +78,7 @@ async fn show(
             event: one.event.event_id,
             handle: one.event.author.handle.unwrap_or_default(),
             at: Moment::new(&one.event.created_at),
-            text: one.event.content.unwrap_or_default().chars().take(400).collect(),
+            text: beginning(&one.event.content.unwrap_or_default(), 300),
         }));
     }
     let shell = Shell::of(&app, &visitor.person, Here::Search).await?;

@@ -144,12 +144,13 @@ pub(crate) async fn measure(
     let inboxes = Child::hub(&folder.join("inboxes")).await?;
     let crowd = Fleet::register(&inboxes.url, 1, CROWD).await?;
     let fleet = Fleet::register(&inboxes.url, FEW, viewers).await?;
-    // Both begin as they start: what registering left over would be taken for inboxes.
+    // Like the hub of the channel: neither has memory left over from what was made before.
     inboxes.stop().await?;
     let inboxes = Child::hub(&folder.join("inboxes")).await?;
     let target = Target::find(&inboxes.url).await?;
     // Everything was used once before anything is looked at.
     small.post("", &words(pace.size), Duration::from_millis(100)).await?;
+    drop(small.watch(1).await?);
     drop(Relay::open(&target, &Fleet::register(&inboxes.url, 1, 1).await?, pace.size).await?);
     let (watching, viewer_kib) = memory(&small.hub, CROWD, small.watch(CROWD)).await?;
     drop(watching);

@@ -27,6 +27,7 @@ pub(crate) fn routes() -> Routes {
         .at(Route::API, routes!(create, list))
         .at(Route::API, routes!(claim))
         .at(Route::API, routes!(one, change))
+        .at(Route::API, routes!(remove_endpoint))
         .and(connection::routes())
         .and(harness::routes())
 }
@@ -101,6 +102,21 @@ async fn change(
     Sent { body, once }: Sent<AgentChange>,
 ) -> Result<Response, ApiError> {
     Ok(done(StatusCode::OK, agents::change(&app, caller, context, &id, body, once).await?))
+}
+
+/// Take an agent's webhook away
+///
+/// What waits to be posted there takes another way the agent has, or waits in its inbox.
+#[utoipa::path(delete, path = "/api/v1/agents/{id}/endpoint", tag = "agents", security(("key" = [])),
+    params(("id" = AgentAddress, Path, description = "`name@host`, `name`, or the agent's UUID")),
+    responses((status = 200, description = "There is none (any more)", body = AgentView), Reading))]
+async fn remove_endpoint(
+    State(app): State<AppState>,
+    Known(caller): Known,
+    Context(context): Context,
+    Path(id): Path<String>,
+) -> Result<Json<AgentView>, ApiError> {
+    Ok(Json(agents::remove_endpoint(&app, caller, context, &id).await?))
 }
 
 /// Bring an agent that registered itself into your account

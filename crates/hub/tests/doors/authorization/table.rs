@@ -79,6 +79,7 @@ pub(super) const TABLE: &[(&str, &str, [u16; 7])] = &[
     ("put", "/api/v1/agents/{id}/connection", [401, 401, 200, 403, 200, 403, 200]),
     ("post", "/api/v1/agents/{id}/connection-string/rotate", [401, 401, 200, 403, 200, 403, 200]),
     ("post", "/api/v1/agents/{id}/connection/mend", [401, 401, 200, 403, 200, 403, 200]),
+    ("delete", "/api/v1/agents/{id}/endpoint", [401, 401, 200, 403, 200, 403, 200]),
     ("delete", "/api/v1/agents/{id}/harness", [401, 401, 200, 403, 200, 403, 200]),
     // Nobody answers there: who may set it learns that.
     ("put", "/api/v1/agents/{id}/harness", [401, 401, 502, 403, 502, 403, 502]),

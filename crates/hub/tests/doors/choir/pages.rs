@@ -67,7 +67,11 @@ async fn the_links_of_answers_open_pages_for_everybody() {
 
     let slug = compared(&hub, &ann, &[&draft["receipt_id"], &observed["receipt_id"]]).await;
     let page = seen(&hub, &slug, None).await;
-    assert!(page.contains("M-WARN</span> is new") && page.contains("the verdict fell from"), "{page}");
+    assert!(
+        page.contains("A warning was lost <span class=\"small muted\">new, <span class=\"mono\">M-WARN")
+            && page.contains("the verdict fell from"),
+        "{page}"
+    );
 
     let bytes = hub.get(&format!("/receipts/{id}/canonical"), None).await;
     assert_eq!(canonical::sha256(bytes.text.as_bytes()), hash);

@@ -131,6 +131,7 @@ async fn act(
             let new = AgentChange { paused: Some(act == "pause"), ..AgentChange::default() };
             agents::change(&app, caller, context, &id, new, Once::NO_KEY).await.map(drop)
         }
+        "unhook" => agents::remove_endpoint(&app, caller, context, &id).await.map(drop),
         "remove" => {
             let agent = prepare(&app, &visitor, &id).await?.agent;
             if form.text("confirm") == agent.name {

@@ -38,6 +38,7 @@ pub(crate) struct Row {
     pub(crate) event: String,
     pub(crate) excerpt: String,
     pub(crate) who: String,
+    pub(crate) is_agent: bool,
     pub(crate) handle: String,
     pub(crate) face: Face,
     /// Until when, by the hub's clock.
@@ -82,6 +83,7 @@ fn row(open: Open, state: Option<Is>, now: i64) -> Row {
             None => face,
         },
         who,
+        is_agent,
         handle: open.handle,
         until: open.until,
         late: open.until.is_some_and(|until| until <= now),

@@ -42,6 +42,8 @@ struct DocumentPage {
     /// Whether it can be written in now, as a text.
     may_edit: bool,
     may_remove: bool,
+    /// How large a new version may be, in words.
+    most: String,
     shown: Shown,
 }
 
@@ -80,6 +82,7 @@ async fn show(
         author,
         may_edit: open && document.encoding == Encoding::Text,
         may_remove: open,
+        most: super::writing::most(&app),
         shell: Shell::of(&app, &visitor.person, Here::Conversation(id.clone())).await?,
         channel: place.detail.conversation.name,
         at: Moment::new(&document.created_at),

@@ -131,6 +131,8 @@ pub(crate) struct View {
     pub(crate) read: Option<i64>,
     /// What became of messages so far.
     pub(crate) attended: HashMap<String, Attended>,
+    /// How threads begin whose first message is not among the events.
+    pub(crate) begins: HashMap<String, String>,
     /// More follows that is not looked at: whose end is not here, is not at work because of that.
     pub(crate) past: bool,
 }
@@ -141,7 +143,7 @@ pub(crate) fn items(events: &[EventView], view: &View) -> Vec<Item> {
         view,
         items: vec![],
         open: HashMap::new(),
-        begins: HashMap::new(),
+        begins: view.begins.clone(),
         day: String::new(),
         marked: false,
     };
@@ -440,18 +442,39 @@ fn intent_word(intent: Intent) -> &'static str {
 
 /// The beginning of a text, on one line, without the marks of markup; what only looks like one stays.
 pub(crate) fn excerpt(text: &str) -> String {
+    beginning(text, 80)
+}
+
+/// The same of so many signs.
+pub(crate) fn beginning(text: &str, most: usize) -> String {
     let begins = |line: &str| {
         let line = line.trim_start();
         let heading = line.trim_start_matches('#');
         let line = if heading.starts_with(' ') { heading } else { line };
         line.strip_prefix("> ").unwrap_or(line).to_owned()
     };
+    let text = without_links(text);
     let plain = text.lines().map(begins).collect::<Vec<_>>().join(" ").replace("**", "").replace('`', "");
-    let mut words: String = plain.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(80).collect();
-    if words.chars().count() == 80 {
+    let mut words: String =
+        plain.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(most).collect();
+    if words.chars().count() == most {
         words.push('…');
     }
     words
+}
+
+/// The words of links, without where they lead.
+fn without_links(text: &str) -> String {
+    let (mut plain, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some((before, after)) = rest.split_once("](") {
+        let (Some((said, words)), Some((_, follows))) = (before.rsplit_once('['), after.split_once(')'))
+        else {
+            break;
+        };
+        plain.extend([said, words]);
+        rest = follows;
+    }
+    plain + rest
 }
 
 fn cut(text: &str) -> String {

@@ -3,7 +3,7 @@
 
 use super::Place;
 use super::items::{Item, View, items};
-use super::roster::Rosters;
+use super::roster::{Roster, Rosters};
 use crate::extract::{Path, Query};
 use crate::page::Fault;
 use crate::visitor::SignedIn;
@@ -23,7 +23,9 @@ use chorus_protocol::words::EventKind;
 use futures_util::stream;
 use serde::Deserialize;
 use serde_json::json;
+use std::collections::HashMap;
 use std::convert::Infallible;
+use std::sync::Arc;
 
 pub(crate) fn routes() -> Router<AppState> {
     Router::new().route("/c/{id}/live", get(open)).layer(Extension(Rosters::default()))
@@ -38,8 +40,8 @@ struct Begin {
 /// (see [`roster`](super::roster)), and what only reading needs is made when something is read.
 struct Watching {
     follower: Follower,
-    view: View,
-    id: String,
+    roster: Arc<Roster>,
+    handle: Box<str>,
 }
 
 async fn open(
@@ -54,11 +56,11 @@ async fn open(
     let resumed = request.headers().get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
     let shown = request.extensions().get::<Shown>().copied();
     let shown = shown.ok_or_else(|| Error::internal("a caller who shows nothing"))?;
-    let mut view = place.view(&visitor, None);
-    view.roster = rosters.share(place.id, view.roster);
+    let View { roster, my_handle, .. } = place.view(&visitor, None);
+    let roster = rosters.share(place.id, roster);
     let follower = Follower::open(app, place.id, visitor.who(), shown, resumed.or(after)).await?;
     // In a box, or the stream would keep room for it twice: at rest, and in what is under way.
-    let watching = Box::new(Watching { follower, view, id });
+    let watching = Box::new(Watching { follower, roster, handle: my_handle.into() });
     let body = stream::unfold(watching, |mut watching| async move {
         let bytes = watching.follower.next().await?;
         let told = watching.tell(&bytes)?;
@@ -81,6 +83,21 @@ impl Watching {
         Some(told.into())
     }
 
+    /// Who is here, and who looks.
+    fn view(&self) -> View {
+        let (me, my_handle) = (self.follower.who().to_string(), self.handle.to_string());
+        let roster = Arc::clone(&self.roster);
+        View {
+            roster,
+            me,
+            my_handle,
+            read: None,
+            attended: HashMap::new(),
+            begins: HashMap::new(),
+            past: false,
+        }
+    }
+
     fn event(&self, event: &sse::Event) -> Option<Vec<u8>> {
         if event.id.is_none() {
             return Some(sse::encode(&event.event, None, &event.data));
@@ -91,9 +108,11 @@ impl Watching {
             let data = json!({"kind": view.kind, "target": view.target, "author": view.author.id});
             return Some(sse::encode("touch", seq, &data.to_string()));
         }
-        let mut shown = items(std::slice::from_ref(&view), &self.view);
+        let mut shown = items(std::slice::from_ref(&view), &self.view());
         shown.retain(|item| !matches!(item, Item::Day(_)));
-        let html = super::ItemsPart { id: &self.id, items: &shown }.render().ok()?;
+        let html = super::ItemsPart { id: &self.follower.conversation().to_string(), items: &shown }
+            .render()
+            .ok()?;
         let data =
             json!({"html": html, "kind": view.kind, "thread": view.thread, "day": view.created_at.get(..10)});
         Some(sse::encode("item", seq, &data.to_string()))
@@ -113,13 +132,7 @@ mod tests {
     /// What one more who watches costs, besides its connection: no more than who waits at an inbox.
     #[test]
     fn who_watches_is_small() {
-        println!(
-            "view {} follower {} watching {}",
-            size_of::<View>(),
-            size_of::<Follower>(),
-            size_of::<Watching>()
-        );
-        assert!(size_of::<View>() <= 144, "{}", size_of::<View>());
-        assert!(size_of::<Watching>() - size_of::<Follower>() <= 168, "{}", size_of::<Watching>());
+        let own = size_of::<Watching>() - size_of::<Follower>();
+        assert!(own <= 24, "{own}");
     }
 }

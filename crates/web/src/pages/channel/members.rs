@@ -49,11 +49,11 @@ pub(crate) async fn people(
     let shown = |member: &MemberView| {
         let agent = agents.iter().find(|agent| agent.agent_id.to_string() == member.id);
         let task = working.get(&member.id);
-        let state = agent.map(|agent| match task {
+        let state = is_agent(member).then(|| match (task, agent) {
             _ if stuck.contains(&*member.id) => Is::Blocked,
-            Some(_) => Is::Working,
-            None if agent.online => Is::Idle,
-            None => Is::Offline,
+            (Some(_), _) => Is::Working,
+            (None, Some(agent)) if agent.online => Is::Idle,
+            (None, _) => Is::Offline,
         });
         let face = Face::of(is_agent(member), &member.id, &member.handle).medium();
         let known = agent.map(|agent| match (&agent.description, agent.online, &agent.last_seen) {
@@ -76,15 +76,25 @@ pub(crate) async fn people(
             known: task.filter(|task| !task.is_empty()).cloned().or(known).unwrap_or_default(),
         }
     };
-    let mut people: Vec<_> = members.iter().map(shown).collect();
-    let rank = |state: Option<Is>| match state {
-        Some(Is::Blocked | Is::Failing) => 0,
-        Some(Is::Working) => 1,
-        Some(Is::Idle) | None => 2,
-        Some(Is::Offline) => 3,
+    Ok(members.iter().map(shown).collect())
+}
+
+/// Those who are in the same state, for the side.
+pub(crate) struct Group<'p> {
+    /// Of people nothing is known.
+    pub(crate) state: Option<Is>,
+    pub(crate) people: Vec<&'p Person>,
+}
+
+/// Members by how they are: who needs somebody first, then who is at work, then people, then everybody else.
+pub(crate) fn groups(people: &[Person]) -> Vec<Group<'_>> {
+    let order =
+        [Some(Is::Failing), Some(Is::Blocked), Some(Is::Working), None, Some(Is::Idle), Some(Is::Offline)];
+    let group = |state| {
+        let people: Vec<_> = people.iter().filter(|one| one.state == state).collect();
+        (!people.is_empty()).then_some(Group { state, people })
     };
-    people.sort_by_key(|one| (rank(one.state), !one.is_agent));
-    Ok(people)
+    order.into_iter().filter_map(group).collect()
 }
 
 fn is_agent(member: &MemberView) -> bool {

@@ -31,6 +31,9 @@ const KINDS: [(&str, &str); 6] = [
     ("application/xml", "XML"),
 ];
 
+/// A file is never larger than this, though documents may have no limit.
+const MOST_MIB: u64 = 63;
+
 pub(crate) fn routes() -> Router<AppState> {
     Router::new()
         .route("/c/{id}/write", get(begin).post(make))
@@ -51,6 +54,8 @@ struct WritingPage {
     /// The version that is changed; none of a new one.
     base: Option<i64>,
     fault: String,
+    /// How large a document may be, in words.
+    most: String,
     /// Somebody else made a newer version meanwhile.
     overtaken: bool,
 }
@@ -76,6 +81,7 @@ async fn empty(app: &AppState, visitor: &SignedIn, id: &str) -> Result<WritingPa
         content: String::new(),
         base: None,
         fault: String::new(),
+        most: most(app),
         overtaken: false,
     })
 }
@@ -108,20 +114,36 @@ async fn edit(
     })
 }
 
+/// What somebody wrote, or has in a file.
+pub(super) struct Written {
+    pub(super) slug: String,
+    pub(super) title: String,
+    pub(super) kind: String,
+    pub(super) content: String,
+    /// The version that is changed; none of a new one.
+    pub(super) base: Option<i64>,
+}
+
+impl Written {
+    fn of(form: &Form, slug: String, base: Option<i64>) -> Self {
+        let (title, kind, content) = (form.text("title"), form.text("content_type"), form.written("content"));
+        Self { slug, title, kind, content, base }
+    }
+}
+
 /// The page of a document that was written, or the form again with what is wrong.
-async fn answer(
+pub(super) async fn answer(
     app: &AppState,
     visitor: &SignedIn,
-    (id, slug, base): (&str, String, Option<i64>),
+    id: &str,
     done: Result<(), Error>,
-    form: &Form,
+    Written { slug, title, kind, content, base }: Written,
 ) -> Result<Response, Fault> {
     let Err(error) = done else {
         return Ok(Redirect::to(&format!("/c/{id}/documents/{slug}")).into_response());
     };
     let (status, fault) = refused(error)?;
     let empty = empty(app, visitor, id).await?;
-    let (title, kind, content) = (form.text("title"), form.text("content_type"), form.written("content"));
     let overtaken = base.is_some() && status == StatusCode::CONFLICT;
     fault_page(status, &WritingPage { slug, title, kind, content, base, fault, overtaken, ..empty })
 }
@@ -141,7 +163,7 @@ async fn make(
         Ok(new) => conversation::make_document(&app, visitor.who(), place, new, Once::NO_KEY).await.map(drop),
         Err(error) => Err(error),
     };
-    answer(&app, &visitor, (&id, slug, None), done, &form).await
+    answer(&app, &visitor, &id, done, Written::of(&form, slug, None)).await
 }
 
 async fn change(
@@ -162,11 +184,19 @@ async fn change(
         }
         Err(error) => Err(error),
     };
-    answer(&app, &visitor, (&id, slug, Some(base)), done, &form).await
+    answer(&app, &visitor, &id, done, Written::of(&form, slug, Some(base))).await
+}
+
+/// How large a document may be, in words.
+pub(super) fn most(app: &AppState) -> String {
+    match app.config.quotas.document_bytes {
+        bytes if bytes < 1 << 20 => format!("{} KiB", bytes >> 10),
+        bytes => format!("{} MiB", (bytes >> 20).min(MOST_MIB)),
+    }
 }
 
 /// A name for addresses, from what people call it: what cannot be in one is a dash.
-fn slug_of(title: &str) -> String {
+pub(super) fn slug_of(title: &str) -> String {
     let words = title.split(|sign: char| !sign.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let slug = words.collect::<Vec<_>>().join("-").to_ascii_lowercase();
     let cut = slug.get(..64).unwrap_or(&slug).trim_end_matches('-');

@@ -38,6 +38,32 @@ impl Line {
     }
 }
 
+impl Line {
+    /// Both on one line from 0 to 100.
+    pub(super) fn track(&self) -> Track {
+        Track { before: self.before, after: self.after, class: self.class() }
+    }
+}
+
+/// Two numbers on a line from 0 to 100, and the way from one to the other.
+pub(super) struct Track {
+    before: i64,
+    after: i64,
+    class: &'static str,
+}
+
+impl fmt::Display for Track {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [before, after] = [self.before, self.after].map(|value| 6 + 2 * value.clamp(0, 100));
+        write!(
+            f,
+            r#"<svg class="track" viewBox="0 0 212 12" aria-hidden="true"><path class="whole" d="M6 6h200"/><path class="way {}" d="M{before} 6H{after}"/><circle class="was" cx="{before}" cy="6" r="4"/><circle class="is" cx="{after}" cy="6" r="4"/></svg>"#,
+            self.class
+        )
+    }
+}
+impl HtmlSafe for Track {}
+
 /// A change as people write it.
 pub(super) fn change(delta: i64) -> String {
     match delta {

@@ -62,7 +62,8 @@ impl OnPaper {
     fn meaning(&self) -> &'static str {
         match self.verdict {
             None => "",
-            Some(Verdict::Ready) => "Nothing is missing on paper.",
+            Some(Verdict::Ready) if self.findings.is_empty() => "Nothing is missing on paper.",
+            Some(Verdict::Ready) => "It is ready to be rehearsed; this would make it better.",
             Some(Verdict::Conditional) => "It can be rehearsed; some of it is weak.",
             Some(Verdict::Retune | Verdict::NotReady) => "Too much is missing: mend the largest first.",
         }

@@ -29,6 +29,22 @@ pub(super) fn plain(finding: Finding) -> Plain {
     Plain { what, why, advice, about: finding.subjects, points: finding.points, rule: finding.rule_id }
 }
 
+/// What contradicts a Score, in plain words; a rule that is not known here is its name.
+pub(super) fn contradiction(rule: &str) -> &str {
+    match rule {
+        "M-AUTH" => "Went beyond its authority",
+        "M-WARN" => "A warning was lost",
+        "M-ENTRY" => "A voice that must be heard was not",
+        "M-DIS" => "An objection was suppressed",
+        rule => rule,
+    }
+}
+
+/// What a rule finds, in plain words.
+pub(super) fn found_by(rule: &str) -> &str {
+    words(rule).map_or_else(|| contradiction(rule), |(what, ..)| what)
+}
+
 /// Of each rule: its name, what is missing, what can go wrong by it, and what to do.
 const WORDS: [(&str, &str, &str, &str); 21] = [
     (

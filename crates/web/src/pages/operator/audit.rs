@@ -164,6 +164,9 @@ fn sentence(action: Action, view: &RecordedAct, names: &HashMap<String, String>)
             (Value::Bool(true), _) => format!("{who} paused {whom}"),
             (Value::Bool(false), _) => format!("{who} let {whom} go on"),
             (_, host) if !host.is_empty() => format!("{who} had {whom} reached at {host}"),
+            _ if !told("endpoint_removed").is_empty() => {
+                format!("{who} had {whom} reached at {} no more", told("endpoint_removed"))
+            }
             _ => format!("{who} changed what is said of {whom}"),
         },
         Action::ApprovalHeld => format!("a message of {who} in {whom} waits until a person agrees"),

@@ -10,6 +10,7 @@ fn view() -> View {
         my_handle: "anna".into(),
         read: None,
         attended: HashMap::new(),
+        begins: HashMap::new(),
         past: false,
     }
 }
@@ -147,12 +148,27 @@ fn a_turn_that_is_not_shown_parts_no_thread() {
     assert_eq!(of, [None, Some("root"), None]);
 }
 
+/// What a thread is called that began before what is shown, if that was looked up.
+#[test]
+fn a_thread_from_before_is_named() {
+    let events = [event(9, "message", "acc_2", json!({"content": "later", "thread": "evt_0"}))];
+    let named = |view: &View| match &items(&events, view)[1] {
+        Item::Message(message) => message.of_thread.clone(),
+        _ => None,
+    };
+    assert_eq!(named(&view()).as_deref(), Some("an earlier message"));
+    let known = View { begins: HashMap::from([("evt_0".to_owned(), "the plan".to_owned())]), ..view() };
+    assert_eq!(named(&known).as_deref(), Some("the plan"));
+}
+
 #[test]
 fn an_excerpt_loses_marks_and_no_words() {
     for (text, expected) in [
         ("fix issue #42 in C# > now", "fix issue #42 in C# > now"),
         ("## Plan\n> said **so** with `code`", "Plan said so with code"),
         ("#release 2 * 3", "#release 2 * 3"),
+        ("see [the plan](https://a.example/x) and [b](c)", "see the plan and b"),
+        ("no [link](here", "no [link](here"),
     ] {
         assert_eq!(excerpt(text), expected);
     }
