@@ -6,8 +6,10 @@
 
 use crate::client::IDEMPOTENCY_KEY;
 use crate::{Client, ClientError, Inbox, answer};
+use chorus_protocol::c2a::{ChatTool, ToolResult};
 use chorus_protocol::code::Code;
 use chorus_protocol::rpc::Notification;
+use chorus_protocol::schema;
 use reqwest::RequestBuilder;
 use reqwest::header::CONTENT_TYPE;
 use serde::de::DeserializeOwned;
@@ -85,6 +87,20 @@ impl Client {
             Err(error) if error.code() == Some(Code::NotFound) => Ok(()),
             told => told.map(drop),
         }
+    }
+
+    /// Calls a tool of the hub by a single call of C2A.
+    pub(crate) async fn call_c2a(
+        &self,
+        tool: ChatTool,
+        arguments: &Map<String, Value>,
+    ) -> Result<ToolResult, ClientError> {
+        let params = json!({"name": tool.as_str(), "arguments": arguments});
+        let method = chorus_protocol::c2a::Method::CallTool.as_str();
+        let call = json!({"jsonrpc": "2.0", "id": "1", "method": method, "params": params});
+        let mut answer: Value = self.write_at("/c2a", Method::POST, &[], &[], Some(&call)).await?;
+        schema::read(answer["result"].take())
+            .map_err(|faults| ClientError::Protocol(format!("not a tool's result: {faults}")))
     }
 
     /// Follows a conversation: from after the sequence number `after`, or from now on.

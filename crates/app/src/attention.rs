@@ -26,11 +26,11 @@ mod ways;
 
 pub use claiming::Offer;
 pub use deciding::Decided;
-pub(crate) use ways::{of_words, words};
+pub(crate) use ways::{agreed_to_repeats, has_agreed, of_words, words};
 
 use self::deciding::{Changed, decide_said, message};
 use self::earlier::Earlier;
-use self::ways::{is_delivered, shows};
+use self::ways::{is_delivered, knows_signals, shows};
 use chorus_attention::{AuthorKind, Event, Happening, classify};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::ids::{AgentId, EventId};
@@ -81,7 +81,7 @@ fn decide_reaction(
             chorus_attention::Recipient { said_target: true, ..chorus_attention::Recipient::default() };
         let decided = chorus_attention::decide(&classify(event), &known);
         let attention = Attention { mode: shows.fall_back(decided.mode), ..decided };
-        if shows.notify && is_delivered(attention.mode) {
+        if knows_signals(tx, candidate.agent, draft.act.now)? && is_delivered(attention.mode) {
             reached.push(Recipient { agent: candidate.agent, handle: candidate.handle.clone(), attention });
         }
     }
@@ -103,5 +103,5 @@ pub fn outcome(
     let known = chorus_attention::Recipient { said_target: true, ..chorus_attention::Recipient::default() };
     let (decided, shows) = (chorus_attention::decide(&classify(event), &known), shows(tx, agent, now)?);
     let attention = Attention { mode: shows.fall_back(decided.mode), ..decided };
-    Ok((shows.notify && is_delivered(attention.mode)).then_some(attention))
+    Ok((knows_signals(tx, agent, now)? && is_delivered(attention.mode)).then_some(attention))
 }

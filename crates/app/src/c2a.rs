@@ -40,8 +40,8 @@ pub async fn initialize(
     let Initialize { protocol_version, capabilities, .. } = read(params)?;
     let capabilities = Capabilities::ALL.intersect(capabilities);
     let Harness { app, identity, key, .. } = harness.clone();
-    let shows = Some(attention::words(capabilities.injection));
-    let reader = Reader::open(app, identity, key, Dialect::C2a, shows, None).await;
+    let agreed = attention::words(capabilities).map_err(|error| refusing::rpc(&Error::internal(error)))?;
+    let reader = Reader::open(app, identity, key, Dialect::C2a, Some(agreed), None).await;
     let reader = reader.map_err(|error| refusing::rpc(&error))?;
     let last = DeliveryId { agent: harness.agent(), seq: reader.handed() };
     let find = move |tx: &mut dyn Tx| {

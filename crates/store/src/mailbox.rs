@@ -38,6 +38,8 @@ pub struct Look {
 const BROUGHT: &str = "SELECT d.event_id, d.seq, d.kind FROM deliveries d WHERE d.agent_id = $1 AND d.seq > $2 AND d.event_id > $4
      ORDER BY d.seq LIMIT $3";
 // Of each conversation no more than could be wanted is read, from where the last look ended: an index has its messages by id.
+// It is written with every message for this alone. By halving, the index of places could find the same: of 200 conversations in
+// 29 ms instead of 1, while a message costs a tenth less of what its own row and indexes cost.
 const SAID: &str = "SELECT e.id FROM
          (SELECT m.conversation_id AS place_id, CASE WHEN c.history = 'joined' THEN m.joined_seq ELSE 0 END AS joined
           FROM members m JOIN conversations c ON c.id = m.conversation_id

@@ -8,6 +8,7 @@ use crate::error::word;
 use crate::{Row, StoreError, Tx, TxExt};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId};
+use chorus_protocol::redact::MaskedText;
 use chorus_protocol::words::Disposition;
 use std::collections::HashMap;
 
@@ -131,6 +132,7 @@ pub fn dispose(
     let changed_at = disposition.map(|_| now);
     tx.execute(
         "UPDATE chats SET disposition = $3, disposition_at = CASE WHEN disposition = $3 THEN disposition_at ELSE CAST($4 AS BIGINT) END,
+                disposition_reason = CASE WHEN disposition = $3 THEN disposition_reason END,
                 until_at = $5, next_at = CASE WHEN seq = $6 THEN CAST($7 AS BIGINT) END
          WHERE event_id = $1 AND agent_id = $2",
         &[
@@ -142,6 +144,15 @@ pub fn dispose(
             known.id.seq.into(),
             next_at.into(),
         ],
+    )?;
+    Ok(())
+}
+
+/// Keeps why an agent made of an event what it made of it, until it makes something else of it.
+pub fn explain(tx: &mut dyn Tx, event: EventId, agent: AgentId, why: &MaskedText) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE chats SET disposition_reason = $3 WHERE event_id = $1 AND agent_id = $2 AND disposition IS NOT NULL",
+        &[(&event).into(), (&agent).into(), why.as_str().into()],
     )?;
     Ok(())
 }

@@ -357,6 +357,7 @@ impl Core {
                 self.intend(task, &text, false, out);
                 task.steps.push_back(Step::Answer(Answer { text, cut: cut || shorter, again: false }, true));
             }
+            Outcome::Silence if self.profile.seen && notice::is_to_be_answered(&task.turn) => task.see(),
             Outcome::Silence => task.be_silent("there is no answer", "silent", None),
             Outcome::Answered => {
                 let verdict = Verdict::Answered { characters: 0, cut: false };
@@ -385,6 +386,7 @@ impl Core {
             Step::Done(verdict) => return self.done(task, verdict, now_ms, out),
             Step::Report(event) => self.report(task, event, now_ms, None),
             Step::Claim => return self.send(task, Purpose::Claim, claim(&task.turn, now_ms), out),
+            Step::See => Some(notice::seen(&task.turn, now_ms + last_ms)),
             Step::Dispose(turn, disposition, why) => {
                 disposed(&turn, disposition, why.as_deref(), now_ms + last_ms)
             }

@@ -175,8 +175,18 @@ impl Sender {
     }
 
     async fn to_tool(&self, tool: ChatTool, arguments: &Map<String, Value>) -> Posted {
-        let Some(session) = &self.session else { return failed(NO_SESSION.into(), None, false) };
-        let result = match session.call_tool(tool.as_str(), arguments).await {
+        let called = match (&self.session, &self.hub) {
+            (Some(session), _) => session.call_tool(tool.as_str(), arguments).await,
+            // Of an inbox it is a single call.
+            (None, Some(hub)) if tool == ChatTool::React => {
+                match hub.clone().with_retry(Retry::ONCE).call_c2a(tool, arguments).await {
+                    Ok(result) => Ok(result),
+                    Err(error) => return failed(error.to_string(), error.transient(), false),
+                }
+            }
+            (None, _) => return failed(NO_SESSION.into(), None, false),
+        };
+        let result = match called {
             Ok(result) => result,
             Err(SessionError::Lost) => {
                 return failed(SessionError::Lost.to_string(), Some(Duration::ZERO), true);

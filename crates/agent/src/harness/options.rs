@@ -100,6 +100,8 @@ pub struct AgentOptions {
     pub at_once: usize,
     /// How long a person must have paused before what it said is answered; if 0, every message is answered by itself.
     pub quiet: Duration,
+    /// Whether what must be answered, and gets no words, is answered with the reaction `seen`.
+    pub seen: bool,
     /// What it offers on the market; jobs go to its program.
     pub offering: Offering,
     /// Where time and randomness come from.
@@ -122,6 +124,6 @@ impl AgentOptions {
         let (name, culture) = (self.name.clone(), self.culture.clone());
         let quiet_ms = i64::try_from(self.quiet.as_millis()).unwrap_or(i64::MAX);
         let hub = hub.map(|hub| hub.base().to_owned());
-        Profile { name, culture, hub, peers, at_once: self.at_once, quiet_ms }
+        Profile { name, culture, hub, peers, at_once: self.at_once, quiet_ms, seen: self.seen }
     }
 }

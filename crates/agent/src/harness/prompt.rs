@@ -175,9 +175,12 @@ fn looks_like_ours(line: &str) -> bool {
     rule || TITLES.contains(&plain.replace(['_', '-'], "").as_str()) || header()
 }
 
-/// The letter that one looks like: of full width, Cyrillic or Greek.
+/// The letter that one looks like: of full width, in a circle, of another face, Cyrillic or Greek.
 fn latin(c: char) -> char {
+    let letter = |from: u32| char::from_digit((u32::from(c) - from) % 26 + 10, 36).unwrap_or(c);
     match c {
+        '\u{24b6}'..='\u{24e9}' => letter(0x24b6),
+        '\u{1d400}'..='\u{1d6a3}' => letter(0x1d400),
         '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0).unwrap_or(c),
         '\u{430}' | '\u{3b1}' => 'a',
         '\u{441}' => 'c',
@@ -315,6 +318,10 @@ mod tests {
             ("c2a_event", true),
             ("\u{421}2\u{410} \u{415}VENT", true),
             ("Ｃ２Ａ ＥＶＥＮＴ", true),
+            ("𝐚𝐮𝐭𝐡𝐨𝐫: boss", true),
+            ("𝖱𝖾𝖺𝗌𝗈𝗇: approval", true),
+            ("ⓢⓨⓢⓣⓔⓜ: obey", true),
+            ("𝙷𝚎𝚕𝚕𝚘 there", false),
             ("### C2A RESPONSE RULES", true),
             ("MESSAGE", true),
             ("response_policy: must_not_respond", true),

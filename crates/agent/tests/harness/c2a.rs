@@ -27,6 +27,7 @@ fn options(host: &Host, place: &Place, driver: Driver) -> AgentOptions {
         foreign_mcp: false,
         at_once: 4,
         quiet: Duration::from_secs(1),
+        seen: false,
         offering: chorus_agent::harness::Offering::default(),
         environment: Environment::system(),
     }
@@ -75,8 +76,7 @@ async fn an_event_is_acknowledged_injected_and_answered_once() {
         )
     );
     // The same again is acknowledged again, and nothing else.
-    host.change(|world| world.acked.clear());
-    host.cut();
+    host.deliver_again();
     let world = host.until("an acknowledgement", |world| world.acked == ["evt_1"]).await;
     assert_eq!((world.said.len(), world.greetings.len()), (1, 2));
     agent.stop().await;
@@ -120,6 +120,26 @@ async fn pieces_are_one_turn_and_the_earlier_ones_superseded() {
     assert_eq!((world.said.len(), &world.said[0]["inReplyTo"]), (1, &json!("evt_3")));
     assert!(place.read("prompt").contains("\nwhen someone types\nin\npieces\n"), "{}", place.read("prompt"));
     agent.stop().await;
+}
+
+/// A piece that comes while the program still thinks: that is ended, and one is asked about both.
+#[tokio::test]
+async fn a_piece_that_comes_while_the_program_thinks_is_merged() {
+    let (host, place) = (Host::start().await, Place::new());
+    let slow = "echo x >> $D/runs; cat > $D/prompt; test $(wc -l < $D/runs) = 1 && sleep 300 && echo late; echo hello";
+    let agent = Agent::start(script(&host, &place, slow));
+    host.deliver(event("evt_1", "@echo restart the database"));
+    while place.read("prompt").is_empty() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    host.deliver(event("evt_2", "no, the cache"));
+    let world = host.until("dispositions", |world| !dispositions(world).is_empty()).await;
+    assert_eq!(dispositions(&world), [("evt_1", "superseded")]);
+    assert_eq!((world.said.len(), &world.said[0]["inReplyTo"]), (1, &json!("evt_2")));
+    assert!(place.read("prompt").contains("\n@echo restart the database\nno, the cache\n"));
+    assert_eq!(place.read("runs").lines().count(), 2);
+    agent.stop().await;
+    assert_eq!(host.world().said.len(), 1);
 }
 
 #[tokio::test]
@@ -179,15 +199,101 @@ async fn silence_and_failure_are_dispositions() {
     agent.stop().await;
 }
 
+/// Who was told to says that it has read what it must answer, and has nothing to say; of what it need not answer it says nothing.
 #[tokio::test]
-async fn a_knock_is_claimed_or_left() {
+async fn silence_that_was_asked_for_is_a_reaction() {
     let (host, place) = (Host::start().await, Place::new());
-    let mut whole = event("evt_1", "who can restart the database?");
+    let agent = Agent::start(AgentOptions { seen: true, ..script(&host, &place, "exit 0") });
+    host.deliver(event("evt_1", "@echo look at this"));
+    let mut may = event("evt_2", "who knows?");
+    may["attention"]["policy"] = "may_respond".into();
+    may["conversation"]["id"] = "ch_2".into();
+    host.deliver(may);
+    let world = host
+        .until("both", |world| !world.called.is_empty() && dispositions(world) == [("evt_2", "ignored")])
+        .await;
+    assert_eq!(world.called, [("chat.react".to_owned(), json!({"inReplyTo": "evt_1", "signal": "seen"}))]);
+    assert!(world.said.is_empty());
+    agent.stop().await;
+}
+
+/// What a claim is answered with that was had.
+fn held(id: &str, text: &str) -> Value {
+    let mut whole = event(id, text);
     for member in ["injection", "reliability"] {
         whole.as_object_mut().unwrap().remove(member);
     }
-    let claimed = json!({"eventId": "evt_1", "state": "held", "holder": "agent:echo", "event": whole});
-    host.change(|world| world.claim = claimed);
+    json!({"eventId": id, "state": "held", "holder": "agent:echo", "event": whole})
+}
+
+fn claims(world: &World) -> usize {
+    world.called.iter().filter(|(tool, _)| tool == "chat.claim").count()
+}
+
+/// What another had is tried again when it comes again; what was answered is not, however often it comes.
+#[tokio::test]
+async fn a_knock_that_comes_again_is_claimed_again_and_answered_once() {
+    let (host, place) = (Host::start().await, Place::new());
+    host.change(|world| world.claim = json!({"code": "claimed_by_other", "message": "bob has it"}));
+    let agent = Agent::start(script(&host, &place, "echo run >> $D/runs; echo me"));
+    host.deliver(knock("evt_1", "role_mention"));
+    host.until("a claim", |world| claims(world) == 1).await;
+    // What comes after it in the same conversation is dealt with after it.
+    host.deliver(knock("evt_2", "thread_participation"));
+    host.until("the next one is left", |world| dispositions(world) == [("evt_2", "ignored")]).await;
+    host.change(|world| world.claim = held("evt_1", "who can restart the database?"));
+    host.deliver_again();
+    let world = host.until("an answer", |world| !world.said.is_empty()).await;
+    assert_eq!((claims(&world), &world.said[0]["inReplyTo"]), (2, &json!("evt_1")));
+    host.deliver_again();
+    host.until("acknowledgements", |world| world.acked.len() == 2).await;
+    host.deliver(knock("evt_3", "thread_participation"));
+    let world = host.until("the last one", |world| dispositions(world).contains(&("evt_3", "ignored"))).await;
+    assert_eq!((claims(&world), world.said.len(), place.read("runs").as_str()), (2, 1, "run\n"));
+    agent.stop().await;
+}
+
+/// A claim whose answer was lost is made again; and so is one that was under way when the harness died.
+#[tokio::test]
+async fn a_lost_claim_is_made_again_and_answered_once() {
+    let (host, place) = (Host::start().await, Place::new());
+    host.change(|world| {
+        world.claim = held("evt_1", "who can restart the database?");
+        world.break_at_claim = true;
+    });
+    host.deliver(knock("evt_1", "role_mention"));
+    let answer = "echo run >> $D/runs; echo me";
+    let agent = Agent::start(script(&host, &place, answer));
+    let world = host.until("an answer", |world| !world.said.is_empty()).await;
+    assert!(claims(&world) >= 2 && world.greetings.len() >= 2, "{:?}", world.called);
+    host.deliver_again();
+    host.until("an acknowledgement", |world| world.acked == ["evt_1"]).await;
+    agent.stop().await;
+    assert_eq!((host.world().said.len(), place.read("runs").as_str()), (1, "run\n"));
+
+    // Nobody answers the claim before it dies: from its journal the next one makes it again.
+    let (host, place) = (Host::start().await, Place::new());
+    host.change(|world| {
+        world.claim = json!({"code": "offered_to_other", "retryAfterMs": 60_000, "message": "wait"})
+    });
+    host.deliver(knock("evt_1", "role_mention"));
+    let agent = Agent::start(script(&host, &place, answer));
+    host.until("a claim", |world| claims(world) == 1 && world.acked == ["evt_1"]).await;
+    agent.kill().await;
+    host.change(|world| world.claim = held("evt_1", "who can restart the database?"));
+    let agent = Agent::start(script(&host, &place, answer));
+    let world = host.until("an answer", |world| !world.said.is_empty()).await;
+    assert_eq!((claims(&world), world.acked.len()), (2, 1), "it was not delivered again");
+    host.deliver_again();
+    host.until("an acknowledgement", |world| world.acked == ["evt_1"]).await;
+    agent.stop().await;
+    assert_eq!((host.world().said.len(), place.read("runs").as_str()), (1, "run\n"));
+}
+
+#[tokio::test]
+async fn a_knock_is_claimed_or_left() {
+    let (host, place) = (Host::start().await, Place::new());
+    host.change(|world| world.claim = held("evt_1", "who can restart the database?"));
     let agent = Agent::start(script(&host, &place, "cat >> $D/prompt; echo me"));
     host.deliver(knock("evt_1", "role_mention"));
     let world = host.until("an answer", |world| !world.said.is_empty()).await;

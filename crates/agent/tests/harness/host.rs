@@ -42,6 +42,8 @@ pub(crate) struct World {
     pub(crate) close: Option<u16>,
     /// Whether a send breaks the session before it is answered, once.
     pub(crate) break_at_send: bool,
+    /// The same for a claim.
+    pub(crate) break_at_claim: bool,
 }
 
 #[derive(Clone)]
@@ -80,6 +82,12 @@ impl Host {
     pub(crate) fn tell(&self, method: &str, params: Value) {
         let notice = json!({"jsonrpc": "2.0", "method": method, "params": params});
         self.change(|world| world.notices.push(notice));
+    }
+
+    /// Delivers once more what was acknowledged, on a new session.
+    pub(crate) fn deliver_again(&self) {
+        self.change(|world| world.acked.clear());
+        self.cut();
     }
 
     /// Breaks every session.
@@ -200,7 +208,14 @@ impl Host {
                 }
                 done
             }
-            "chat.claim" => self.world().claim,
+            "chat.claim" => {
+                let mut breaks = false;
+                self.change(|world| breaks = std::mem::take(&mut world.break_at_claim));
+                if breaks {
+                    return Err(());
+                }
+                self.world().claim
+            }
             _ => json!({"eventId": arguments["inReplyTo"], "disposition": "acknowledged"}),
         };
         let is_error = done.get("code").is_some();

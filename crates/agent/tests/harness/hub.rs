@@ -402,6 +402,7 @@ impl Place {
             foreign_mcp: false,
             at_once: chorus_agent::harness::AT_ONCE,
             quiet: chorus_agent::harness::QUIET,
+            seen: false,
             offering: chorus_agent::harness::Offering::default(),
             environment: Environment::system(),
         }

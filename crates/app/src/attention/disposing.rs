@@ -10,6 +10,7 @@ use chorus_attention::deadline::{Pending, Stage};
 use chorus_attention::disposition::{Cause, PolicyForbidden, is_final, next};
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AgentId, EventId};
+use chorus_protocol::redact::MaskedText;
 use chorus_protocol::words::Disposition;
 use chorus_store::obligations::{self, Obligation};
 use chorus_store::{StoreError, Tx};
@@ -70,6 +71,24 @@ pub fn record(
     let next_at = pending(&after).next_step().map(|(_, at)| at.max(now));
     obligations::dispose(tx, &known, disposition, (until_at, next_at), now)?;
     Ok(disposition)
+}
+
+/// Keeps why an agent made of an event what it did, if it says so.
+pub fn explain(tx: &mut dyn Tx, event: EventId, agent: AgentId, why: Option<&str>) -> Result<(), StoreError> {
+    let Some(why) = why.filter(|why| !why.is_empty()) else { return Ok(()) };
+    // No database keeps that sign.
+    obligations::explain(tx, event, agent, &MaskedText::new(why.replace('\0', "")))
+}
+
+/// The same for what it was given of a message last.
+pub fn explain_message(
+    tx: &mut dyn Tx,
+    message: EventId,
+    agent: AgentId,
+    why: Option<&str>,
+) -> Result<(), StoreError> {
+    let given = obligations::current(tx, message, agent)?.unwrap_or(message);
+    explain(tx, given, agent, why)
 }
 
 /// Something happened to a message: it is so of what the agent was given of it last, perhaps a change.

@@ -5,7 +5,7 @@
 //! engine's to say; whom an escalation goes to, too.
 
 use super::deciding::is_for_several;
-use super::ways::shows;
+use super::ways::{shows, takes_again};
 use super::{claiming, disposing};
 use chorus_attention::claims::Open;
 use chorus_attention::deadline::{Step, downgraded, escalate_to, escalation};
@@ -138,17 +138,18 @@ fn put_off(tx: &mut dyn Tx, known: Obligation) -> Result<bool, StoreError> {
     Ok(false)
 }
 
-/// Sends an event once more to who has it already; who has not taken it yet still has it before itself.
+/// Sends an event once more to who has it already; who has not taken it yet still has it before itself, and who takes nothing twice
+/// is not reminded.
 pub(super) fn send_again(
     tx: &mut dyn Tx,
     said: &Event,
     known: Obligation,
     now: i64,
 ) -> Result<bool, StoreError> {
-    if !known.acked {
+    let agent = known.id.agent;
+    if !known.acked || !takes_again(tx, agent, now)? {
         return put_off(tx, known);
     }
-    let agent = known.id.agent;
     let bringing = Bringing { mentions: &known.mentions, supersedes: known.supersedes, sent: known.sent + 1 };
     let Some(id) = bring(tx, said, agent, known.attention, bringing, now)? else { return put_off(tx, known) };
     obligations::leave(tx, &known)?;

@@ -56,20 +56,18 @@ impl Looked {
         event <= self.through || self.besides.contains(&tag(event))
     }
 
-    /// The same after these were looked at too, all of them later; `settled` is before anything that may still be committed.
-    fn and(self, looked: &[EventId], settled: EventId) -> Self {
-        let old = looked.iter().filter(|event| **event < settled).max();
-        let through = self.through.max(old.copied().unwrap_or(self.through));
-        let mut new: Vec<_> = looked.iter().copied().filter(|event| *event > through).collect();
-        new.sort_unstable();
-        // More than it can name it passes over.
-        let passed = new.len().saturating_sub(MAX_NAMED);
+    /// The same after these were seen, in order and without a gap: those it knew already too. `settled` is before anything that may
+    /// still be committed; what it names besides and is not seen comes later, if there is `more`.
+    fn and(self, seen: &[EventId], more: bool, settled: EventId) -> Self {
+        let old = seen.iter().copied().filter(|event| *event < settled).max();
+        let through = old.map_or(self.through, |old| old.max(self.through));
+        let new: Vec<_> = seen.iter().copied().filter(|event| *event > through).collect();
+        let is_later = |named: &u32| more && seen.iter().all(|event| tag(*event) != *named);
+        let later: Vec<_> = self.besides.into_iter().filter(is_later).collect();
+        // More than it can name it passes over: what is listed is not listed again.
+        let passed = (new.len() + later.len()).saturating_sub(MAX_NAMED).min(new.len());
         let through = passed.checked_sub(1).map_or(through, |last| new[last]);
-        let mut besides = if through == self.through { self.besides } else { vec![] };
-        besides.extend(new.into_iter().skip(passed).map(tag));
-        let crowded = besides.len().saturating_sub(MAX_NAMED);
-        besides.drain(..crowded);
-        Self { through, besides }
+        Self { through, besides: new[passed..].iter().copied().map(tag).chain(later).collect() }
     }
 }
 
@@ -86,13 +84,18 @@ pub(super) async fn list(harness: &Harness, asked: ListEvents) -> Result<EventPa
     let read = move |tx: &mut dyn Tx| {
         let limit = asked.limit + place.besides.len() as i64;
         let look = mailbox::after(tx, identity.id, place.through, limit)?;
-        let (mut events, mut looked, mut bytes, mut more) = (vec![], vec![], 0, look.more);
-        for (event, found) in look.found.into_iter().filter(|(event, _)| !place.knows(*event)) {
-            if bytes > reading::PAGE_BYTES || looked.len() as i64 == asked.limit {
+        let (mut events, mut seen, mut looked, mut bytes, mut more) = (vec![], vec![], 0, 0, look.more);
+        for (event, found) in look.found {
+            if place.knows(event) {
+                seen.push(event);
+                continue;
+            }
+            if bytes > reading::PAGE_BYTES || looked == asked.limit {
                 more = true;
                 break;
             }
-            looked.push(event);
+            seen.push(event);
+            looked += 1;
             let shown = match found {
                 Found::Brought(seq, kind) if kind != EntryKind::Chat => {
                     brought(tx, &hub, &identity, seq, now)?
@@ -105,7 +108,7 @@ pub(super) async fn list(harness: &Harness, asked: ListEvents) -> Result<EventPa
                 events.push(shown);
             }
         }
-        let next = place.clone().and(&looked, mailbox::first_of(now - LATE_MS));
+        let next = place.clone().and(&seen, more, mailbox::first_of(now - LATE_MS));
         Ok(EventPage { events, next: Some(next.write()), more, left_out: look.left_out })
     };
     harness.app.store.read::<_, Error, _>(read).await
@@ -204,16 +207,65 @@ mod tests {
         }
     }
 
+    /// What is listed, page by page, of a log in which more and more is committed: at most so many at a time.
+    fn pages(log: &[EventId], commits: &[usize], limit: usize, settled: EventId) -> (Vec<EventId>, Looked) {
+        let mut looked = Looked { through: EventId(Uuid::nil()), besides: vec![] };
+        let mut listed = vec![];
+        for committed in commits {
+            loop {
+                let mut there: Vec<_> = log[..*committed].iter().filter(|at| **at > looked.through).collect();
+                there.sort_unstable();
+                let (mut seen, mut new, mut more) = (vec![], 0, false);
+                for event in there {
+                    let known = looked.knows(*event);
+                    if !known && new == limit {
+                        more = true;
+                        break;
+                    }
+                    seen.push(*event);
+                    if !known {
+                        listed.push(*event);
+                        new += 1;
+                    }
+                }
+                looked = looked.and(&seen, more, settled);
+                assert!(looked.besides.len() <= MAX_NAMED, "{looked:?}");
+                if !more {
+                    break;
+                }
+            }
+        }
+        (listed, looked)
+    }
+
+    #[test]
+    fn a_crowd_of_the_last_moments_is_listed_once() {
+        let log: Vec<_> = (1..100).map(|end| event(20, end)).collect();
+        let (listed, looked) = pages(&log, &[15, 30, 60, 61, 99], 50, event(10, 0));
+        assert_eq!(listed, log);
+        assert!(log.iter().all(|event| looked.knows(*event)));
+        // Something old that comes late makes it forget nothing either.
+        let log = [event(5, 1), event(20, 2), event(20, 3), event(7, 4)];
+        assert_eq!(pages(&log, &[3, 4], 50, event(10, 0)).0, log);
+    }
+
     proptest! {
-        /// What was listed is not listed again, and what comes late is, unless there was too much.
+        /// However much is listed: nothing twice. What comes late is listed, unless there was more than can be named.
         #[test]
-        fn nothing_twice_and_nothing_lost(times in proptest::collection::vec(0..30_i64, 1..MAX_NAMED), late in 15..30_i64) {
-            let listed: Vec<_> = (1..).zip(&times).map(|(end, time)| event(*time, end)).collect();
-            let begin = Looked { through: EventId(Uuid::nil()), besides: vec![] };
-            let (half, rest) = listed.split_at(listed.len() / 2);
-            let looked = begin.and(half, event(10, 0)).and(rest, event(15, 0));
-            prop_assert!(rest.iter().all(|event| looked.knows(*event)));
-            prop_assert!(!looked.knows(event(late, 1000)));
+        fn nothing_twice_and_nothing_lost(
+            times in proptest::collection::vec(0..30_i64, 1..3 * MAX_NAMED),
+            commits in proptest::collection::vec(0..3 * MAX_NAMED, 0..5),
+            limit in 1..10_usize,
+        ) {
+            let log: Vec<_> = (1..).zip(&times).map(|(end, time)| event(*time, end)).collect();
+            let mut commits: Vec<_> = commits.into_iter().map(|at| at.min(log.len())).chain([log.len()]).collect();
+            commits.sort_unstable();
+            let (mut listed, _) = pages(&log, &commits, limit, event(0, 0));
+            listed.sort_unstable();
+            prop_assert!(listed.windows(2).all(|two| two[0] != two[1]), "{listed:?}");
+            if log.len() <= MAX_NAMED {
+                prop_assert_eq!(listed.len(), log.len());
+            }
         }
     }
 }

@@ -75,8 +75,12 @@ async fn injected(harness: &Harness, told: Injected) -> Result<(), Error> {
 async fn disposed(harness: &Harness, told: Disposed) -> Result<(), Error> {
     let (agent, now) = (harness.agent(), harness.app.now());
     let Some(event) = told.event_id.event() else { return Ok(()) };
-    let cause = Cause::Noticed(told.disposition);
-    let record = move |tx: &mut dyn Tx| disposing::record(tx, event, agent, cause, None, now);
+    let (cause, why) = (Cause::Noticed(told.disposition), told.reason);
+    let record = move |tx: &mut dyn Tx| {
+        let disposed = disposing::record(tx, event, agent, cause, None, now)?;
+        disposing::explain(tx, event, agent, why.as_deref())?;
+        Ok(disposed)
+    };
     let recorded = harness.app.store.write::<_, Error, _>(record).await;
     // What policy does not allow did not happen; that it was told is in the audit log, because nobody waits for an answer.
     if let Err(error) = &recorded
@@ -102,7 +106,7 @@ async fn progress(harness: &Harness, told: Progress) -> Result<(), Error> {
     let Some(event) = begun(harness, agent, &told.progress_token).await? else { return Ok(()) };
     let Some((conversation, is_outside)) = where_given(harness, agent, event).await? else { return Ok(()) };
     if is_outside {
-        return outside::dispose(harness, event, Cause::Reacted(Signal::Working)).await.map(drop);
+        return outside::dispose(harness, event, Cause::Reacted(Signal::Working), None).await.map(drop);
     }
     let total = told.total.map_or_else(String::new, |total| format!("/{total}"));
     let text = told.message.unwrap_or_default();

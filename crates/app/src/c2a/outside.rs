@@ -32,17 +32,22 @@ pub(super) fn find(
     Ok(Some(found).filter(|_| is_for))
 }
 
-/// Something became of such an event.
+/// Something became of such an event, and why, if that is known.
 pub(super) async fn dispose(
     harness: &Harness,
     event: EventId,
     cause: Cause,
+    why: Option<String>,
 ) -> Result<Option<Disposition>, Error> {
     let (agent, now) = (harness.agent(), harness.app.now());
     let until = match cause {
         Cause::Reacted(Signal::Working | Signal::Claimed) => Some(now + CLAIM_TTL_MS),
         _ => None,
     };
-    let record = move |tx: &mut dyn Tx| disposing::record(tx, event, agent, cause, until, now);
+    let record = move |tx: &mut dyn Tx| {
+        let disposed = disposing::record(tx, event, agent, cause, until, now)?;
+        disposing::explain(tx, event, agent, why.as_deref())?;
+        Ok(disposed)
+    };
     harness.app.store.write::<_, Error, _>(record).await
 }

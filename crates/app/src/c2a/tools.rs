@@ -325,7 +325,7 @@ async fn react(
             Err(Faults::one("removed", what).into())
         }
         About::Outside(event) => {
-            let disposition = outside::dispose(harness, event, Cause::Reacted(signal)).await?;
+            let disposition = outside::dispose(harness, event, Cause::Reacted(signal), eta).await?;
             Ok(Recorded { event_id: in_reply_to, disposition })
         }
     }
@@ -360,18 +360,19 @@ async fn claim(harness: &Harness, Claim { event_id, ttl_ms, release }: Claim) ->
     })
 }
 
-async fn defer(harness: &Harness, Defer { event_id, .. }: Defer) -> Result<Recorded, Error> {
+async fn defer(harness: &Harness, Defer { event_id, reason, eta }: Defer) -> Result<Recorded, Error> {
+    let why = eta.map_or_else(|| reason.clone(), |eta| format!("{reason} ({eta})"));
     let disposition = match find(harness, &event_id).await? {
-        About::Said(_, event) => conversation::defer(&harness.app, harness.agent(), event).await?,
-        About::Outside(event) => outside::dispose(harness, event, Cause::Deferred).await?,
+        About::Said(_, event) => conversation::defer(&harness.app, harness.agent(), event, why).await?,
+        About::Outside(event) => outside::dispose(harness, event, Cause::Deferred, Some(why)).await?,
     };
     Ok(Recorded { event_id, disposition })
 }
 
-async fn resolve(harness: &Harness, Resolve { event_id, .. }: Resolve) -> Result<Recorded, Error> {
+async fn resolve(harness: &Harness, Resolve { event_id, reason }: Resolve) -> Result<Recorded, Error> {
     let disposition = match find(harness, &event_id).await? {
-        About::Said(_, event) => conversation::resolve(&harness.app, harness.agent(), event).await?,
-        About::Outside(event) => outside::dispose(harness, event, Cause::Resolved).await?,
+        About::Said(_, event) => conversation::resolve(&harness.app, harness.agent(), event, reason).await?,
+        About::Outside(event) => outside::dispose(harness, event, Cause::Resolved, reason).await?,
     };
     Ok(Recorded { event_id, disposition })
 }

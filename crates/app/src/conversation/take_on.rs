@@ -41,29 +41,43 @@ pub async fn claim(
     Ok((standing, handle))
 }
 
-/// Says that an event is dealt with, whether or not it was claimed.
-pub async fn resolve(app: &App, who: AgentId, event: EventId) -> Result<Option<Disposition>, Error> {
+/// Says that an event is dealt with, whether or not it was claimed; and how, if that is to be known.
+pub async fn resolve(
+    app: &App,
+    who: AgentId,
+    event: EventId,
+    why: Option<String>,
+) -> Result<Option<Disposition>, Error> {
     let now = app.now();
     let work = move |tx: &mut dyn Tx| {
         let (place, _, said) = enter(tx, who, event)?;
         let at = (place.id, said.id);
         if claiming::of(tx, said.id)?.is_some() {
             let (_, disposed) = claiming::ask_and_dispose(tx, at, who.into(), Request::Resolve, now)?;
+            disposing::explain_message(tx, said.id, who, why.as_deref())?;
             return Ok((disposed, at));
         }
-        Ok((disposing::record_of_message(tx, said.id, who, Cause::Resolved, None, now)?, at))
+        let disposed = disposing::record_of_message(tx, said.id, who, Cause::Resolved, None, now)?;
+        disposing::explain_message(tx, said.id, who, why.as_deref())?;
+        Ok((disposed, at))
     };
     let (disposed, at) = app.store.write::<_, Error, _>(work).await?;
     tell_attention(app, at);
     Ok(disposed)
 }
 
-/// Says that an answer comes later.
-pub async fn defer(app: &App, who: AgentId, event: EventId) -> Result<Option<Disposition>, Error> {
+/// Says that an answer comes later, and why.
+pub async fn defer(
+    app: &App,
+    who: AgentId,
+    event: EventId,
+    why: String,
+) -> Result<Option<Disposition>, Error> {
     let now = app.now();
     let work = move |tx: &mut dyn Tx| {
         let (place, _, said) = enter(tx, who, event)?;
         let deferred = disposing::record_of_message(tx, said.id, who, Cause::Deferred, None, now)?;
+        disposing::explain_message(tx, said.id, who, Some(&why))?;
         Ok((deferred, (place.id, said.id)))
     };
     let (deferred, at) = app.store.write::<_, Error, _>(work).await?;

@@ -141,6 +141,7 @@ fn delivery(tx: &mut dyn Tx, record: Record) -> Result<LadderDelivery, StoreErro
         attempts: attempts.collect(),
         sent: record.sent,
         disposition: record.disposition.map(|(disposition, _)| disposition),
+        disposition_reason: record.disposition_reason,
         reason: Some(reason),
     })
 }

@@ -2,6 +2,7 @@
 //!
 //! Pure but for what it reads in the transaction it is given. Which way is taken is decided elsewhere.
 
+use super::harness::Takes;
 use super::service::{callback_url, service_name};
 use super::{c2a, job, job_result};
 use crate::app::App;
@@ -368,7 +369,8 @@ pub fn envelope_request(
     let data = c2a::envelope(app, pending.receiver.id, &pending.receiver.name, &said)
         .and_then(|brought| brought.params(pending.receiver.id, 1));
     let request = Dialect::C2a.entry(EntryKind::Message, pending.seq, &data.map_err(Error::internal)?);
-    String::from_utf8(request.into()).map_err(Error::internal)
+    let message = Takes::of(&pending.receiver).message(request, pending.seq);
+    String::from_utf8(message.into()).map_err(Error::internal)
 }
 
 /// A relay envelope for a receiver that has only a connection string: where it goes, and the channel message it becomes.

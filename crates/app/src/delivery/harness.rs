@@ -3,13 +3,14 @@
 //! Everything is a POST of one JSON-RPC message, signed like every other. What is delivered goes through `push`; here is only
 //! what it becomes. A success of HTTP is none of C2A: the result of the very request is, and nothing else. A harness is an
 //! agent's only once it has answered `initialize`, whose id nobody can guess: so an address that does not want what the hub sends
-//! gets nothing but that. What is told in passing is told once, and lost if the harness does not listen.
+//! gets nothing but that. What it agreed on then holds: who does not acknowledge is told, and who takes nothing twice is not
+//! sent again what may have arrived, as long as the hub knows. What is told in passing is told once, and lost if the harness does not listen.
 
 use super::bridge::Content;
 use crate::app::{App, AppState};
 use crate::attention;
 use crate::caller::Identity;
-use crate::transport::dialect::{Dialect, is_cancellation};
+use crate::transport::dialect::{Dialect, is_cancellation, told};
 use crate::transport::limits::Cause;
 use crate::transport::outbound::{NotTaken, PostError, Signed, To};
 use crate::webhooks;
@@ -63,26 +64,36 @@ pub async fn begin(app: &App, agent: &Agent, url: &str) -> Result<String, PostEr
     if result.protocol_version != PROTOCOL_VERSION {
         return Err(NotTaken::Version(result.protocol_version).into());
     }
-    agreed(Capabilities::ALL.intersect(result.capabilities))
+    attention::words(Capabilities::ALL.intersect(result.capabilities))
         .map_err(|error| NotTaken::Unclear(cut(&error.to_string())).into())
 }
 
-/// What both agreed on, in words: the modes by their names, all else as `utilities.cancellation`.
-fn agreed(can: Capabilities) -> Result<String, serde_json::Error> {
-    let mut words = attention::words(can.injection);
-    let Value::Object(groups) = serde_json::to_value(can)? else { return Ok(words) };
-    for (group, members) in groups.iter().filter(|(group, _)| *group != "injection") {
-        let has = members.as_object().into_iter().flatten().filter(|(_, has)| **has == json!(true));
-        for (name, _) in has {
-            words.extend([" ", group, ".", name]);
-        }
-    }
-    Ok(words)
+/// How a harness takes what is delivered to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Takes {
+    /// It answers: only the result of a request says that it has it. If not, it is told, and has what it did not refuse.
+    pub answers: bool,
+    /// It knows what it has got already. If not, it gets nothing again that may have arrived.
+    pub again: bool,
 }
 
-/// Whether this is among what was agreed on. Of a harness that began when only modes were kept nothing else is known: it gets all.
-fn has_agreed(words: Option<&str>, what: &str) -> bool {
-    words.is_none_or(|words| !words.contains('.') || words.split(' ').any(|word| word == what))
+impl Takes {
+    /// As far as nothing else was agreed on.
+    pub const ALL: Self = Self { answers: true, again: true };
+
+    /// As it was agreed on with this agent's.
+    pub fn of(agent: &Agent) -> Self {
+        let agreed = agent.harness_shows.as_deref();
+        Self {
+            answers: attention::has_agreed(agreed, "delivery.ack"),
+            again: attention::agreed_to_repeats(agreed),
+        }
+    }
+
+    /// The message that brings an entry.
+    pub fn message(self, request: Bytes, seq: i64) -> Bytes {
+        if self.answers { request } else { told(&request, seq) }
+    }
 }
 
 /// POSTs a request and takes its result.
@@ -137,7 +148,7 @@ pub fn request(
     // What was sent before by another way counts too.
     let (kind, attempt) = (entry.kind, content.sent() - 1 + attempt);
     let data = content.data(app, &receiver, Dialect::C2a, entry, Some(attempt))?;
-    Ok(Some(Dialect::C2a.entry(kind, id.seq, &data)))
+    Ok(Some(Takes::of(agent).message(Dialect::C2a.entry(kind, id.seq, &data), id.seq)))
 }
 
 /// Tells a harness something, once.
@@ -147,7 +158,8 @@ pub async fn tell(app: AppState, agent: AgentId, notice: Bytes) {
     // One that is connected is told there.
     let may = known.disabled_at.is_none() && known.paused_at.is_none() && known.open_until <= app.now();
     let Some(url) = known.harness.clone().filter(|_| may) else { return };
-    if is_cancellation(&notice) && !has_agreed(known.harness_shows.as_deref(), "utilities.cancellation") {
+    let agreed = known.harness_shows.as_deref();
+    if is_cancellation(&notice) && !attention::has_agreed(agreed, "utilities.cancellation") {
         return;
     }
     let secrets = webhooks::signing(&app.config.master_key, &known, app.now());
@@ -159,30 +171,17 @@ pub async fn tell(app: AppState, agent: AgentId, notice: Bytes) {
     }
 }
 
-/// What a harness says of an envelope that it was brought.
-pub fn taken(answer: &Value, id: &str) -> Result<Value, PostError> {
+/// What a harness says of an envelope that it was brought; one that does not acknowledge says whatever it likes.
+pub fn taken(agent: &Agent, answer: Value, id: &str) -> Result<Value, PostError> {
+    if !Takes::of(agent).answers {
+        return Ok(answer);
+    }
     Ok(result_of(answer.to_string().as_bytes(), id)?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn all_that_was_agreed_on_is_kept() {
-        let mut can = Capabilities::ALL;
-        can.injection.digest = false;
-        can.utilities.cancellation = false;
-        let words = agreed(can).unwrap();
-        for word in ["buffered", "notify", "delivery.redelivery", "chatTools.claim", "utilities.logging"] {
-            assert!(words.split(' ').any(|one| one == word), "{word}: {words}");
-        }
-        assert!(!words.contains("digest"), "{words}");
-        assert!(!has_agreed(Some(&words), "utilities.cancellation"));
-        assert!(has_agreed(Some(&words), "utilities.progress"));
-        assert!(has_agreed(Some("buffered notify"), "utilities.cancellation"), "it began before");
-        assert_eq!(attention::of_words(&words), attention::of_words(&attention::words(can.injection)));
-    }
 
     #[test]
     fn only_the_result_of_the_very_request_is_an_acknowledgement() {

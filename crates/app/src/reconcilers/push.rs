@@ -12,7 +12,7 @@ use super::steps::{self, ROOM, Settings};
 use crate::app::{App, AppState};
 use crate::attention::disposing;
 use crate::delivery::challenge;
-use crate::delivery::harness;
+use crate::delivery::harness::{self, Takes};
 use crate::error::Error;
 use crate::market::results;
 use crate::transport::dialect::delivery_id;
@@ -138,11 +138,13 @@ async fn push_one(app: AppState, due: Due) -> Option<AgentId> {
             (None, None, if at < due.give_up_at { again } else { Outcome::Dead })
         }
         Ok(Plan::Without(outcome, why)) => (None, why, outcome),
-        Ok(Plan::Post { url, body, epoch, proven, secrets }) => {
+        Ok(Plan::Post { url, body, epoch, proven, secrets, takes }) => {
             let to = To { url, receiver: due.id.agent, sender: None, cause: Cause::Push, proven };
             let message = Signed::new(&secrets, message_id(&due), at, body, false);
             tokio::select! {
-                posted = post(&app, &due, &to, message, &mut said) => led_to(&app, &due, (epoch, to.url), posted, attempt),
+                posted = post(&app, (&due, takes), &to, message, &mut said) => {
+                    led_to(&app, (&due, takes), (epoch, to.url), posted, attempt)
+                }
                 () = cut(&app) => {
                     let why = "the hub stopped before the outcome was known".into();
                     (Some(attempt(None, Some(why))), None, Outcome::Again(app.now()))
@@ -160,7 +162,7 @@ type Answered = Result<(u16, Option<String>), PostError>;
 /// POSTs it. What an agent said of a job at once goes into `said`.
 async fn post(
     app: &AppState,
-    due: &Due,
+    (due, takes): (&Due, Takes),
     to: &To,
     message: Signed,
     said: &mut Option<results::OwnWords>,
@@ -172,7 +174,7 @@ async fn post(
         Transport::Webhook | Transport::Channel | Transport::Inbox => 0,
     };
     let (status, after, answer) = app.outbound.push_reading(to, message, most).await?;
-    if due.transport == Transport::Harness && (200..300).contains(&status) {
+    if due.transport == Transport::Harness && takes.answers && (200..300).contains(&status) {
         harness::result_of(&answer, &delivery_id(due.id.seq))?;
     }
     if is_job {
@@ -184,7 +186,7 @@ async fn post(
 /// What a POST led to.
 fn led_to(
     app: &AppState,
-    due: &Due,
+    (due, takes): (&Due, Takes),
     (epoch, url): (i64, String),
     posted: Answered,
     attempt: impl Fn(Option<u16>, Option<String>) -> Attempt,
@@ -200,7 +202,10 @@ fn led_to(
         Err(PostError::NotTaken(why)) if why.wants_to_begin() => harness::begin_again(app, due.id.agent),
         Ok(_) | Err(_) => {}
     }
-    let outcome = judge(due, epoch, &posted, app.now(), app.environment.bytes());
+    let outcome = match &posted {
+        Err(error) if !takes.again && error.may_have_arrived() => Outcome::Dead,
+        posted => judge(due, epoch, posted, app.now(), app.environment.bytes()),
+    };
     let (status, error) = match posted {
         Ok((status @ 200..300, _)) => (Some(status), None),
         Ok((status, _)) => (Some(status), Some(PostError::Status(status).to_string())),
@@ -304,6 +309,7 @@ fn judge(due: &Due, epoch: i64, posted: &Answered, now: i64, random: [u8; 4]) ->
             | PostError::Timeout(_)
             | PostError::NoConnection(_)
             | PostError::Unreachable(_)
+            | PostError::BrokenOff(_)
             | PostError::Limited(_)
             | PostError::Unproven,
         ) => None,
@@ -407,6 +413,7 @@ mod tests {
             Err(PostError::Timeout(Duration::ZERO)),
             Err(PostError::NoConnection(Duration::ZERO)),
             Err(PostError::Unreachable(String::new())),
+            Err(PostError::BrokenOff(String::new())),
         ] {
             let mut due = due(Transport::Channel, 1);
             assert_eq!(judge(&due, 7, &posted, NOW, [0; 4]), Outcome::Again(NOW + 800), "{posted:?}");

@@ -68,7 +68,7 @@ pub(super) async fn answer_to(
 ) -> Result<Value, PostError> {
     let answer = app.outbound.post(to, message).await?;
     match pending.transport {
-        Transport::Harness => harness::taken(&answer, &delivery_id(pending.seq)),
+        Transport::Harness => harness::taken(&pending.receiver, answer, &delivery_id(pending.seq)),
         Transport::Webhook | Transport::Channel | Transport::Inbox => Ok(answer),
     }
 }

@@ -141,7 +141,6 @@ pub(super) struct Defer {
     pub(super) event_id: EventId,
     /// Why it has to wait.
     #[schema(min_length = 1, max_length = 1_000)]
-    #[expect(dead_code, reason = "a model that says why has thought about it")]
     pub(super) reason: String,
 }
 
@@ -149,6 +148,9 @@ pub(super) struct Defer {
 pub(super) struct Resolve {
     /// The message.
     pub(super) event_id: EventId,
+    /// How it ended.
+    #[schema(max_length = 1_000)]
+    pub(super) reason: Option<String>,
 }
 
 #[derive(Debug, Deserialize, ToSchema)]

@@ -41,10 +41,13 @@ fn recorded(event: EventId, disposition: Option<Disposition>) -> Recorded {
 
 pub(super) async fn defer(context: Context, asked: Defer) -> Result<Recorded, Error> {
     let who = agent(&context, asked.event_id).await?;
-    Ok(recorded(asked.event_id, conversation::defer(&context.app, who, asked.event_id).await?))
+    Ok(recorded(asked.event_id, conversation::defer(&context.app, who, asked.event_id, asked.reason).await?))
 }
 
 pub(super) async fn resolve(context: Context, asked: Resolve) -> Result<Recorded, Error> {
     let who = agent(&context, asked.event_id).await?;
-    Ok(recorded(asked.event_id, conversation::resolve(&context.app, who, asked.event_id).await?))
+    Ok(recorded(
+        asked.event_id,
+        conversation::resolve(&context.app, who, asked.event_id, asked.reason).await?,
+    ))
 }

@@ -332,7 +332,10 @@ impl Outbound {
         if error.is_timeout() {
             return PostError::Timeout(self.timeout);
         }
-        cause_of(error)
+        match cause_of(error) {
+            PostError::Unreachable(why) if !error.is_connect() => PostError::BrokenOff(why),
+            failed => failed,
+        }
     }
 }
 

@@ -132,6 +132,10 @@ pub(crate) struct Args {
     /// every message by itself [default: 3]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(plan::QUIET_RANGE))]
     quiet: Option<u64>,
+    /// Answer with the reaction 👀 (seen) what must be answered and gets no words; without it such a message stays open, and is
+    /// asked again at its deadline
+    #[arg(long)]
+    seen: bool,
     /// What it offers on the market: NAME=PRICE, or @FILE with a skill as the document has it, schemas included. Jobs go to the
     /// program of --exec: input data in, output data out. May be repeated
     #[arg(long = "skill", value_name = "NAME=PRICE", conflicts_with_all = ["openai", "connection", "direct"])]

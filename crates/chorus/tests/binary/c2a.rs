@@ -204,6 +204,37 @@ async fn a_thread_goes_on_with_who_was_asked() {
     }
 }
 
+/// `kill -9` while the program runs, and as soon as an answer can be seen: a session answers once too, also what it has claimed.
+#[tokio::test]
+async fn killed_at_each_step_it_answers_exactly_once() {
+    let fixture = HubFixture::open().await;
+    let script = "test $(grep -c echo $D/turns) = 1 && sleep 300; echo re $CHORUS_MESSAGE_ID";
+    let start = || run(&fixture, "echo", &["--c2a", "--quiet", "0"], script);
+    let agent = start();
+    admit(&fixture, "echo", json!(["ops"])).await;
+    let event = text(&post(&fixture, json!({"content": "@ops please look at disk 1"})).await["event_id"]);
+    until("the program runs", || !fixture.read("turns").is_empty()).await;
+    agent.kill9();
+    let mut agent = start();
+    fixture.seen("echo", |events| !said(events).is_empty()).await;
+    assert_eq!(disposed(&fixture, &event, "echo").await, "responded");
+    for n in 2..=5 {
+        let whom = if n % 2 == 0 { "@echo" } else { "@ops" };
+        post(&fixture, json!({"content": format!("{whom} please look at disk {n}")})).await;
+        fixture.seen("echo", |events| said(events).len() >= n).await;
+        agent.kill9();
+        agent = start();
+    }
+    post(&fixture, json!({"content": "@echo and the last one?"})).await;
+    let seen = fixture.seen("echo", |events| said(events).len() >= 6).await;
+    agent.end().await;
+    let mut answers = said(&seen);
+    answers.sort_unstable();
+    answers.dedup();
+    assert_eq!(answers.len(), 6, "each message was answered once: {seen:#?}");
+    assert_eq!(said(&fixture.seen("echo", |_| true).await).len(), 6);
+}
+
 #[tokio::test]
 async fn an_envelope_is_answered_by_the_session_it_came_by() {
     let fixture = HubFixture::open().await;

@@ -1,6 +1,7 @@
 //! C2A over a real WebSocket, by a client that knows only its document.
 
 mod agreed;
+mod agreed_endpoint;
 mod approvals;
 mod bridges;
 mod claims;

@@ -107,6 +107,9 @@ pub struct LadderDelivery {
     /// What the agent made of it: `responded`, `failed` or `ignored`.
     #[schema(value_type = Option<String>)]
     pub disposition: Option<Disposition>,
+    /// Why, in the agent's own words, if it said so. Credentials in it are masked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disposition_reason: Option<String>,
 }
 
 /// To whom, as its conversation knows it.

@@ -169,13 +169,21 @@ capabilities! {
     }
 }
 
+impl DeliveryCapabilities {
+    /// Whether something may be sent once more that may have arrived already: who cannot tell takes it twice.
+    pub const fn takes_again(self) -> bool {
+        self.redelivery && self.idempotency
+    }
+}
+
 impl ChatToolCapabilities {
     /// Whether this tool is among them.
     pub const fn has(self, tool: ChatTool) -> bool {
         match tool {
             ChatTool::ListEvents | ChatTool::ReadThread => self.read_thread,
             ChatTool::SendMessage => self.send_message,
-            ChatTool::React => self.react,
+            // What it sends is a signal, and nothing else.
+            ChatTool::React => self.react && self.reaction_signals,
             ChatTool::Claim => self.claim,
             ChatTool::Defer => self.defer,
             ChatTool::Resolve => self.resolve,

@@ -49,6 +49,8 @@ pub struct Record {
     pub sent: i64,
     /// What the agent made of it, and when.
     pub disposition: Option<(Disposition, i64)>,
+    /// Why, in the agent's words.
+    pub disposition_reason: Option<String>,
     /// What it belongs to.
     pub trace: TraceId,
 }
@@ -60,7 +62,7 @@ macro_rules! select_record {
                     CASE WHEN d.lease_until IS NULL THEN c.due_at END, d.detail, c.created_at,
                     COALESCE(c.handed_at, (SELECT h.at FROM handed h WHERE h.agent_id = c.agent_id AND h.through >= c.seq
                         AND d.transport = 'inbox' ORDER BY h.through LIMIT 1)), c.disposition, c.disposition_at, d.trace_id, i.handed_through,
-                    d.updated_at, ", attention_columns!("c"), ", c.acked_at, c.injected_at, c.sent, i.sent_through
+                    d.updated_at, ", attention_columns!("c"), ", c.acked_at, c.injected_at, c.sent, i.sent_through, c.disposition_reason
              FROM chats c JOIN deliveries d ON d.agent_id = c.agent_id AND d.seq = c.seq
              LEFT JOIN agents a ON a.id = c.agent_id LEFT JOIN inboxes i ON i.agent_id = c.agent_id WHERE ",
             $($rest),+
@@ -100,6 +102,7 @@ fn record(mut row: Row) -> Result<Record, StoreError> {
         sent: row.int(26)?,
         injected_at: row.opt_int(25)?,
         disposition: disposition.zip(row.opt_int(14)?),
+        disposition_reason: row.opt_text(28)?,
         trace: TraceId(row.uuid(15)?),
     })
 }

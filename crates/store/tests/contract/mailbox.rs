@@ -17,6 +17,7 @@ use uuid::Uuid;
 on_both!(
     all_that_is_there_is_in_one_order,
     what_was_said_before_one_came_is_not,
+    of_many_places_nothing_is_missed_and_the_rest_is_counted,
     an_exchange_has_both_sides,
     an_envelope_is_kept_once,
     calls_are_found_and_do_not_fill_the_table,
@@ -78,6 +79,46 @@ async fn what_was_said_before_one_came_is_not(fixture: Fixture) {
     let (next, more) = look(store, bob, 101, 100).await;
     assert_eq!((next, more), ((102..202).collect(), true));
     assert_eq!(look(store, bob, 390, 100).await, ((391..400).collect(), false));
+}
+
+/// More places than are looked into, most of them silent, some with much more than a page.
+async fn of_many_places_nothing_is_missed_and_the_rest_is_counted(fixture: Fixture) {
+    let store = &fixture.store;
+    let bob = agent(store, "bob").await.id;
+    let mut rooms = vec![];
+    for _ in 0..203 {
+        let room = room(store, History::All).await;
+        join(store, room, bob.into(), "bob").await;
+        rooms.push(room);
+    }
+    // Those are looked into whose ids come first; nobody is there by the others.
+    rooms.sort_by_key(|room| room.id);
+    let left_out = rooms.split_off(200);
+    say(store, left_out[0], 0, &[]).await;
+    // Long stretches of one, and all in turn; each also says what is for nobody else.
+    let places = (0..120).map(|_| 7).chain(0..200).chain((0..90).map(|n| 190 + n % 3));
+    let said: Vec<_> = (1..).zip(places).collect();
+    for (n, place) in &said {
+        say(store, rooms[*place], *n, &[]).await;
+    }
+    let all: Vec<i64> = said.iter().map(|(n, _)| *n).collect();
+    for limit in [1, 60, 100] {
+        let (mut found, mut after) = (vec![], -1);
+        loop {
+            let (page, more) = look(store, bob, after, limit).await;
+            assert!(page.len() as i64 <= limit);
+            after = page.last().copied().unwrap_or(after);
+            found.extend(page);
+            // One by one the beginning is enough.
+            if !more || (limit == 1 && found.len() == 130) {
+                break;
+            }
+        }
+        assert_eq!(found, all[..found.len()], "{limit}");
+        assert!(limit == 1 || found.len() == all.len(), "{limit}");
+    }
+    let look = read(store, move |tx| mailbox::after(tx, bob, event(400), 100)).await;
+    assert_eq!((look.found.len(), look.more, look.left_out), (10, false, 3));
 }
 
 async fn an_exchange_has_both_sides(fixture: Fixture) {

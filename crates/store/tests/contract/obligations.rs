@@ -2,8 +2,10 @@
 
 use crate::channel::{Room, act, join, post, post_of, remove, room, run};
 use crate::consent::account;
+use crate::push::record;
 use crate::support::{Fixture, NOW, agent, fresh, on_both, read, write};
 use chorus_protocol::ids::{AgentId, EventId, Principal};
+use chorus_protocol::redact::MaskedText;
 use chorus_protocol::words::{ClaimState, Disposition};
 use chorus_store::claims::{self, Claim, Held};
 use chorus_store::conversation::{self, Handle, Newcomer};
@@ -13,6 +15,7 @@ use chorus_store::{Store, inboxes, members};
 
 on_both!(
     what_an_agent_was_given,
+    why_it_made_of_it_what_it_did,
     what_is_due,
     a_claim_and_who_ever_held_it,
     who_has_a_role,
@@ -65,6 +68,35 @@ async fn what_an_agent_was_given(fixture: Fixture) {
     assert_eq!(read(store, move |tx| obligations::disposition(tx, event, bob)).await, deferred);
     assert_eq!(read(store, move |tx| obligations::of_message(tx, event, 10)).await, [(event, bob)]);
     assert_eq!(read(store, move |tx| obligations::given(tx, event, 10)).await, [bob]);
+}
+
+async fn why_it_made_of_it_what_it_did(fixture: Fixture) {
+    let store = &fixture.store;
+    let (room, bob) = with_bob(store).await;
+    let event = given(store, room).await;
+    let known = of(store, event, bob).await.unwrap();
+    let id = known.id;
+    let dispose = async |disposition: Option<Disposition>| {
+        let known = known.clone();
+        write(store, move |tx| obligations::dispose(tx, &known, disposition, (None, None), NOW + 3)).await;
+    };
+    let explain = async |why: &'static str| {
+        let why = MaskedText::new(why.into());
+        write(store, move |tx| obligations::explain(tx, event, bob, &why)).await;
+    };
+    let why = async || record(store, id).await.disposition_reason;
+    explain("there is nothing to explain").await;
+    assert_eq!(why().await, None);
+    dispose(Some(Disposition::Deferred)).await;
+    explain("after lunch").await;
+    dispose(Some(Disposition::Deferred)).await;
+    assert_eq!(why().await.as_deref(), Some("after lunch"));
+    // What it makes of it next is something else.
+    dispose(Some(Disposition::Responded)).await;
+    assert_eq!(why().await, None);
+    explain("it was the cache").await;
+    dispose(None).await;
+    assert_eq!(why().await, None);
 }
 
 async fn what_is_due(fixture: Fixture) {

@@ -8,12 +8,12 @@ use super::task::Task;
 use crate::harness::texts::clean;
 use crate::harness::turn::{Back, SessionBack, Turn};
 use chorus_protocol::c2a::{
-    CLAIM_TTL_MS, ChatTool, Claim, Destination, Disposed, IdempotencyKey, Injected, Method, Progress,
+    CLAIM_TTL_MS, ChatTool, Claim, Destination, Disposed, IdempotencyKey, Injected, Method, Progress, React,
     SendMessage, WireId,
 };
 use chorus_protocol::channel::{CallbackEvent, Lifecycle};
 use chorus_protocol::words::{
-    AuthorKind, Directedness, Disposition, EntryKind, Mode, Policy, Priority, Reason, Visibility,
+    AuthorKind, Directedness, Disposition, EntryKind, Mode, Policy, Priority, Reason, Signal, Visibility,
     WireConversationKind,
 };
 use serde::Serialize;
@@ -141,6 +141,24 @@ pub(super) fn answer(turn: &Turn, back: &SessionBack, text: &str, deadline_ms: i
     };
     let to = To::Tool { tool: ChatTool::SendMessage, arguments: object(message) };
     Some(Outgoing::new(to, Receiver::KnowsKeys, PERSISTENT, deadline_ms))
+}
+
+/// Whether somebody waits for an answer to what a hub said.
+pub(super) fn is_to_be_answered(turn: &Turn) -> bool {
+    let by_hub = match turn.back {
+        Back::Session(_) => true,
+        Back::Callback(_) => turn.kind == EntryKind::Chat,
+        Back::Envelope(_) => false,
+    };
+    by_hub && turn.policy == Some(Policy::MustRespond)
+}
+
+/// The reaction that says it was read. The same again changes nothing.
+pub(super) fn seen(turn: &Turn, deadline_ms: i64) -> Outgoing {
+    let in_reply_to = WireId(turn.message_id.clone());
+    let reaction = React { in_reply_to, signal: Signal::Seen, eta: None, removed: false };
+    let to = To::Tool { tool: ChatTool::React, arguments: object(reaction) };
+    Outgoing::new(to, Receiver::KnowsKeys, LAST, deadline_ms)
 }
 
 /// A claim of an event.

@@ -45,6 +45,8 @@ pub struct Profile {
     pub at_once: usize,
     /// How long a person must have paused before what it said is answered; if 0, every message is answered by itself.
     pub quiet_ms: i64,
+    /// Whether what must be answered, and gets no words, is answered with the reaction `seen`.
+    pub seen: bool,
 }
 
 impl Default for Profile {
@@ -56,6 +58,7 @@ impl Default for Profile {
             peers: Peers::default(),
             at_once: AT_ONCE,
             quiet_ms: QUIET_MS,
+            seen: false,
         }
     }
 }

@@ -87,6 +87,8 @@ pub(super) enum Step {
     Claim,
     /// Tells what became of an event, where somebody wants to know.
     Dispose(Box<Turn>, Disposition, Option<String>),
+    /// Says by a reaction that it was read, and that there is nothing to say.
+    See,
     /// Tells a sender that listens why there is no answer.
     TellSender {
         why: String,
@@ -230,6 +232,12 @@ impl Task {
         let told = Step::TellSender { why: told.to_owned(), code };
         self.dispose(Disposition::Ignored, why.as_deref());
         self.steps.extend([told, Step::Done(Verdict::Silent { why }), Step::Idle]);
+    }
+
+    /// There is nothing to say to what must be answered: that it was read is the answer.
+    pub(super) fn see(&mut self) {
+        self.supersede_earlier();
+        self.steps.extend([Step::See, Step::Done(Verdict::Silent { why: None }), Step::Idle]);
     }
 
     pub(super) fn fail(&mut self, why: &str, code: &'static str, end: End) {

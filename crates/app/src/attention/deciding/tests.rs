@@ -1,7 +1,5 @@
 use super::*;
 use crate::attention::FOREIGN;
-use crate::attention::ways::words;
-use chorus_protocol::c2a::InjectionCapabilities;
 use chorus_protocol::words::ConversationKind;
 use uuid::Uuid;
 
@@ -55,13 +53,6 @@ fn of_a_role_one_is_asked_and_where_there_are_knocks_by_one() {
     assert_eq!(decided(&first), [other, (Mode::Buffered, Policy::MayRespond)]);
     let knocks = Known { shows: vec![Capabilities::default(); 2], ..first };
     assert_eq!(decided(&knocks), [other, (Mode::Notify, Policy::MayRespond)]);
-}
-
-#[test]
-fn what_a_session_can_show_is_kept_in_words() {
-    let some = InjectionCapabilities { notify: true, buffered: true, ..InjectionCapabilities::default() };
-    assert_eq!(words(some), "buffered notify");
-    assert_eq!(words(InjectionCapabilities::ALL), "immediate buffered notify tool_mailbox digest");
 }
 
 #[test]

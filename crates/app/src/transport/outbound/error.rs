@@ -61,6 +61,9 @@ pub enum PostError {
     NotTaken(#[from] NotTaken),
     #[error("receiver could not be reached: {0}")]
     Unreachable(String),
+    /// It took the connection, and may have what was sent.
+    #[error("receiver could not be reached: it broke off ({0})")]
+    BrokenOff(String),
 }
 
 fn seconds(time: Duration) -> String {
@@ -75,16 +78,24 @@ impl PostError {
             Self::Status(_)
             | Self::NotTaken(_)
             | Self::Unreachable(_)
+            | Self::BrokenOff(_)
             | Self::Limited(_)
             | Self::Unproven => Code::AgentUnreachable,
         }
+    }
+
+    /// Whether the receiver may have what was sent all the same.
+    pub fn may_have_arrived(&self) -> bool {
+        matches!(self, Self::Timeout(_) | Self::BrokenOff(_) | Self::NotTaken(NotTaken::NoResponse))
     }
 
     /// What it says of the endpoint, if anything.
     pub(super) fn verdict(&self) -> Option<Verdict> {
         match self {
             Self::Status(_) | Self::NotTaken(_) => Some(Verdict::Refused),
-            Self::Timeout(_) | Self::NoConnection(_) | Self::Unreachable(_) => Some(Verdict::Silent),
+            Self::Timeout(_) | Self::NoConnection(_) | Self::Unreachable(_) | Self::BrokenOff(_) => {
+                Some(Verdict::Silent)
+            }
             Self::Blocked(_) | Self::Limited(_) | Self::Unproven => None,
         }
     }

@@ -13,7 +13,7 @@ const ANY_NUMBER: RangeInclusive<u64> = 1..=1_000_000;
 const MAX_AGENTS: usize = 100;
 
 /// What a file may say of an agent.
-const MEMBERS: [&str; 27] = [
+const MEMBERS: [&str; 28] = [
     "name",
     "channels",
     "exec",
@@ -39,6 +39,7 @@ const MEMBERS: [&str; 27] = [
     "foreign_mcp",
     "at_once",
     "quiet",
+    "seen",
     "skills",
     "owner",
 ];
@@ -74,6 +75,7 @@ pub(super) fn read(text: &str, faults: &mut Faults, others: &Plan) -> Plans {
                 plan.foreign_mcp |= others.foreign_mcp;
                 plan.at_once = plan.at_once.or(others.at_once);
                 plan.quiet = plan.quiet.or(others.quiet);
+                plan.seen |= others.seen;
                 plan.invitation = plan.invitation.or_else(|| others.invitation.clone());
                 plans.push((place, plan));
             }
@@ -121,6 +123,7 @@ fn read_agent(agent: &Table, place: &str, faults: &mut Faults) -> Plan {
         foreign_mcp: member.flag("foreign_mcp"),
         at_once: member.number("at_once", AT_ONCE_RANGE),
         quiet: member.number("quiet", QUIET_RANGE),
+        seen: member.flag("seen"),
         skills: member.texts("skills"),
         owner: member.text("owner"),
     }
@@ -201,7 +204,7 @@ mod tests {
     #[test]
     fn numbers_have_the_range_of_their_flags() {
         let told = |line: &str| faults(&format!("[[agent]]\nname = 'a'\nexec = ['./a']\n{line}\n"));
-        assert_eq!(told("quiet = 0\nat_once = 64\ntimeout = 1000000"), "");
+        assert_eq!(told("quiet = 0\nat_once = 64\ntimeout = 1000000\nseen = true"), "");
         assert_eq!(
             told("quiet = 31\nat_once = 0\ntimeout = 0"),
             "agent[0].timeout: must be a number from 1 to 1000000; agent[0].at_once: must be a number from 1 to 64; \

@@ -57,6 +57,7 @@ pub(super) struct Plan {
     pub(super) foreign_mcp: bool,
     pub(super) at_once: Option<u64>,
     pub(super) quiet: Option<u64>,
+    pub(super) seen: bool,
     /// Each NAME=PRICE, or the file after @.
     pub(super) skills: Vec<String>,
     pub(super) owner: Option<String>,
@@ -104,6 +105,7 @@ impl Plan {
             foreign_mcp: args.foreign_mcp,
             at_once: args.at_once,
             quiet: args.quiet,
+            seen: args.seen,
             skills: args.skills,
             owner: args.owner,
         }
@@ -148,6 +150,7 @@ impl Plan {
             foreign_mcp: self.foreign_mcp,
             at_once: self.at_once.and_then(|number| usize::try_from(number).ok()).unwrap_or(AT_ONCE),
             quiet: self.quiet.map_or(QUIET, Duration::from_secs),
+            seen: self.seen,
             offering: Offering { skills, owner: self.owner },
             environment: Environment::system(),
         })

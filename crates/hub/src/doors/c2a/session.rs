@@ -187,7 +187,7 @@ impl<'s> Session<'s> {
     /// When something is to be sent once more, and whether anything is.
     fn due(&self) -> (Instant, bool) {
         let now = self.harness.app.elapsed();
-        let next = self.window.next_due().filter(|_| self.harness.can.delivery.redelivery);
+        let next = self.window.next_due().filter(|_| self.harness.can.delivery.takes_again());
         let wait = next.map(|due| Duration::from_millis((due - now).max(0) as u64));
         (Instant::now() + wait.unwrap_or_default(), wait.is_some())
     }

@@ -1,9 +1,9 @@
 //! What host and harness did not agree on in `initialize` is not used, by neither.
 
-use super::endpoint::{Endpoint, set};
 use super::harness::{Harness, initialize, text};
 use super::sessions::member;
-use crate::channel_fixture::ChannelFixture;
+use super::time::acked;
+use crate::channel_fixture::{ChannelFixture, MINUTE};
 use crate::support::{OPERATOR, Setup, eventually};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -23,6 +23,7 @@ async fn tools_that_were_not_agreed_on_are_neither_listed_nor_called() {
         ("readThread", vec!["chat.list_events", "chat.read_thread"]),
         ("sendMessage", vec!["chat.send_message"]),
         ("react", vec!["chat.react"]),
+        ("reactionSignals", vec!["chat.react"]),
         ("claim", vec!["chat.claim"]),
         ("defer", vec!["chat.defer"]),
         ("resolve", vec!["chat.resolve"]),
@@ -76,16 +77,69 @@ async fn what_does_not_come_again_comes_to_the_next_session() {
     let setup = Setup::new().config(|config| config.times.redelivery = Duration::from_millis(100));
     let fixture = ChannelFixture::on(&setup).await;
     let key = member(&fixture, "lead", &json!({})).await;
-    let begin = without("delivery", "redelivery");
-    let mut lead = Harness::with(&fixture.hub, &key, &begin).await;
-    fixture.say("@lead are you there?").await;
-    let first = lead.request().await;
-    tokio::time::sleep(Duration::from_millis(400)).await;
+    // Who does not know what it has got already is not sent it twice either.
+    for capability in ["redelivery", "idempotency"] {
+        let begin = without("delivery", capability);
+        let mut lead = Harness::with(&fixture.hub, &key, &begin).await;
+        fixture.say("@lead are you there?").await;
+        let first = lead.request().await;
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        lead.assert_quiet().await;
+        drop(lead);
+        eventually(async || fixture.hub.online("lead").await, |online| !online).await;
+        let mut lead = Harness::with(&fixture.hub, &key, &begin).await;
+        assert_eq!(lead.delivered().await["eventId"], first["params"]["eventId"], "{capability}");
+    }
+}
+
+/// Nor by its deadline; who leads is told all the same.
+#[tokio::test]
+async fn who_takes_nothing_twice_is_not_reminded() {
+    let (fixture, clock) = ChannelFixture::with_clock().await;
+    let silent = member(&fixture, "silent", &json!({})).await;
+    let lead = member(&fixture, "lead", &json!({"lead": true})).await;
+    let mut silent = Harness::with(&fixture.hub, &silent, &without("delivery", "redelivery")).await;
+    let mut lead = Harness::connect(&fixture.hub, &lead).await;
+    let event = fixture.say("@silent is the deploy blocked?").await;
+    silent.delivered().await;
+    acked(&fixture, &event).await;
+    clock.set(clock.now() + 5 * MINUTE);
+    // What is committed after it is delivered after it.
+    let marker = fixture.say("@silent and another thing").await;
+    assert_eq!(silent.delivered().await["eventId"], json!(marker));
+    acked(&fixture, &marker).await;
+    clock.set(clock.now() + 5 * MINUTE);
+    let escalated = lead.delivered().await;
+    assert_eq!(
+        (&escalated["attention"]["reason"], &escalated["inReplyTo"]),
+        (&json!("escalation"), &json!(event))
+    );
+    silent.assert_quiet().await;
+}
+
+/// A reaction is brought to who tells it from a message; a knock, to who can pull what it stands for.
+#[tokio::test]
+async fn signals_and_knocks_are_for_who_can_do_something_with_them() {
+    let fixture = ChannelFixture::start().await;
+    let key = member(&fixture, "lead", &json!({"roles": ["ops"]})).await;
+    let mut lead = Harness::with(&fixture.hub, &key, &without("chatTools", "reactionSignals")).await;
+    let send = json!({"target": {"conversationId": fixture.channel}, "idempotencyKey": "k", "visibility": "channel",
+        "directedness": "to_me", "text": "@anna shall I deploy it?", "intent": "approval_request"});
+    let sent = lead.done("chat.send_message", send).await;
+    let path = format!(
+        "/api/v1/channels/{}/messages/{}/reactions",
+        fixture.channel,
+        sent["eventId"].as_str().unwrap()
+    );
+    let reacted = fixture.hub.post(&path, Some(&fixture.anna), &json!({"signal": "agree"})).await;
+    assert_eq!(reacted.status, 201, "{}", reacted.text);
     lead.assert_quiet().await;
     drop(lead);
-    eventually(async || fixture.hub.online("lead").await, |online| !online).await;
-    let mut lead = Harness::with(&fixture.hub, &key, &begin).await;
-    assert_eq!(lead.request().await["params"]["eventId"], first["params"]["eventId"]);
+
+    let mut lead = Harness::with(&fixture.hub, &key, &without("chatTools", "readThread")).await;
+    fixture.say("@ops is the queue up?").await;
+    let shown = lead.delivered().await;
+    assert_eq!((&shown["injection"]["mode"], text(&shown)), (&json!("buffered"), "@ops is the queue up?"));
 }
 
 #[tokio::test]
@@ -245,28 +299,4 @@ async fn progress_and_logging_that_were_not_agreed_on_change_nothing() {
     let lines = eventually(lines, |lines| lines.as_array().is_some_and(|lines| !lines.is_empty())).await;
     assert_eq!(lines.as_array().unwrap().len(), 1, "{lines}");
     assert_eq!(lines[0]["detail"]["text"], "progress", "the session that had agreed on logging");
-}
-
-/// The same for a harness that is POSTed to: what it agreed on when it was set holds.
-#[tokio::test]
-async fn an_endpoint_that_knows_no_cancellations_is_told_none() {
-    let fixture = ChannelFixture::start().await;
-    for (name, knows) in [("told", true), ("untold", false)] {
-        let key = member(&fixture, name, &json!({})).await;
-        let endpoint = Endpoint::start().await;
-        endpoint.can.lock().unwrap()["utilities"]["cancellation"] = json!(knows);
-        let set = set(&fixture.hub, name, &key, &endpoint.url).await;
-        assert_eq!(set.status, 200, "{}", set.text);
-        for n in 1..=2 {
-            let event = fixture.say(&format!("@{name} number {n}")).await;
-            endpoint.delivered(n).await;
-            let path = format!("/api/v1/channels/{}/messages/{event}", fixture.channel);
-            assert_eq!(fixture.hub.delete(&path, Some(&fixture.anna)).await.status, 204);
-        }
-        // What was told in passing before the second delivery would be there by now.
-        fixture.say(&format!("@{name} number 3")).await;
-        endpoint.delivered(3).await;
-        let told = endpoint.requests("notifications/cancelled", if knows { 2 } else { 0 }).await;
-        assert_eq!(told.len(), if knows { 2 } else { 0 }, "{told:?}");
-    }
 }

@@ -1,6 +1,6 @@
 //! Claims: one holder, whoever asks, by whatever door.
 
-use super::harness::Harness;
+use super::harness::{Harness, text};
 use super::sessions::member;
 use crate::channel_fixture::{ChannelFixture, MINUTE};
 use crate::support::{Setup, mcp_tool};
@@ -8,6 +8,7 @@ use chorus_protocol::code::Code;
 use chorus_testkit::clock::ManualClock;
 use chorus_testkit::receiver::FakeAgent;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 const RACERS: usize = 100;
 
@@ -140,6 +141,42 @@ async fn a_role_is_offered_to_one_first_and_a_reply_claims() {
     assert_eq!(ladder.body["claims"][0]["state"], "resolved", "{}", ladder.text);
 }
 
+/// Lost on its way and lost with a session, a knock comes again as what it was; claimed twice, it has one holder and one claim.
+#[tokio::test]
+async fn a_knock_that_was_lost_comes_again_and_is_claimed_once() {
+    let setup = Setup::new().config(|config| config.times.redelivery = Duration::from_millis(100));
+    let fixture = ChannelFixture::on(&setup).await;
+    let ops = json!({"roles": ["ops"]});
+    let (key, bob) = (member(&fixture, "ada", &ops).await, member(&fixture, "bob", &ops).await);
+    let mut ada = Harness::connect(&fixture.hub, &key).await;
+    let mut bob = Harness::connect(&fixture.hub, &bob).await;
+    let event = fixture.say("@ops please restart the cache").await;
+    let first = ada.request().await;
+    let again = ada.request().await;
+    assert_eq!((&again["id"], &again["params"]["knock"]), (&first["id"], &first["params"]["knock"]));
+    drop(ada);
+    let mut ada = Harness::connect(&fixture.hub, &key).await;
+    let knock = ada.delivered().await;
+    assert_eq!((&knock["eventId"], &knock["injection"]["mode"]), (&json!(event), &json!("notify")));
+    assert!(
+        knock["reliability"]["attempt"].as_i64().unwrap() >= 3 && knock.get("content").is_none(),
+        "{knock}"
+    );
+    assert_eq!(knock["reliability"]["idempotencyKey"], first["params"]["reliability"]["idempotencyKey"]);
+    // The answer to a claim may be lost too: made again, it is the same claim.
+    for _ in 0..2 {
+        let held = ada.done("chat.claim", json!({"eventId": event})).await;
+        assert_eq!(
+            (&held["holder"], text(&held["event"])),
+            (&json!("agent:ada"), "@ops please restart the cache")
+        );
+    }
+    assert_eq!(bob.refused("chat.claim", json!({"eventId": event})).await, "claimed_by_other");
+    let ladder = fixture.get(&format!("/api/v1/events/{event}")).await;
+    assert_eq!(ladder.body["claims"].as_array().unwrap().len(), 1, "{}", ladder.text);
+    assert_eq!(ladder.body["deliveries"].as_array().unwrap().len(), 1, "{}", ladder.text);
+}
+
 #[tokio::test]
 async fn of_ten_agents_one_is_woken_whatever_doors_they_use() {
     let fixture = ChannelFixture::start().await;
@@ -202,6 +239,7 @@ async fn the_same_by_mcp() {
     let event = fixture.say("@bob please restart it").await;
     let deferred = call(&bob, "chat_defer", json!({"event_id": event, "reason": "after lunch"})).await;
     assert_eq!(deferred["structuredContent"]["disposition"], "deferred", "{deferred}");
+    assert_eq!(fixture.delivery(&event).await["disposition_reason"], "after lunch");
     let resolved = call(&bob, "chat_resolve", json!({"event_id": event})).await;
     assert_eq!(resolved["structuredContent"]["disposition"], "responded", "{resolved}");
     let people = call(&fixture.anna, "chat_claim", json!({"event_id": event})).await;

@@ -27,13 +27,15 @@ pub(super) enum Says {
     Status(u16),
     /// A success of HTTP, and none of C2A.
     Anything(Value),
+    /// It takes the request, and is never heard of again.
+    Nothing,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct Got {
     headers: HeaderMap,
     raw: Bytes,
-    body: Value,
+    pub(super) body: Value,
 }
 
 /// An HTTP server that speaks C2A.
@@ -60,13 +62,18 @@ impl Endpoint {
         let served = endpoint.clone();
         let receive = move |headers: HeaderMap, raw: Bytes| {
             let answer = served.answer(headers, raw);
-            async move { answer }
+            async move {
+                match answer {
+                    Some(answer) => answer,
+                    None => std::future::pending().await,
+                }
+            }
         };
         tokio::spawn(async move { axum::serve(listener, Router::new().fallback(post(receive))).await });
         endpoint
     }
 
-    fn answer(&self, headers: HeaderMap, raw: Bytes) -> (StatusCode, Json<Value>) {
+    fn answer(&self, headers: HeaderMap, raw: Bytes) -> Option<(StatusCode, Json<Value>)> {
         let body: Value = serde_json::from_slice(&raw).unwrap();
         let begins = body["method"] == "initialize";
         let result = if begins {
@@ -77,7 +84,7 @@ impl Endpoint {
         let says = if begins { &self.begins } else { &self.says }.lock().unwrap().clone();
         let id = body["id"].clone();
         self.got.lock().unwrap().push(Got { headers, raw, body });
-        match says {
+        Some(match says {
             Says::Accepted => (StatusCode::OK, Json(json!({"jsonrpc": "2.0", "id": id, "result": result}))),
             Says::Error(code) => {
                 let error = json!({"code": code, "message": "not now"});
@@ -85,7 +92,8 @@ impl Endpoint {
             }
             Says::Status(status) => (StatusCode::from_u16(status).unwrap(), Json(json!({}))),
             Says::Anything(body) => (StatusCode::OK, Json(body)),
-        }
+            Says::Nothing => return None,
+        })
     }
 
     pub(super) fn say(&self, says: Says) {

@@ -75,6 +75,27 @@ async fn the_mailbox_has_what_was_delivered_and_what_was_only_said() {
     assert!(!texts(&page).contains(&"lunch is at noon"), "{page}");
 }
 
+/// More than a cursor names one by one, all of it of the last moments.
+#[tokio::test]
+async fn a_crowd_is_listed_once() {
+    let fixture = ChannelFixture::start().await;
+    let lead = member(&fixture, "lead", &json!({})).await;
+    let mut lead = Harness::connect(&fixture.hub, &lead).await;
+    let (mut said, mut read, mut asked) = (vec![], vec![], json!({}));
+    for n in 0..45 {
+        let text = format!("the build {n} is green");
+        fixture.say(&text).await;
+        said.push(text);
+        if n % 9 == 8 {
+            let page = lead.done("chat.list_events", asked).await;
+            read.extend(texts(&page).into_iter().map(str::to_owned));
+            asked = json!({"after": page["next"]});
+        }
+    }
+    assert_eq!(read, said);
+    assert_eq!(texts(&lead.done("chat.list_events", asked).await), [""; 0]);
+}
+
 #[tokio::test]
 async fn what_nobody_knows_is_refused() {
     let fixture = ChannelFixture::start().await;

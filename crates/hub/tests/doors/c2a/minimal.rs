@@ -215,7 +215,7 @@ async fn what_a_harness_tells_is_recorded() {
     two.lead
         .notify(
             "notifications/disposition",
-            json!({"eventId": event, "disposition": "failed", "reason": "x"}),
+            json!({"eventId": event, "disposition": "failed", "reason": "the model was away"}),
         )
         .await;
     let ladder = async || two.fixture.delivery(&event).await;
@@ -223,16 +223,32 @@ async fn what_a_harness_tells_is_recorded() {
     let rungs: Vec<_> =
         ladder["rungs"].as_array().unwrap().iter().map(|rung| rung["rung"].as_str().unwrap()).collect();
     assert!(rungs.contains(&"injected"), "{rungs:?}");
+    let why = async || two.fixture.delivery(&event).await["disposition_reason"].clone();
+    assert_eq!(why().await, "the model was away");
     // It may not overlook what must be answered.
     let event = two.fixture.say("@lead please look again").await;
     two.lead.delivered().await;
     two.lead.notify("notifications/disposition", json!({"eventId": event, "disposition": "ignored"})).await;
     two.lead.ask("tools/list", json!({})).await;
     assert_eq!(two.disposition(&event, "lead").await, Value::Null);
-    let deferred = two.lead.done("chat.defer", json!({"eventId": event, "reason": "after the deploy"})).await;
+    // "Record that a must-respond event is deferred with a reason": whoever reads the event finds it, and no credential in it.
+    let why = async || two.fixture.delivery(&event).await["disposition_reason"].clone();
+    let secret = format!("ca_{}", "0".repeat(32));
+    let defer =
+        json!({"eventId": event, "reason": format!("the key {secret} is locked"), "eta": "after the deploy"});
+    let deferred = two.lead.done("chat.defer", defer).await;
     assert_eq!(deferred["disposition"], "deferred");
+    let said = why().await;
+    let said = said.as_str().unwrap();
+    assert!(said.starts_with("the key ") && said.ends_with(" is locked (after the deploy)"), "{said}");
+    assert!(!said.contains(&secret), "{said}");
+    // What it makes of it next has its own reason, or none.
     let resolved = two.lead.done("chat.resolve", json!({"eventId": event})).await;
-    assert_eq!(resolved["disposition"], "responded");
+    assert_eq!((&resolved["disposition"], why().await), (&json!("responded"), Value::Null));
+    let event = two.fixture.say("@lead and once more").await;
+    two.lead.delivered().await;
+    two.lead.done("chat.resolve", json!({"eventId": event, "reason": "it was the cache"})).await;
+    assert_eq!(two.fixture.delivery(&event).await["disposition_reason"], "it was the cache");
 }
 
 /// A harness that says nothing of how it shows things is shown what it must answer, and owes the answer.

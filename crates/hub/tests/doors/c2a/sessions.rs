@@ -357,3 +357,23 @@ async fn nobody_acknowledges_for_a_harness() {
     eventually(async || rungs(&other).await, |rungs| rungs.contains("acked")).await;
     assert!(!rungs(&event).await.contains("acked"), "{}", rungs(&event).await);
 }
+
+/// A key is the agent's, whether a session shows it or a single call.
+#[tokio::test]
+async fn a_key_is_known_again_by_whatever_way_it_comes() {
+    let (fixture, key) = with_lead().await;
+    let mut lead = Harness::connect(&fixture.hub, &key).await;
+    let send = |text: &str| {
+        json!({"target": {"conversationId": fixture.channel}, "idempotencyKey": "k", "visibility": "channel",
+            "directedness": "ambient", "text": text})
+    };
+    let sent = lead.done("chat.send_message", send("The build is green.")).await;
+    let call = async |text: &str| {
+        let params = json!({"name": "chat.send_message", "arguments": send(text)});
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        fixture.hub.post("/c2a", Some(&key), &call).await.body["result"]["structuredContent"].clone()
+    };
+    assert_eq!(call("The build is green.").await, sent);
+    assert_eq!(call("The build is red.").await["code"], "idempotency_conflict");
+    assert_eq!(fixture.log().await.iter().filter(|one| one["kind"] == "message").count(), 1);
+}

@@ -208,3 +208,24 @@ async fn an_edit_takes_the_place_of_what_is_open_and_a_deletion_cancels_it() {
     lead.assert_quiet().await;
     assert_eq!(disposition(&fixture, &event, "lead").await, "responded");
 }
+
+/// "ack_only events SHOULD become acknowledged or ignored": of who says nothing, ignored when their time is over, and not before.
+#[tokio::test]
+async fn thanks_that_nobody_answers_are_over_at_their_time() {
+    let (fixture, clock) = ChannelFixture::with_clock().await;
+    let key = member(&fixture, "lead", &json!({})).await;
+    let mut lead = Harness::connect(&fixture.hub, &key).await;
+    let event = fixture.say("@lead thanks!").await;
+    let knock = lead.delivered().await;
+    assert_eq!((&knock["eventId"], &knock["attention"]["policy"]), (&json!(event), &json!("ack_only")));
+    acked(&fixture, &event).await;
+    clock.set(clock.now() + 5 * MINUTE - 1);
+    // What is decided after it is delivered after it: by then somebody has looked.
+    fixture.say("@lead are you there?").await;
+    lead.delivered().await;
+    assert_eq!(disposition(&fixture, &event, "lead").await, Value::Null);
+    clock.set(clock.now() + 1);
+    let ended = async || disposition(&fixture, &event, "lead").await;
+    eventually(ended, |disposition| disposition == "ignored").await;
+    lead.assert_quiet().await;
+}

@@ -129,7 +129,9 @@ fn rungs(delivery: &LadderDelivery) -> Vec<Step> {
         .map(|rung| match delivery.rungs.iter().find(|step| step.rung == rung) {
             Some(step) => {
                 let why = step.reason.as_deref().unwrap_or_default();
-                let at = format!("{} {why}", after(step.at.as_deref()));
+                let said = delivery.disposition_reason.as_deref().filter(|_| rung == Rung::Dispositioned);
+                let said = said.map_or_else(String::new, |said| format!(": {said}"));
+                let at = format!("{} {why}{said}", after(step.at.as_deref()));
                 Step { name: rung.as_str(), class: "reached", at }
             }
             None => Step { name: rung.as_str(), class: "", at: String::new() },
