@@ -17,8 +17,8 @@ use crate::metrics::Metrics;
 use crate::open::Open;
 use crate::rate::{Limiter, Source};
 use crate::registrations::Registrations;
-use crate::searches::Searches;
 use crate::tool_log::ToolLog;
+use crate::turns::Turns;
 use crate::turns_saved::TurnsSaved;
 use crate::usage::Usage;
 use bytes::Bytes;
@@ -85,7 +85,9 @@ pub struct App {
     pub registrations: Option<Registrations>,
     /// Of secrets that are not known yet.
     pub look_ups: LookUps,
-    pub searches: Arc<Searches>,
+    pub searches: Arc<Turns>,
+    /// Of traces into evidence.
+    pub conversions: Arc<Turns>,
     /// What models wait for.
     pub open: Open,
     pub metrics: Metrics,
@@ -143,7 +145,8 @@ impl App {
             harness_log: HarnessLog::default(),
             turns_saved: TurnsSaved::default(),
             look_ups: LookUps::default(),
-            searches: Arc::default(),
+            searches: Turns::of("search"),
+            conversions: Turns::of("conversion"),
             open: Open::default(),
             health: Health::new(environment.elapsed()),
             mailer: Mailer::new(&config, environment.clone(), metrics.mails_dropped.clone()),
