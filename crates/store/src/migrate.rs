@@ -61,6 +61,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0045_channel_rules.sql"),
     migration!("0043_tool_calls.sql"),
     migration!("0047_attention.sql"),
+    migration!("0048_job_bounds.sql"),
 ];
 
 /// The number of the newest.
