@@ -13,6 +13,7 @@ os.environ |= {"CREWAI_DISABLE_TELEMETRY": "true", "OTEL_SDK_DISABLED": "true", 
 from crewai import LLM, Agent, BaseLLM, Crew, Process, Task  # noqa: E402
 from crewai.events import BaseEventListener, crewai_event_bus  # noqa: E402
 from crewai.events.base_events import BaseEvent  # noqa: E402
+from crewai.flow.flow import Flow, listen, router, start  # noqa: E402
 from crewai.tools import tool  # noqa: E402
 from pydantic import BaseModel  # noqa: E402
 
@@ -113,6 +114,38 @@ def tools():
     run("tools", Crew(agents=[lead, clerk], tasks=[task], process=Process.sequential), {"tool_call": 1, "escalation": 1}, {})
 
 
+def hierarchy():
+    """The manager delegates, which is an escalation, and asks, which is not."""
+    manager = Canned(
+        action("Delegate work to coworker", task="decide", context="c", coworker="Clerk"),
+        action("Ask question to coworker", question="why?", context="c", coworker="Clerk"),
+        final("Rejected, blocked: only words."),
+    )
+    clerk = agent("Clerk", final("Do it."), final("Because."))
+    task = Task(description="answer", expected_output="text")
+    crew = Crew(agents=[clerk], tasks=[task], process=Process.hierarchical, manager_llm=manager)
+    run("hierarchy", crew, {"escalation": 1, "tool_call": 1}, {})
+
+
+def flow():
+    """A flow's methods name sources and escalate in words; what the crew in it does counts."""
+    class Refund(Flow):
+        @start()
+        def retrieve(self):
+            return {"citations": ["https://a", "https://b"]}
+
+        @router(retrieve)
+        def policy_guard(self):
+            return "blocked"
+
+        @listen("blocked")
+        def escalate_to_human(self):
+            reviewer = agent("Reviewer", action("lookup_order", order_id="1"), final("fine"), tools=[lookup_order])
+            return Crew(agents=[reviewer], tasks=[Task(description="r", expected_output="t", agent=reviewer)]).kickoff().raw
+
+    run("flow", Refund(), {"tool_call": 1})
+
+
 def guardrail():
     answers = iter([(False, "Blocked: a promise"), (True, "ok")])
     support = agent("Support", final("We promise."), final("We look at it."))
@@ -144,6 +177,8 @@ def secrets():
 
 
 tools()
+hierarchy()
+flow()
 guardrail()
 review()
 secrets()

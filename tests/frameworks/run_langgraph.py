@@ -10,17 +10,19 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
+from langchain.agents import create_agent
 from langchain_core.documents import Document
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.load import dumpd
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
-from langchain_core.tools import tool
+from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import END, START, StateGraph
+from langgraph.config import get_stream_writer
+from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.prebuilt import ToolNode
-from langgraph.types import Command, interrupt
+from langgraph.types import Command, Send, interrupt
 from langgraph_sdk.schema import StreamPart
 
 FOLDER = Path(sys.argv[1])
@@ -166,8 +168,91 @@ def subgraph():
     write("child", chunks, {"evidence_cited": 3, "escalation": 1})
 
 
+def fan_out():
+    """One node sends three at once, which all find something and write to their own stream."""
+    class Found(TypedDict, total=False):
+        documents: Annotated[list, operator.add]
+
+    def search(sent):
+        get_stream_writer()({"flagged": True})
+        return {"documents": [Document(page_content="x", metadata={"source": sent["topic"]}, id=sent["topic"])]}
+
+    graph = StateGraph(Found)
+    graph.add_node("plan", lambda _: None)
+    graph.add_node("search_topic", search)
+    graph.add_edge(START, "plan")
+    graph.add_conditional_edges("plan", lambda _: [Send("search_topic", {"topic": topic}) for topic in "abc"], ["search_topic"])
+    modes = ["updates", "custom", "tasks", "checkpoints", "values"]
+    graph = graph.compile(checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "1"}}
+    write("fan_out", graph.stream({"documents": []}, config, stream_mode=modes, subgraphs=True), {"evidence_cited": 3})
+
+
+def asked_at_once():
+    """Two nodes ask somebody at the same time; every mode tells it, and `default=str` writes some as Python's repr."""
+    class Asked(TypedDict, total=False):
+        answers: Annotated[list, operator.add]
+
+    graph = StateGraph(Asked)
+    for name in ["finance", "legal"]:
+        graph.add_node(name, lambda _, name=name: {"answers": [interrupt({"question": name})]})
+        graph.add_edge(START, name)
+    graph = graph.compile(checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "1"}}
+    modes = ["updates", "tasks", "values"]
+    chunks = list(graph.stream({"answers": []}, config, stream_mode=modes))
+    answers = {asked.id: "reject" for asked in graph.get_state(config).interrupts}
+    chunks += graph.stream(Command(resume=answers), config, stream_mode=modes)
+    write("asked_at_once", json.loads(json.dumps(chunks, default=str)), {"escalation": 2})
+
+
+class Scripted(Canned):
+    """Says one thing after the other."""
+
+    said: list
+
+    def bind_tools(self, tools, **_):
+        return self
+
+    def _generate(self, messages, stop=None, run_manager=None, **_):
+        return ChatResult(generations=[ChatGeneration(message=self.said.pop(0))])
+
+
+@tool
+def transfer_to_billing(tool_call_id: Annotated[str, InjectedToolCallId]) -> Command:
+    """Hand off."""
+    told = ToolMessage("transferred", tool_call_id=tool_call_id)
+    return Command(goto="billing", graph=Command.PARENT, update={"messages": [told]})
+
+
+def agents():
+    """Agents as subgraphs, one of which hands off to the other: its tool's end does not say which call it was."""
+    def calling(name, call):
+        return AIMessage(content="", tool_calls=[{"name": name, "args": {"order_id": "1"} if name == "lookup_order" else {}, "id": call}])
+
+    triage = Scripted(said=[calling("transfer_to_billing", "t1")])
+    billing = Scripted(said=[calling("lookup_order", "r1"), AIMessage("done")])
+    graph = StateGraph(MessagesState)
+    graph.add_node("triage", create_agent(triage, [transfer_to_billing], name="triage"))
+    graph.add_node("billing", create_agent(billing, [lookup_order], name="billing"))
+    graph.add_edge(START, "triage")
+    graph.add_edge("billing", END)
+    return graph.compile()
+
+
+async def handed_off():
+    found = [event async for event in agents().astream_events(start(), version="v2")]
+    write("handed_off_events", found, {"tool_call": 2})
+    write("handed_off", agents().stream(start(), stream_mode=["updates", "messages"], subgraphs=True), {"tool_call": 2})
+    # Without its subgraphs a graph tells of the first call only what came of it.
+    write("handed_off_outside", agents().stream(start()), {"tool_call": 1})
+
+
 streams()
 asyncio.run(events())
 asyncio.run(run_logs())
 kept()
 subgraph()
+fan_out()
+asked_at_once()
+asyncio.run(handed_off())

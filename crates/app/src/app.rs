@@ -11,7 +11,6 @@ use crate::metrics::Metrics;
 use crate::open_streams::OpenStreams;
 use crate::rate::{Limiter, Source};
 use crate::registrations::Registrations;
-use crate::searches::Searches;
 use crate::tool_log::ToolLog;
 use crate::transport::challenges::Challenges;
 use crate::transport::dialect::Dialect;
@@ -19,6 +18,7 @@ use crate::transport::live::Live;
 use crate::transport::notices::Notices;
 use crate::transport::outbound::Outbound;
 use crate::transport::replies::Replies;
+use crate::turns::Turns;
 use crate::turns_saved::TurnsSaved;
 use crate::usage::Usage;
 use bytes::Bytes;
@@ -85,7 +85,9 @@ pub struct App {
     pub registrations: Option<Registrations>,
     /// Of secrets that are not known yet.
     pub look_ups: LookUps,
-    pub searches: Arc<Searches>,
+    pub searches: Arc<Turns>,
+    /// Of traces into evidence.
+    pub conversions: Arc<Turns>,
     /// What models wait for.
     pub open_streams: OpenStreams,
     pub metrics: Metrics,
@@ -143,7 +145,8 @@ impl App {
             harness_log: HarnessLog::default(),
             turns_saved: TurnsSaved::default(),
             look_ups: LookUps::default(),
-            searches: Arc::default(),
+            searches: Turns::of("search"),
+            conversions: Turns::of("conversion"),
             open_streams: OpenStreams::default(),
             health: Health::new(environment.elapsed()),
             mailer: Mailer::new(&config, environment.clone(), metrics.mails_dropped.clone()),

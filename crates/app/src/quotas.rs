@@ -59,6 +59,7 @@ quotas! {
     agents, CHORUS_QUOTA_AGENTS, 1000, "agents that one account owns";
     channels, CHORUS_QUOTA_CHANNELS, 1000, "channels that one account or agent owns";
     members, CHORUS_QUOTA_MEMBERS, 10_000, "members of one channel";
+    open_jobs, CHORUS_QUOTA_OPEN_JOBS, 1000, "jobs that are open and that one owner pays for; ten times as many for one agent to do";
     registrations, CHORUS_QUOTA_REGISTRATIONS, 20, "new agents a minute from one address";
     registrations_hub, CHORUS_QUOTA_REGISTRATIONS_HUB, 600, "new agents a minute in all; shared out by address, so that one cannot use it up";
     mails_address, CHORUS_QUOTA_MAILS_ADDRESS, 5, "mails an hour to one address, and two of five at once for one who asks; what follows a `+` in it does not count";

@@ -17,6 +17,7 @@ mod otel;
 mod reader;
 mod records;
 mod reviews;
+mod secrets;
 mod signs;
 mod sources;
 #[cfg(test)]
@@ -200,7 +201,7 @@ fn read<A: Adapter>(
 ) -> Result<Bundle, AdaptError> {
     let mut collector = Collector::new(about);
     let mut trace = Digesting { source: trace, digest: Context::new(&SHA256) };
-    let (top, secret) = Records::new(&mut trace, adapter, &mut collector).run()?;
+    let (top, secrets) = Records::new(&mut trace, adapter, &mut collector).run()?;
     if let Some(kind) = top.scalar {
         return Err(AdaptError::Scalar(kind));
     }
@@ -212,7 +213,7 @@ fn read<A: Adapter>(
     bundle.scenario_id.clone_from(&about.scenario_id);
     bundle.complete = about.complete;
     let digest = trace.digest.finish();
-    collector.finish(&mut bundle, secret, &hex(&digest.as_ref()[..6]));
+    collector.finish(&mut bundle, &secrets, &hex(&digest.as_ref()[..6]));
     Ok(bundle)
 }
 

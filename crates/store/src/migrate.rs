@@ -62,6 +62,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0043_tool_calls.sql"),
     migration!("0047_attention.sql"),
     migration!("0048_dispositions.sql"),
+    migration!("0049_job_bounds.sql"),
 ];
 
 /// The number of the newest.

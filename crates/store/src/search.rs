@@ -17,7 +17,7 @@ const MAX_WORDS: usize = 10;
 const TOGETHER: usize = 100;
 
 /// The words of a text, in lower case. Scripts without spaces between words are taken sign by sign.
-fn words(text: &str) -> Vec<String> {
+pub(crate) fn words(text: &str) -> Vec<String> {
     let (mut words, mut word) = (vec![], String::new());
     for sign in text.chars() {
         let alone = matches!(sign, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}');

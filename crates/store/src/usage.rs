@@ -31,6 +31,7 @@ fn advice(quota: &str) -> &'static str {
         "agents" => "unregister one that you do not use",
         "channels" => "archive one, or make another member its owner",
         "streams" | "streams_of_channel" => "close one that is done",
+        "open_jobs" => "wait until one has ended, or take one back",
         "members" => "remove somebody, or make another channel",
         _ => "ask the operator for more",
     }

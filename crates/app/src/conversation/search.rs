@@ -45,7 +45,7 @@ pub struct Question {
 /// Messages that hold all words of a question, the newest first, where the caller is a member.
 pub async fn find_messages(app: &App, who: Principal, asked: Question) -> Result<Items<FoundView>, Error> {
     let max_bytes = app.config.quotas.page_bytes as usize;
-    let turn = Mutex::new(Some(app.searches.begin(who).await?));
+    let turn = Mutex::new(Some(app.searches.begin(who.uuid()).await?));
     let work = move |tx: &mut dyn Tx| {
         let found = found(tx, who, &asked, max_bytes);
         // Before the answer is there: whoever has it may search again.

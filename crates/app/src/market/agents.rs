@@ -75,6 +75,7 @@ fn skill(skill: agents::Skill) -> Skill {
         skill_name: SkillName(skill.name),
         description: skill.description,
         cost_per_call: skill.cost,
+        min_deadline_ms: skill.min_deadline_ms,
     }
 }
 

@@ -138,6 +138,7 @@ fn view(app: &App, found: discovery::Found) -> Found {
             description: found.description,
             input_schema: declared(found.input_schema.as_deref()),
             output_schema: declared(found.output_schema.as_deref()),
+            min_deadline_ms: found.min_deadline_ms,
         },
         reputation_score: found.reputation,
         status: status.into(),

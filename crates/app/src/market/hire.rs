@@ -11,11 +11,12 @@ use crate::attention;
 use crate::caller::Caller;
 use crate::error::Error;
 use crate::market_memory::Takes;
-use crate::usage::event_bytes;
+use crate::usage::{event_bytes, room};
 use chorus_market::escrow::check_budget;
 use chorus_market::{money, schema};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::code::Code;
+use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{AgentId, EventId, JobId, WalletId};
 use chorus_protocol::market::{
     CURRENCY, Credits, JobHandout, JobRequest, JobView, Presence, Reputation, USUAL_DEADLINE_MS,
@@ -23,7 +24,7 @@ use chorus_protocol::market::{
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::{Reason, Transport};
 use chorus_store::directory::{self, Agent};
-use chorus_store::market::agents::{self, Listing, Skill};
+use chorus_store::market::agents::{self, Hireable, Listing, Skill};
 use chorus_store::market::discovery::{self, Search};
 use chorus_store::market::jobs::{self, Agreed, Job};
 use chorus_store::market::ledger::{self, Cause};
@@ -182,6 +183,7 @@ impl Hire {
             return Ok(None);
         }
         let now = self.fresh.now;
+        let usual = skill.min_deadline_ms.unwrap_or_default().max(USUAL_DEADLINE_MS);
         let agreed = Agreed {
             id: self.id,
             content,
@@ -195,13 +197,14 @@ impl Hire {
             output_schema: skill.output_schema,
             event: self.event,
             callback: self.callback.clone(),
-            deadline_at: now + self.body.deadline_ms.unwrap_or(USUAL_DEADLINE_MS),
+            deadline_at: now + self.body.deadline_ms.unwrap_or(usual),
             created_at: now,
             trace: self.fresh.trace,
         };
         // Whatever may be refused is refused before anything is written: else others who write would have to do it again.
         let payer = money::Wallet { id: hirer.wallet.id, balance: hirer.wallet.balance };
         let held = money::hold(payer, self.id, self.body.budget)?;
+        room("open_jobs", jobs::count_open(tx, hirer.wallet.id)?, self.app.config.quotas.open_jobs)?;
         let (author, body) = (who::author(&self.caller, &hirer), self.handout(&hirer, &agreed)?);
         self.app.count_bytes(tx, author, event_bytes(body.len()))?;
         if !jobs::insert(tx, &agreed)? {
@@ -257,7 +260,7 @@ impl Hire {
         let Some(named) = self.body.agent_id else { return self.best(tx, orchestrator) };
         let not_here = || Error::new(Code::NotFound, "agent_id: there is no such agent on the market");
         let agent = directory::by_id(tx, named)?.ok_or_else(not_here)?;
-        let (listing, skill) =
+        let Hireable { listing, skill, open_jobs } =
             agents::with_skill(tx, named, &self.body.skill_name.0)?.ok_or_else(not_here)?;
         let skill = skill.ok_or_else(|| {
             let what = format_args!("agent {named} does not offer {:?}", self.body.skill_name.0);
@@ -272,7 +275,31 @@ impl Hire {
         if keeps_out(tx, &agent, &self.caller, orchestrator)? {
             return Err(Error::new(Code::Forbidden, "the agent does not want to hear from you"));
         }
+        self.has_time(skill.min_deadline_ms)?;
+        self.has_room(open_jobs)?;
         Ok(Worker::new(agent, listing, skill))
+    }
+
+    /// Whether an agent that has so much to do already takes one more. It takes ten times what one owner may ask for, so that nobody
+    /// alone keeps the others from it.
+    fn has_room(&self, open_jobs: i64) -> Result<(), Error> {
+        let most = self.app.config.quotas.open_jobs.saturating_mul(10);
+        if (open_jobs.max(0) as u64) < most {
+            return Ok(());
+        }
+        let what = format_args!("the agent has {most} open jobs already; hire another, or try again later");
+        Err(Error::new(Code::RateLimited, what).retry_after_ms(30_000))
+    }
+
+    /// Whether a job is given as long as a skill needs. What was not said is as long as that.
+    fn has_time(&self, least: Option<i64>) -> Result<(), Error> {
+        match (self.body.deadline_ms, least) {
+            (Some(given), Some(least)) if given < least => {
+                let what = format_args!("must be {least} or more: for less the agent does not take this job");
+                Err(Faults::one("deadline_ms", what).into())
+            }
+            _ => Ok(()),
+        }
     }
 
     fn best(&self, tx: &mut dyn Tx, orchestrator: Option<AgentId>) -> Result<Worker, Error> {
@@ -281,33 +308,36 @@ impl Hire {
             |max_cost: Credits, online: bool| search(&self.app, name, max_cost, online, orchestrator);
         let found = discovery::search(tx, &search(self.body.budget, true), None, MOST_TRIED)?;
         let is_empty = found.is_empty();
-        let mut willing = None;
+        let mut cannot = None;
         for found in found {
-            let agent = directory::by_id(tx, found.place.agent)?;
-            if let Some(agent) = agent
-                && !keeps_out(tx, &agent, &self.caller, orchestrator)?
-            {
-                willing = Some(agent);
-                break;
+            let Some(agent) = directory::by_id(tx, found.place.agent)? else { continue };
+            if keeps_out(tx, &agent, &self.caller, orchestrator)? {
+                continue;
+            }
+            let gone = || Error::internal("an agent that was just found is gone");
+            let Hireable { listing, skill, open_jobs } =
+                agents::with_skill(tx, agent.id, name)?.ok_or_else(gone)?;
+            let skill = skill.ok_or_else(gone)?;
+            match self.has_time(skill.min_deadline_ms).and_then(|()| self.has_room(open_jobs)) {
+                Ok(()) => return Ok(Worker::new(agent, listing, skill)),
+                Err(why) => cannot = cannot.or(Some(why)),
             }
         }
-        let Some(agent) = willing else {
-            if !is_empty {
-                let what = format_args!("nobody who does {name:?} for this budget wants to hear from you");
-                return Err(Error::new(Code::Forbidden, what));
-            }
-            if !discovery::search(tx, &search(Credits::MAX, true), None, 1)?.is_empty() {
-                let what = format_args!("nobody does {name:?} for {} credits", self.body.budget);
-                return Err(Error::new(Code::BudgetInsufficient, what));
-            }
-            if !discovery::search(tx, &search(Credits::MAX, false), None, 1)?.is_empty() {
-                return Err(offline("nobody who offers this skill has shown a sign of life lately"));
-            }
-            return Err(Error::new(Code::SkillMismatch, format_args!("nobody offers {name:?}")));
-        };
-        let gone = || Error::internal("an agent that was just found is gone");
-        let (listing, skill) = agents::with_skill(tx, agent.id, name)?.ok_or_else(gone)?;
-        Ok(Worker::new(agent, listing, skill.ok_or_else(gone)?))
+        if let Some(why) = cannot {
+            return Err(why);
+        }
+        if !is_empty {
+            let what = format_args!("nobody who does {name:?} for this budget wants to hear from you");
+            return Err(Error::new(Code::Forbidden, what));
+        }
+        if !discovery::search(tx, &search(Credits::MAX, true), None, 1)?.is_empty() {
+            let what = format_args!("nobody does {name:?} for {} credits", self.body.budget);
+            return Err(Error::new(Code::BudgetInsufficient, what));
+        }
+        if !discovery::search(tx, &search(Credits::MAX, false), None, 1)?.is_empty() {
+            return Err(offline("nobody who offers this skill has shown a sign of life lately"));
+        }
+        Err(Error::new(Code::SkillMismatch, format_args!("nobody offers {name:?}")))
     }
 }
 

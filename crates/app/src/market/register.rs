@@ -118,6 +118,7 @@ fn check_skills(body: &Registration) -> Result<Vec<Skill>, Error> {
         cost: skill.cost_per_call,
         input_schema: skill.input_schema.as_ref().map(ToString::to_string),
         output_schema: skill.output_schema.as_ref().map(ToString::to_string),
+        min_deadline_ms: skill.min_deadline_ms,
     });
     Ok(kept.collect())
 }

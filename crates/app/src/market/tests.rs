@@ -58,6 +58,7 @@ async fn begin_at(clock: &ManualClock) -> AppState {
             cost: Credits::from_hundredths(10).unwrap(),
             input_schema: Some(json!({"numbers": "list"}).to_string()),
             output_schema: None,
+            min_deadline_ms: None,
         };
         let listing = NewListing {
             agent: WORKER,
@@ -114,9 +115,9 @@ async fn a_job_costs_so_many_statements() {
         };
         let (hired, ended) = app.store.write::<_, Error, _>(work).await.unwrap();
         if round == 1 {
-            // Looked at: the wallet, the job, the agent, its offer. Written: the job, the wallet, the hold, its movement, the event, its
+            // Looked at: the wallet, the job, the agent, its offer, how many are open. Written: the job, the wallet, the hold, its movement, the event, its
             // number, the delivery and what a job is for its agent.
-            assert_eq!(hired.len(), 12, "{hired:#?}");
+            assert_eq!(hired.len(), 13, "{hired:#?}");
             // The sides, the job, the hold, the wallet, its movement; the reputation, its step and the agent's place; what the agent made of it.
             assert_eq!(ended.len(), 10, "{ended:#?}");
         }

@@ -1,7 +1,7 @@
 //! Whose wallet is whose: what a caller may spend from, look into, and answer for.
 
 use crate::app::App;
-use crate::caller::{Caller, key_hash};
+use crate::caller::{Caller, disabled, key_hash};
 use crate::error::Error;
 use chorus_market::money;
 use chorus_protocol::code::Code;
@@ -135,6 +135,10 @@ pub(super) fn hirer(
             return Err(not_yours());
         }
         if let Some(wallet) = agents::wallet_of(tx, identity.id)? {
+            // Where an owner is kept out with one of its agents, the others spend nothing for it. A person answers for herself.
+            if wallet.account.is_none() && wallets::is_kept_out(tx, wallet.id)? {
+                return Err(disabled("owner"));
+            }
             return Ok(Hirer { agent: Some(identity.id), wallet });
         }
         let account = directory::owner_of(tx, identity.id)?.ok_or_else(|| {

@@ -75,7 +75,7 @@ pub(super) async fn read_thread(context: Context, asked: ReadThread) -> Result<E
 pub(super) async fn search(context: Context, asked: Search) -> Result<Found, Error> {
     let Search { query, before, limit } = asked;
     let (who, max_bytes) = (context.who, context.page_bytes());
-    let turn = Mutex::new(Some(context.app.searches.begin(who).await?));
+    let turn = Mutex::new(Some(context.app.searches.begin(who.uuid()).await?));
     let read = context.read(move |tx, (conversation, _)| {
         let found = index::page(tx, who, Some(conversation.id), &query, before, limit)?;
         let (mut events, mut bytes, mut next) = (vec![], 0, found.next);

@@ -104,7 +104,7 @@ pub(super) fn without_credentials(text: &str) -> Option<String> {
     (clean != text).then_some(clean)
 }
 
-const MASKED: &str = "[redacted]";
+pub(super) const MASKED: &str = "[redacted]";
 
 /// `api_key=…;` and `AccountKey=…` keep their names only.
 fn assigned(word: &str) -> String {

@@ -5,6 +5,7 @@
 
 use super::About;
 use super::clean::{is_voice, without_credentials};
+use super::secrets::Secrets;
 use crate::names::{Voices, same};
 use chorus_protocol::choir::evidence::{
     AdapterWarning, Bundle, Event, EventType, MAX_ABSENT, MAX_DETAIL, MAX_EVENTS, MAX_NAME, MAX_WARNINGS,
@@ -41,6 +42,10 @@ pub(super) struct Collector<'a> {
     incomplete: Option<&'static str>,
     /// How often each call's id was used.
     calls: HashMap<Box<str>, usize>,
+    /// Calls of each tool that were asked for and are not known to have been run.
+    asked: HashMap<Box<str>, usize>,
+    /// Results whose calls nobody has told yet, by the calls' ids.
+    orphans: HashSet<Box<str>>,
     /// Who took part, as a bundle spells it.
     present: Vec<String>,
 }
@@ -62,6 +67,8 @@ impl<'a> Collector<'a> {
             recognised: false,
             incomplete: None,
             calls: HashMap::new(),
+            asked: HashMap::new(),
+            orphans: HashSet::new(),
             present: Vec::new(),
         }
     }
@@ -118,6 +125,35 @@ impl<'a> Collector<'a> {
         }
         let somewhere = format!("{call}{BETWEEN}");
         message.is_some() && !self.told(&somewhere) && self.first(&here)
+    }
+
+    /// A call of this tool was asked for.
+    pub(super) fn asked_for(&mut self, name: &str) {
+        *self.asked.entry(name.into()).or_default() += 1;
+    }
+
+    /// A tool was run: whether that is one of the calls that were asked for.
+    pub(super) fn was_asked_for(&mut self, name: &str) -> bool {
+        let open = self.asked.get_mut(name).filter(|open| **open > 0);
+        open.map(|open| *open -= 1).is_some()
+    }
+
+    /// A call has this id, and any result of it is known to be its.
+    pub(super) fn has_call(&mut self, id: &str) {
+        self.orphans.remove(id);
+        self.first(&format!("id:{id}"));
+    }
+
+    /// A result of the call of this id.
+    pub(super) fn has_result(&mut self, id: &str) {
+        if !self.told(&format!("id:{id}")) {
+            self.orphans.insert(id.into());
+        }
+    }
+
+    /// How many results stand without their calls.
+    pub(super) fn orphans(&self) -> usize {
+        self.orphans.len()
     }
 
     /// Whether this was told.
@@ -301,8 +337,18 @@ impl<'a> Collector<'a> {
         self.warnings.push((AdapterWarning { code: code.to_owned(), message, path }, 1));
     }
 
+    /// Masks what is copied of credentials that the trace calls so somewhere: they are all known only now.
+    fn mask(&mut self, secrets: &Secrets) {
+        for event in &mut self.events {
+            let texts = [&mut event.reference, &mut event.action, &mut event.detail, &mut event.target_voice];
+            texts.into_iter().flatten().for_each(|text| secrets.mask(text));
+        }
+        self.warnings.iter_mut().for_each(|(warning, _)| secrets.mask(&mut warning.message));
+    }
+
     /// Puts everything into the bundle, with what is only known now. `digest` is that of the whole trace.
-    pub(super) fn finish(mut self, bundle: &mut Bundle, secret: bool, digest: &str) {
+    pub(super) fn finish(mut self, bundle: &mut Bundle, secrets: &Secrets, digest: &str) {
+        self.mask(secrets);
         let mut last = Vec::new();
         let mut say = |code: &str, message: String| {
             last.push(AdapterWarning { code: code.to_owned(), message, path: None });
@@ -330,7 +376,7 @@ impl<'a> Collector<'a> {
             let count = self.events_left_out;
             say("events_left_out", format!("{count} events were left out: a bundle holds {MAX_EVENTS}"));
         }
-        if secret || self.masked {
+        if secrets.seen() || self.masked {
             let message =
                 "the trace contains something that looks like a secret; none of it is in this bundle";
             say("secret_in_trace", message.to_owned());

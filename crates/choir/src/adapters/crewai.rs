@@ -195,6 +195,16 @@ impl CrewAi {
                 let output = record.get("output");
                 tasks::map(output, &Record { node: output, outer: record.node }, collector);
             }
+            Kind::MethodEnded => {
+                // What a method gives is no task's output, whatever it is called: somebody should look.
+                if tasks::is_output(record.get("result")) {
+                    let method = record.text("method_name").and_then(clean::label).unwrap_or("…");
+                    let message = format!(
+                        "what the method \"{method}\" of a flow gave names sources, but only those of tasks are events"
+                    );
+                    collector.warn("method_output", message);
+                }
+            }
             Kind::Failure | Kind::RunFailed => {
                 collector.warn("run_error", format!("the run reports a {kind}"));
             }

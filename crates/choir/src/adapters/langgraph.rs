@@ -120,6 +120,15 @@ impl Adapter for LangGraph {
         if let Some(why) = self.progress.unfinished() {
             collector.incomplete(why);
         }
+        if collector.orphans() > 0 {
+            collector.incomplete("results of tools stand without their calls");
+            let count = collector.orphans();
+            let message = format!(
+                "results of tools stand without their calls, {count} in all, and are no events: subgraphs may have made \
+                 them; stream with subgraphs=True"
+            );
+            collector.warn("result_without_call", message);
+        }
         if self.snapshots > 0 && !self.nodes {
             collector.incomplete("states do not say which node did what");
             collector.warn(
@@ -387,7 +396,8 @@ impl LangGraph {
         let items = list.items();
         for (index, item) in items.iter().enumerate() {
             let item = calls::plain(item);
-            let id = item.get("id").text().or_else(|| item.get("interrupt_id").text());
+            let id =
+                item.get("id").text().or_else(|| item.get("interrupt_id").text()).or_else(|| repr_id(item));
             let is_new = id.map_or(anonymous, |id| collector.first(&format!("interrupt:{id}")));
             if is_new {
                 let graphs = texts(item.get("ns"));
@@ -461,6 +471,15 @@ fn is_task(record: &Node) -> bool {
     record.get("name").text().is_some()
         && record.has("id")
         && (record.has("triggers") || (record.has("result") && record.has("interrupts")))
+}
+
+/// The id in Python's repr of an interrupt, which `json.dumps(default=str)` writes. Nothing else of it is read; but the same
+/// interrupt is told in every mode.
+fn repr_id(item: &Node) -> Option<&str> {
+    let Node::Text(text) = item else { return None };
+    let (_, rest) = text.text.strip_prefix("Interrupt(")?.rsplit_once(", id='")?;
+    let id = rest.split('\'').next()?;
+    (!id.is_empty() && id.chars().all(|sign| sign.is_ascii_alphanumeric() || sign == '-')).then_some(id)
 }
 
 /// Why it stopped may be copied; what somebody is asked, and about whom, is a prompt like any other.

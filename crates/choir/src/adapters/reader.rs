@@ -7,6 +7,7 @@
 
 mod scan;
 
+use super::secrets::{self, Secrets};
 use scan::{is_secret_name, keep, number, plain};
 use std::io::{self, Read};
 
@@ -61,8 +62,8 @@ pub(super) struct Reader<R> {
     depth: usize,
     /// The name or number that is being passed over.
     scratch: Vec<u8>,
-    /// Whether a member was passed whose name promises a credential.
-    secret: bool,
+    /// What was passed in members whose names promise a credential.
+    secrets: Secrets,
     /// Whether these are server-sent events.
     streamed: bool,
 }
@@ -103,14 +104,14 @@ impl<R: Read> Reader<R> {
             line: 1,
             depth: 0,
             scratch: Vec::new(),
-            secret: false,
+            secrets: Secrets::default(),
             streamed: false,
         }
     }
 
-    /// Whether something that looks like a credential was seen.
-    pub(super) fn secret_seen(&self) -> bool {
-        self.secret
+    /// The credentials that were seen.
+    pub(super) fn secrets(self) -> Secrets {
+        self.secrets
     }
 
     pub(super) fn line(&self) -> usize {
@@ -470,9 +471,8 @@ impl<R: Read> Reader<R> {
         if !is_secret_name(name) || self.kind()? != Kind::Text {
             return Ok(true);
         }
-        self.text(name, 16)?;
-        // Masked by whoever wrote it, or a placeholder.
-        self.secret |= name.len() > 3 && !name.iter().all(|byte| matches!(byte, b'*' | b'.' | b'x' | b'X'));
+        self.text(name, secrets::LONGEST)?;
+        self.secrets.note(name);
         Ok(false)
     }
 

@@ -4,6 +4,7 @@
 use super::collector::Collector;
 use super::node::{self, Budget, Keep, Node, Rule};
 use super::reader::{Kind, ReadError, Reader};
+use super::secrets::Secrets;
 use std::io::Read;
 
 /// Tuples of a framework are lists of two or three.
@@ -55,8 +56,8 @@ impl<'a, 'c, R: Read, A: Adapter> Records<'a, 'c, R, A> {
         Self { reader: Reader::new(source), budget: Budget::new(), adapter, collector, top: Top::default() }
     }
 
-    /// Reads to the end; answers what was at the top, and whether a credential was seen.
-    pub(super) fn run(mut self) -> Result<(Top, bool), ReadError> {
+    /// Reads to the end; answers what was at the top, and the credentials that were seen.
+    pub(super) fn run(mut self) -> Result<(Top, Secrets), ReadError> {
         let mut values = 0;
         // The name of the event, and the last line of it: it ends with a blank one.
         let (mut event, mut last) = (None, 0);
@@ -79,7 +80,7 @@ impl<'a, 'c, R: Read, A: Adapter> Records<'a, 'c, R, A> {
         }
         self.collector.at(String::new());
         self.adapter.finish(self.collector);
-        Ok((self.top, self.reader.secret_seen()))
+        Ok((self.top, self.reader.secrets()))
     }
 
     fn top_value(&mut self, path: &str, event: Option<String>) -> Result<(), ReadError> {

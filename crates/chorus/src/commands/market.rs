@@ -66,6 +66,9 @@ enum Command {
         /// What it can do and what one job costs, as NAME=PRICE; several times for several, never for one that only hires
         #[arg(long = "skill", value_parser = priced)]
         skills: Vec<(String, Credits)>,
+        /// How long a job must be given at least; who hires for less is refused
+        #[arg(long)]
+        min_deadline_ms: Option<i64>,
         /// Where jobs are POSTed to; without one they wait in its inbox
         #[arg(long)]
         endpoint: Option<String>,
@@ -191,13 +194,16 @@ fn json_of(what: &str, text: &str) -> anyhow::Result<Value> {
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
-        Command::Register { name, owner, skills, endpoint, id, invitation } => {
+        Command::Register { name, owner, skills, min_deadline_ms, endpoint, id, invitation } => {
             let body = Registration {
                 agent_id: id,
                 agent_name: Text(name),
                 owner_id: owner.map(OwnerId),
                 api_endpoint: endpoint.map(chorus_protocol::api::agents::EndpointUrl),
-                skills: skills.into_iter().map(|(name, cost)| plain_skill(name, cost)).collect(),
+                skills: skills
+                    .into_iter()
+                    .map(|(name, cost)| plain_skill(name, cost, min_deadline_ms))
+                    .collect(),
                 version: Some("0.1".into()),
                 timestamp_utc: None,
                 invitation,
@@ -303,14 +309,15 @@ async fn ask_for_offers(global: &Global, asked: QuoteRequest) -> anyhow::Result<
     quoted(global, &serde_json::to_value(&quote)?)
 }
 
-/// A skill of which no more is known than what it costs.
-fn plain_skill(name: String, cost: Credits) -> Skill {
+/// A skill of which no more is known than what it costs, and how long it takes.
+fn plain_skill(name: String, cost: Credits, min_deadline_ms: Option<i64>) -> Skill {
     Skill {
         skill_name: SkillName(name),
         description: None,
         cost_per_call: cost,
         input_schema: None,
         output_schema: None,
+        min_deadline_ms,
     }
 }
 

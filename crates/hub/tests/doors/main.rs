@@ -100,6 +100,8 @@ mod market;
 #[cfg(test)]
 mod market_abuse;
 #[cfg(test)]
+mod market_bounds;
+#[cfg(test)]
 mod market_forms;
 #[cfg(test)]
 mod market_job_ways;

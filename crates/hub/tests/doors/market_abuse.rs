@@ -221,11 +221,19 @@ async fn a_disabled_agents_owner_key_is_out() {
     // It is remembered for a moment what a key means: not beyond this.
     let wallet = format!("/market/wallets/{}", eve.owner.replace(' ', "%20"));
     assert_eq!(hub.get(&wallet, Some(&eve.owner_key)).await.status, 200);
+    let sibling = crate::market::registration("sibling", &eve.owner, "0.10");
+    let sibling = hub.post("/market/register", Some(&eve.owner_key), &sibling).await;
+    let sibling = sibling.body["api_key"].as_str().unwrap().to_owned();
     operate("disable").await;
     let refused = hub.post("/market/transfer", Some(&eve.owner_key), &pay).await;
     assert!(refused.own_failure(Code::Forbidden).contains("this owner is disabled"), "{}", refused.text);
     let anew = crate::market::registration("another", &eve.owner, "0.10");
     hub.post("/market/register", Some(&eve.owner_key), &anew).await.own_failure(Code::Forbidden);
+    // Nor does another agent of that owner spend what is there, with a key of its own.
+    let hire = job(1, &other.id);
+    let refused = hub.post("/market/jobs", Some(&sibling), &hire).await;
+    assert!(refused.own_failure(Code::Forbidden).contains("this owner is disabled"), "{}", refused.text);
     operate("enable").await;
+    assert_eq!(hub.post("/market/jobs", Some(&sibling), &hire).await.status, 202);
     assert_eq!(hub.post("/market/transfer", Some(&eve.owner_key), &pay).await.status, 200);
 }

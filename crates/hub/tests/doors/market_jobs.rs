@@ -273,10 +273,14 @@ async fn others_learn_nothing_of_a_job() {
     let at = format!("/market/jobs/{}", id(&job));
     let nothing = "/market/jobs/f81d4fae-7dec-11d0-a765-000000000077";
     for key in [&other.key, &other.owner_key, OPERATOR] {
-        let there = hub.get(&at, Some(key)).await.own_failure(Code::NotFound).to_owned();
-        assert_eq!(there, hub.get(nothing, Some(key)).await.own_failure(Code::NotFound));
-        hub.post(&format!("{at}/cancel"), Some(key), &json!({})).await.own_failure(Code::NotFound);
-        result(&hub, key, &job, &success(&job)).await.own_failure(Code::NotFound);
+        for (what, body) in [("", None), ("/cancel", Some(json!({}))), ("/result", Some(success(&job)))] {
+            let ask = async |job: &str| match &body {
+                None => hub.get(job, Some(key)).await,
+                Some(body) => hub.post(&format!("{job}{what}"), Some(key), body).await,
+            };
+            let there = ask(&at).await.own_failure(Code::NotFound).to_owned();
+            assert_eq!(there, ask(nothing).await.own_failure(Code::NotFound), "{what}");
+        }
         let ledger = hub.get(&format!("/market/ledger?job={}", id(&job)), Some(key)).await.body;
         assert_eq!(ledger["items"].as_array().unwrap().is_empty(), key != OPERATOR, "{ledger}");
         assert_eq!(hub.get("/market/jobs", Some(key)).await.body["items"], json!([]));

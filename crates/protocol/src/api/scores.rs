@@ -235,7 +235,7 @@ pub struct Growth {
 }
 
 /// What a caller knows of a run that its trace does not say.
-#[derive(Debug, Clone, Deserialize, IntoParams)]
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Adapting {
     /// The id of the Score whose voices are meant.

@@ -94,6 +94,11 @@ pub struct Skill {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub output_schema: Option<Value>,
+    /// How long a job must be given at least: who asks for it sooner is refused. A deadline that nobody could keep would cost the
+    /// agent its reputation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1000, maximum = 604_800_000)]
+    pub min_deadline_ms: Option<i64>,
 }
 
 /// An agent announces itself.
@@ -204,6 +209,9 @@ pub struct OfferedSkill {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub output_schema: Option<Value>,
+    /// How long a job must be given at least.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_deadline_ms: Option<i64>,
 }
 
 /// An agent with a skill that fits.

@@ -37,6 +37,8 @@ pub struct Skill {
     pub input_schema: Option<String>,
     /// What it gives, JSON.
     pub output_schema: Option<String>,
+    /// How long a job must be given at least.
+    pub min_deadline_ms: Option<i64>,
 }
 
 /// What the market knows of this agent, also if it is gone from the directory.
@@ -48,25 +50,33 @@ pub fn by_id(tx: &mut dyn Tx, agent: AgentId) -> Result<Option<Listing>, StoreEr
     row.map(|mut row| listing(agent, &mut row)).transpose()
 }
 
-/// The same with the skill of this name, if it offers that.
-pub fn with_skill(
-    tx: &mut dyn Tx,
-    agent: AgentId,
-    name: &str,
-) -> Result<Option<(Listing, Option<Skill>)>, StoreError> {
+/// What hiring an agent begins with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hireable {
+    /// What the market knows of it.
+    pub listing: Listing,
+    /// The skill that was asked for, if it offers that.
+    pub skill: Option<Skill>,
+    /// How many jobs it has to do.
+    pub open_jobs: i64,
+}
+
+/// The same with the skill of this name, and how much there is to do for it.
+pub fn with_skill(tx: &mut dyn Tx, agent: AgentId, name: &str) -> Result<Option<Hireable>, StoreError> {
     let row = tx.first(
         "SELECT m.wallet_id, m.display_name, m.endpoint, m.reputation, m.registered_at, s.name, s.description, s.cost,
-                s.input_schema, s.output_schema
+                s.input_schema, s.output_schema, s.min_deadline,
+                (SELECT COUNT(*) FROM jobs j WHERE j.agent_id = $1 AND j.status = 'PENDING')
          FROM market_agents m LEFT JOIN skills s ON s.agent_id = m.agent_id AND s.name = $2 WHERE m.agent_id = $1",
         &[(&agent).into(), name.into()],
     )?;
     let Some(mut row) = row else { return Ok(None) };
-    let listing = listing(agent, &mut row)?;
+    let (listing, open_jobs) = (listing(agent, &mut row)?, row.int(11)?);
     let skill = match row.opt_text(5)? {
         Some(name) => Some(read_skill(name, row, 6)?),
         None => None,
     };
-    Ok(Some((listing, skill)))
+    Ok(Some(Hireable { listing, skill, open_jobs }))
 }
 
 fn listing(agent: AgentId, row: &mut Row) -> Result<Listing, StoreError> {
@@ -153,8 +163,8 @@ pub fn save(tx: &mut dyn Tx, new: &NewListing, now: i64) -> Result<(Reputation, 
     remove_skills(tx, new.agent)?;
     for (place, skill) in (0_i64..).zip(&new.skills) {
         tx.execute(
-            "INSERT INTO skills (agent_id, name, place, description, cost, input_schema, output_schema, shortfall)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+            "INSERT INTO skills (agent_id, name, place, description, cost, input_schema, output_schema, shortfall, min_deadline)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
             &[
                 (&new.agent).into(),
                 skill.name.as_str().into(),
@@ -164,6 +174,7 @@ pub fn save(tx: &mut dyn Tx, new: &NewListing, now: i64) -> Result<(Reputation, 
                 skill.input_schema.as_deref().into(),
                 skill.output_schema.as_deref().into(),
                 shortfall(reputation).into(),
+                skill.min_deadline_ms.into(),
             ],
         )?;
         let texts = [&new.display_name, &skill.name, skill.description.as_deref().unwrap_or_default()];
@@ -210,13 +221,15 @@ fn read_skill(name: String, mut row: Row, first: usize) -> Result<Skill, StoreEr
         cost: credits(row.int(first + 1)?)?,
         input_schema: row.opt_text(first + 2)?,
         output_schema: row.opt_text(first + 3)?,
+        min_deadline_ms: row.opt_int(first + 4)?,
     })
 }
 
 /// What an agent offers, in its order.
 pub fn skills(tx: &mut dyn Tx, agent: AgentId) -> Result<Vec<Skill>, StoreError> {
     let rows = tx.query(
-        "SELECT name, description, cost, input_schema, output_schema FROM skills WHERE agent_id = $1 ORDER BY place",
+        "SELECT name, description, cost, input_schema, output_schema, min_deadline FROM skills WHERE agent_id = $1
+         ORDER BY place",
         &[(&agent).into()],
     )?;
     rows.into_iter().map(|mut row| read_skill(row.text(0)?, row, 1)).collect()

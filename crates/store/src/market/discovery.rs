@@ -74,6 +74,8 @@ pub struct Found {
     pub input_schema: Option<String>,
     /// What it gives.
     pub output_schema: Option<String>,
+    /// How long a job must be given at least.
+    pub min_deadline_ms: Option<i64>,
     /// What is thought of its agent.
     pub reputation: Reputation,
     /// Until when its agent's inbox counts as open.
@@ -84,11 +86,16 @@ pub struct Found {
     pub is_paused: bool,
 }
 
-/// The words of a text, as they are compared.
+/// The words of a text, as they are compared: what a word is, is the same as in messages.
 pub fn words(text: &str) -> BTreeSet<String> {
-    let lower = text.to_lowercase();
-    let words = lower.split(|sign: char| !sign.is_alphanumeric()).filter(|word| !word.is_empty());
-    words.map(|word| word.chars().take(WORD_LENGTH).collect()).take(MAX_WORDS).collect()
+    let mut found = BTreeSet::new();
+    for word in crate::search::words(text) {
+        if found.len() == MAX_WORDS {
+            break;
+        }
+        found.insert(word.chars().take(WORD_LENGTH).collect());
+    }
+    found
 }
 
 /// Remembers the words of a skill.
@@ -123,7 +130,7 @@ macro_rules! select_found {
     ($from:literal, $which:literal) => {
         concat!(
             "SELECT s.shortfall, s.cost, s.agent_id, s.name, m.display_name, m.endpoint, s.description, s.input_schema,
-                    s.output_schema, i.open_until, i.seen_at, a.paused_at FROM ",
+                    s.output_schema, i.open_until, i.seen_at, a.paused_at, s.min_deadline FROM ",
             $from,
             " ",
             joins!(),
@@ -215,7 +222,7 @@ macro_rules! among_online {
 const AMONG_ONLINE: [&str; 2] = [
     among_online!(
         "SELECT s.shortfall, s.cost, s.agent_id, s.name, m.display_name, m.endpoint, s.description, s.input_schema,
-                s.output_schema, i.open_until, i.seen_at, a.paused_at",
+                s.output_schema, i.open_until, i.seen_at, a.paused_at, s.min_deadline",
         "ORDER BY s.shortfall, s.cost, s.agent_id, s.name LIMIT $10"
     ),
     among_online!("SELECT COUNT(*) FROM (SELECT 1 AS one", "LIMIT $10) AS found"),
@@ -360,6 +367,7 @@ fn read(mut row: Row) -> Result<Found, StoreError> {
         open_until: row.int(9)?,
         seen_at: row.int(10)?,
         is_paused: row.opt_int(11)?.is_some(),
+        min_deadline_ms: row.opt_int(12)?,
         place,
     })
 }
@@ -421,7 +429,7 @@ mod tests {
     #[test]
     fn words_are_compared_without_case_and_signs() {
         let found = words("Extracts STRUCTURED-data, from (text)… Ärger 下午");
-        let expected = ["data", "extracts", "from", "structured", "text", "ärger", "下午"];
+        let expected = ["data", "extracts", "from", "structured", "text", "ärger", "下", "午"];
         assert_eq!(found, expected.into_iter().map(str::to_owned).collect());
     }
 }

@@ -154,6 +154,12 @@ pub fn insert(tx: &mut dyn Tx, new: &Agreed) -> Result<bool, StoreError> {
     Ok(inserted == 1)
 }
 
+/// How many jobs are open that a wallet pays for.
+pub fn count_open(tx: &mut dyn Tx, payer: WalletId) -> Result<i64, StoreError> {
+    let sql = "SELECT COUNT(*) FROM jobs WHERE payer_id = $1 AND status = 'PENDING'";
+    tx.first(sql, &[(&payer).into()])?.map_or(Ok(0), |mut row| row.int(0))
+}
+
 /// How a job ended.
 #[derive(Debug, Clone)]
 pub struct End<'a> {

@@ -41,6 +41,7 @@ fn skill(name: &str, cost: i64) -> Skill {
         cost: credits(cost),
         input_schema: Some("{}".into()),
         output_schema: None,
+        min_deadline_ms: None,
     }
 }
 
@@ -117,7 +118,7 @@ async fn registering_again_keeps_the_reputation(fixture: Fixture) {
     let again = list(store, id, "worker", owner, Some("https://worker.example/"), vec![skill("b", 3)]).await;
     assert_eq!(again, (Reputation::parse("92.3").unwrap(), false));
     assert_eq!(read(store, move |tx| agents::skills(tx, id)).await, [skill("b", 3)]);
-    assert_eq!(read(store, move |tx| agents::with_skill(tx, id, "a")).await.unwrap().1, None);
+    assert_eq!(read(store, move |tx| agents::with_skill(tx, id, "a")).await.unwrap().skill, None);
     let listing = read(store, move |tx| agents::by_id(tx, id)).await.unwrap();
     assert_eq!((listing.wallet, listing.endpoint.as_deref()), (owner, Some("https://worker.example/")));
     assert_eq!(read(store, move |tx| agents::wallet_of(tx, id)).await.unwrap().id, owner);
@@ -204,6 +205,14 @@ async fn words_find_skills(fixture: Fixture) {
     assert_eq!(by(&["does", "analyst"], Some("sum")).await, [of(one, "sum")]);
     assert_eq!(by(&["painter", "sum"], None).await, []);
     assert_eq!(by(&["the"], None).await.len(), 3);
+    // Where there are no spaces between words, parts of what is written are found.
+    let third = listed(store, "文本摘要助手", owner, &[("sign", 10)]).await;
+    for (asked, expected) in [("摘要", vec![of(third, "sign")]), ("翻译", vec![])] {
+        let words: Vec<_> = discovery::words(asked).into_iter().collect();
+        let words: Vec<_> = words.iter().map(String::as_str).collect();
+        assert_eq!(by(&words, None).await, expected, "{asked}");
+    }
+    write(store, move |tx| agents::leave(tx, third, NOW)).await;
     write(store, move |tx| agents::leave(tx, one, NOW)).await;
     assert_eq!(by(&["the"], None).await, [of(other, "draw")]);
 }

@@ -16,6 +16,8 @@ pub(super) enum Kind {
         says_so: bool,
     },
     TaskCompleted,
+    /// A method of a flow gave something.
+    MethodEnded,
     /// Sources that an agent was given.
     Knowledge,
     /// A model answered.
@@ -97,6 +99,7 @@ pub(super) fn kind_of(kind: &str) -> Kind {
             return Kind::Nothing;
         }
         "task_completed" => return Kind::TaskCompleted,
+        "method_execution_finished" => return Kind::MethodEnded,
         "flow_input_requested" => return Kind::HumanAsked,
         "flow_input_received" => return Kind::HumanAnswered,
         "method_execution_paused" | "flow_paused" => return Kind::Paused,
@@ -200,6 +203,7 @@ mod tests {
             ("method_execution_paused", Kind::Paused),
             ("flow_paused", Kind::Paused),
             ("method_execution_started", Kind::Nothing),
+            ("MethodExecutionFinishedEvent", Kind::MethodEnded),
             ("knowledge_search_query_completed", Kind::Knowledge),
             ("KnowledgeRetrievalCompletedEvent", Kind::Knowledge),
             ("knowledge_query_started", Kind::Nothing),

@@ -34,6 +34,9 @@ pub(super) fn in_message(
     if let (Some(name), false) = (message.get("name").text(), is_result) {
         collector.took_part([Some(name)]);
     }
+    if let (Some(id), true) = (message.get("tool_call_id").text(), is_result) {
+        collector.has_result(id);
+    }
     let is_chunk = message.get("type").text() == Some("AIMessageChunk");
     for (index, call) in calls_of(message, collector).into_iter().enumerate() {
         if let Some(name) = name_of(call) {
@@ -143,6 +146,9 @@ struct Place<'a> {
 fn made(name: &str, call: &Node, at: &Place<'_>, origin: &Origin<'_>, collector: &mut Collector<'_>) {
     let message_id = at.message.get("id").text();
     let id = plain(call).get("id").text().map(str::to_owned);
+    if let Some(id) = &id {
+        collector.has_call(id);
+    }
     let id = id.or_else(|| message_id.map(|message| format!("{message}#{}", at.index)));
     // In a state, a call without any id is known by its place.
     let key = id.clone().or_else(|| at.row.map(|row| format!("{row}#{}", at.index)));
@@ -159,6 +165,7 @@ fn made(name: &str, call: &Node, at: &Place<'_>, origin: &Origin<'_>, collector:
             return;
         }
     }
+    collector.asked_for(name);
     let reference = id.unwrap_or_else(|| format!("{}#{}", collector.path(), at.index));
     tool_call(name, reference, at.message.get("name").text(), origin, collector);
 }
@@ -189,7 +196,8 @@ pub(super) fn in_state(state: &Node, origin: &Origin<'_>, collector: &mut Collec
     }
 }
 
-/// A tool that was run, as `astream_events` tells it: asked for by a message, or by a node alone.
+/// A tool that was run, as `astream_events` tells it: asked for by a message, or by a node alone. One that failed, or that
+/// hands off, does not say which call it answers: it is one of those that were asked for, if there are any.
 pub(super) fn executed(
     name: Option<&str>,
     run: Option<&str>,
@@ -202,7 +210,10 @@ pub(super) fn executed(
         collector.warn("nameless_call", "a tool call names no tool");
         return;
     };
-    if collector.first_call(id, name, None) {
+    let is_new = collector.first_call(id, name, None);
+    let was_asked_for = collector.was_asked_for(name);
+    if is_new && (asked.is_some() || !was_asked_for) {
+        collector.has_call(id);
         tool_call(name, id.to_owned(), None, origin, collector);
     }
 }

@@ -66,7 +66,13 @@ pub(super) fn map(output: &Node, origin: &Origin<'_>, collector: &mut Collector<
             sources(output, "documents", name, origin, collector);
         }
         // Several updates at once.
-        Node::List(items) => items.iter().for_each(|item| map(item, origin, collector)),
+        Node::List(items) => {
+            if is_retriever(name) && items.iter().map(plain).any(is_unnamed) {
+                let what = "found something (a list), but not as documents, citations, sources or context";
+                collector.warn("unclear_sources", format!("\"{name}\" {what}"));
+            }
+            items.iter().for_each(|item| map(item, origin, collector));
+        }
         Node::Null if is_escalation(name) => empty_escalation(name, collector),
         Node::Text(_) if is_guard(name) || is_reviewer(name) || is_escalation(name) => {
             let message =
@@ -86,6 +92,16 @@ fn is_returned(member: &str) -> bool {
 
 fn is_document(node: &Node) -> bool {
     plain(node).has("page_content")
+}
+
+/// Whether this may be something that was found, and is neither a message nor an update.
+fn is_unnamed(node: &Node) -> bool {
+    let is_update = || CITED.iter().chain(&["messages", "tool_calls"]).any(|member| node.has(member));
+    match node {
+        Node::Text(_) => true,
+        Node::Object(_) => !is_message(node) && !calls::is_call(node) && !is_update(),
+        _ => false,
+    }
 }
 
 fn is_pair(node: &Node) -> bool {

@@ -297,3 +297,15 @@ fn embedded_agents_hold_no_records() {
     assert!(bundle.events.is_empty());
     assert_eq!(codes(&bundle), ["no_events", "secret_in_trace"]);
 }
+
+/// A flow has methods and no tasks: what those give is no event, and that is said.
+#[test]
+fn sources_of_a_flows_method_are_told() {
+    let method = |result: Value| json!({"type": "method_execution_finished", "method_name": "retrieve", "flow_name": "f", "result": result});
+    let bundle = events(json!([method(json!({"citations": ["https://a"]}))]));
+    assert!(bundle.events.is_empty());
+    assert_eq!(codes(&bundle), ["method_output"]);
+    for nothing in [json!("citations: none"), json!({"answer": "x"}), Value::Null] {
+        assert_eq!(codes(&events(json!([method(nothing)]))), ["no_events"]);
+    }
+}

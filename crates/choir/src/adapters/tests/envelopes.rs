@@ -112,3 +112,85 @@ fn tools_that_a_models_server_ran() {
     let filtered = json!([{"content_filter.before_model": {"messages": [], "jump_to": "end"}}]);
     assert_eq!(codes(&chunks(filtered)), ["unclear_guard"]);
 }
+
+/// `json.dumps(default=str)` writes an interrupt as Python's repr, in one mode, and leaves it an object in another.
+#[test]
+fn an_interrupt_is_the_same_in_every_mode_and_spelling() {
+    let repr =
+        |id: &str| format!("Interrupt(value={{'kind': 'k', 'id': 'no'}}, id='{id}', response_schema=None)");
+    let of = |name: &str, id: &str| json!({"id": id, "name": name, "error": null, "result": {}, "interrupts": [{"value": "?", "id": id}]});
+    let bundle = chunks(json!([
+        {"type": "updates", "ns": [], "data": {"__interrupt__": [repr("a1")]}},
+        {"type": "values", "ns": [], "data": {"messages": []}, "interrupts": [repr("a1")]},
+        {"type": "tasks", "ns": [], "data": of("legal", "a1")},
+        {"type": "tasks", "ns": [], "data": of("finance", "b2")},
+        {"type": "values", "ns": [], "data": {"messages": []}, "interrupts": [repr("b2")]},
+    ]));
+    assert_eq!(told(&bundle), ["escalation - - a1", "escalation finance - b2"]);
+    // Without an id they are told apart by their places, as before.
+    let bundle = chunks(
+        json!([{"__interrupt__": ["Interrupt(value='?')"]}, {"__interrupt__": ["Interrupt(value='?')"]}]),
+    );
+    assert_eq!(bundle.events.len(), 2);
+}
+
+/// A tool that hands off or fails says nothing of the call it was: it is the one that was asked for.
+#[test]
+fn a_tool_that_was_run_is_the_call_that_was_asked_for() {
+    let event = |kind: &str, name: &str, run: &str, data: Value| {
+        let metadata = json!({"langgraph_node": "tools", "langgraph_checkpoint_ns": "tools:1"});
+        json!({"event": kind, "name": name, "run_id": run, "metadata": metadata, "data": data})
+    };
+    let asked = json!({"type": "ai", "id": "m", "content": "", "tool_calls": [{"name": "transfer", "id": "t"}, {"name": "pay", "id": "p"}]});
+    let bundle = chunks(json!([
+        event("on_chat_model_end", "model", "0", json!({"output": asked})),
+        event(
+            "on_tool_end",
+            "transfer",
+            "1",
+            json!({"output": "Command(graph='__parent__', goto='billing')"})
+        ),
+        event("on_tool_error", "pay", "2", json!({"error": "no"})),
+        event("on_tool_end", "transfer", "3", json!({"output": "done"})),
+        event("on_tool_end", "look", "4", json!({"output": "nobody asked, a node ran it"})),
+    ]));
+    let expected = [
+        "tool_call tools transfer t",
+        "tool_call tools pay p",
+        "tool_call tools transfer 3",
+        "tool_call tools look 4",
+    ];
+    assert_eq!(told(&bundle), expected);
+}
+
+/// What subgraphs did may show in their results alone.
+#[test]
+fn a_result_without_its_call_is_told() {
+    let result = json!({"type": "tool", "name": "transfer", "tool_call_id": "t", "content": "done"});
+    let called = json!({"type": "ai", "content": "", "tool_calls": [{"name": "transfer", "id": "t"}]});
+    let bundle = chunks(json!([{"triage": {"messages": [result]}}, {"billing": {"messages": [result]}}]));
+    assert!(bundle.events.is_empty());
+    assert_eq!(codes(&bundle), ["result_without_call"]);
+    assert!(bundle.adapter_warnings[0].message.contains("1 in all"), "{:?}", bundle.adapter_warnings);
+    // Wherever its call is told.
+    for trace in [
+        json!([{"a": {"messages": [called, result]}}]),
+        json!([{"b": {"messages": [result]}}, {"a": {"messages": [called]}}]),
+    ] {
+        assert!(codes(&chunks(trace)).is_empty());
+    }
+    assert!(!is_complete(Format::LangGraph, &json!([{"triage": {"messages": [result]}}])));
+}
+
+/// Tasks of the functional API return lists.
+#[test]
+fn a_list_that_a_retriever_found_is_not_lost() {
+    let bundle = chunks(json!([{"retrieve_docs": [{"id": "d", "source": "kb"}]}, {"draft": [{"id": "x"}]}]));
+    assert!(bundle.events.is_empty());
+    assert_eq!(codes(&bundle), ["unclear_sources"]);
+    let documents = json!([{"retrieve_docs": [{"page_content": "x", "metadata": {"source": "kb/1"}}]}]);
+    assert_eq!(chunks(documents).events.len(), 1);
+    assert!(
+        codes(&chunks(json!([{"retriever": [{"documents": [{"id": "d"}]}, {"messages": []}]}]))).is_empty()
+    );
+}

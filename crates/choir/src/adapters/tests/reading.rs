@@ -139,6 +139,15 @@ fn secrets_are_masked_and_named_nowhere() {
     let written = serde_json::to_string(&bundle).unwrap();
     assert!(!written.contains(&key[..20]) && !written.contains("not-a-known-form"), "{written}");
     assert_eq!(codes(&bundle), ["secret_in_trace"]);
+    // What the trace itself calls a key is one wherever it stands, before or after.
+    let known = json!([
+        {"policy_guard": {"flagged": true, "reason": "401: plainsecret99 is no key"}},
+        {"agent": {"llm": {"headers": {"Authorization": "Bearer plainsecret99"}}}},
+        {"safety": {"flagged": true, "reason": "again plainsecret99"}},
+    ]);
+    let bundle = super::bundle(Format::LangGraph, &known);
+    let details: Vec<_> = bundle.events.iter().map(|event| event.detail.as_deref().unwrap()).collect();
+    assert_eq!(details, ["401: [redacted] is no key", "again [redacted]"]);
     let masked = json!([{"policy_guard": {"flagged": false, "api_key": "**********"}}]);
     assert_eq!(codes(&super::bundle(Format::LangGraph, &masked)), ["no_events"]);
 }

@@ -340,7 +340,8 @@ fn skill(text: &str) -> Result<Skill, String> {
     let (name, price) = text.split_once('=').ok_or("must be NAME=PRICE, such as price=0.10, or @FILE")?;
     let cost_per_call = Credits::parse(price).map_err(|wrong| format!("the price {wrong}"))?;
     let skill_name = SkillName(name.to_owned());
-    Ok(Skill { skill_name, description: None, cost_per_call, input_schema: None, output_schema: None })
+    let (description, input_schema, output_schema, min_deadline_ms) = (None, None, None, None);
+    Ok(Skill { skill_name, description, cost_per_call, input_schema, output_schema, min_deadline_ms })
 }
 
 /// What an agent offers: each `NAME=PRICE`, or a file with a skill as the market's document has it.

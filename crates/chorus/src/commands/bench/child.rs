@@ -173,6 +173,7 @@ fn without_limits(mut command: Command, folder: &Path) -> Command {
         .env("CHORUS_QUOTA_ACCOUNT_BYTES", "off")
         .env("CHORUS_QUOTA_CHANNELS", "off")
         .env("CHORUS_QUOTA_MEMBERS", "off")
+        .env("CHORUS_QUOTA_OPEN_JOBS", "off")
         .env("CHORUS_OPERATOR_KEY", OPERATOR_KEY)
         .env("CHORUS_LOG", "warn");
     command

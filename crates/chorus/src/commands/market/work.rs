@@ -26,7 +26,8 @@ Examples:
 With --endpoint the hub is told where it listens, and POSTs jobs there as others do. The result is
 the answer, or goes to the job's callback_url if it takes longer than 5 seconds. Who asks directly
 pays afterwards, or never: without --secret or --allow-from anybody who can reach the address can
-have work done.";
+have work done. The same job again is answered the same, until this program ends: what was asked for
+directly is remembered nowhere else.";
 
 /// Serve jobs: a program gets the input data on its standard input and prints the output data
 #[derive(clap::Args)]

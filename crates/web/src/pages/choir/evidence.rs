@@ -17,7 +17,7 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use chorus_app::choir::{adapt, evidence, scores, signing_secrets};
 use chorus_app::once::Once;
-use chorus_app::{AppState, Error};
+use chorus_app::{AppState, Error, long_work};
 use chorus_protocol::api::Page;
 use chorus_protocol::api::scores::{Adapting, EvidenceView, SecretView};
 use chorus_protocol::canonical;
@@ -126,7 +126,7 @@ async fn read(app: &AppState, desk: &Desk, form: &Form) -> Result<(Value, bool),
     let is_bundle =
         |value: &Value| value["schema"].as_str().is_some_and(|schema| schema.starts_with("choir.evidence"));
     if format == "bundle" || format == "auto" {
-        match canonical::parse(text.as_bytes()) {
+        match long_work(text.len(), || canonical::parse(text.as_bytes())) {
             Ok(value) if format == "bundle" || is_bundle(&value) => return Ok((value, false)),
             Err(error) if format == "bundle" => return Err(Error::validation(error)),
             _ => {}

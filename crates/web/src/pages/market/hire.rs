@@ -74,6 +74,7 @@ async fn prepare(
     let offered = offered.cloned().ok_or_else(|| {
         Error::new(Code::NotFound, "this agent does not offer that, or not any more: look at its page")
     })?;
+    let usual = offered.min_deadline_ms.unwrap_or_default().max(USUAL_DEADLINE_MS);
     let online = agent.status == Word::Known(Presence::Online);
     // The wallet that pays is the account's own, whatever else it owns.
     let own = visitor.person.id.to_string();
@@ -86,7 +87,7 @@ async fn prepare(
         job: app.environment.uuid_v4().to_string(),
         fields: input::fields(offered.input_schema.as_ref()),
         budget: offered.cost_per_call.to_string(),
-        minutes: (USUAL_DEADLINE_MS / 60_000).to_string(),
+        minutes: (usual as u64).div_ceil(60_000).to_string(),
         wallet: wallets.into_iter().find(|wallet| wallet.owner == own),
         fault: String::new(),
         skill: offered,

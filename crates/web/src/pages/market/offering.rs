@@ -34,6 +34,7 @@ pub(crate) struct SkillForm {
     pub(crate) cost: String,
     pub(crate) input: String,
     pub(crate) output: String,
+    pub(crate) seconds: String,
 }
 
 #[derive(Template)]
@@ -96,6 +97,7 @@ impl SkillForm {
             cost: form.text("cost"),
             input: form.text("input_schema"),
             output: form.text("output_schema"),
+            seconds: form.text("min_seconds"),
         }
     }
 
@@ -112,6 +114,10 @@ impl SkillForm {
                 let wrong = |_| format!("{label}: must be a JSON object, such as {{\"text\": \"string\"}}");
                 skill[field] = serde_json::from_str(text).map_err(wrong)?;
             }
+        }
+        if !self.seconds.is_empty() {
+            let seconds = self.seconds.parse::<u32>().map_err(|_| "needs: must be whole seconds")?;
+            skill["min_deadline_ms"] = json!(u64::from(seconds) * 1000);
         }
         Ok(skill)
     }

@@ -75,6 +75,7 @@ fn member(environment: &Environment, wallet: WalletId, n: usize) -> (relay::Regi
         cost: Credits::from_hundredths((n % 100) as i64 + 1).unwrap_or_default(),
         input_schema: None,
         output_schema: None,
+        min_deadline_ms: None,
     });
     let listing = NewListing {
         agent: agent.id,

@@ -1,0 +1,104 @@
+//! What keeps strangers on the market within bounds: deadlines that nobody could keep, and how many jobs are open.
+
+use crate::market::{Trader, balance, trader};
+use crate::support::{Answer, Setup, TestHub};
+use chorus_protocol::code::Code;
+use chorus_protocol::time::parse_rfc3339;
+use serde_json::{Value, json};
+
+fn job(n: u32) -> Value {
+    json!({
+        "job_id": format!("f81d4fae-7dec-11d0-a765-{n:012}"), "skill_name": "analyze_text", "input_data": {"text": "x"},
+        "budget": 0.15,
+    })
+}
+
+fn with(mut job: Value, member: &str, value: impl Into<Value>) -> Value {
+    job[member] = value.into();
+    job
+}
+
+async fn hire(hub: &TestHub, boss: &Trader, job: &Value) -> Answer {
+    hub.post("/market/jobs", Some(&boss.key), job).await
+}
+
+/// The worker's only skill, which takes a while.
+async fn needs(hub: &TestHub, worker: &Trader, least: i64) -> Answer {
+    let skill = json!({"skill_name": "analyze_text", "cost_per_call": 0.10, "min_deadline_ms": least});
+    let body = json!({"agent_name": "worker", "skills": [skill]});
+    hub.post("/market/register", Some(&worker.key), &body).await
+}
+
+/// Nobody brings a reputation down with a deadline that cannot be kept.
+#[tokio::test]
+async fn a_skill_says_how_long_it_must_be_given() {
+    let hub = TestHub::start();
+    let (boss, worker) = (trader(&hub, "boss", 5).await, trader(&hub, "worker", 0).await);
+    for wrong in [0, 999, 604_800_001] {
+        let what = needs(&hub, &worker, wrong).await;
+        let what = what.own_failure(Code::Validation);
+        assert!(what.contains("skills[0].min_deadline_ms"), "{what}");
+    }
+    assert_eq!(needs(&hub, &worker, 600_000).await.status, 200);
+    let found = hub.get("/market/discover?skill=analyze_text", None).await.body;
+    let found = found["agents"].as_array().unwrap().iter().find(|found| found["agent_id"] == worker.id);
+    assert_eq!(found.unwrap()["skill"]["min_deadline_ms"], 600_000);
+    let shown = hub.get(&format!("/market/agents/{}", worker.id), None).await.body;
+    assert_eq!(shown["skills"][0]["min_deadline_ms"], 600_000);
+
+    let named = with(job(1), "agent_id", worker.id.as_str());
+    for asked in [job(1), named.clone()] {
+        let what = hire(&hub, &boss, &with(asked, "deadline_ms", 599_999)).await;
+        let what = what.own_failure(Code::Validation);
+        assert!(what.contains("deadline_ms: must be 600000 or more"), "{what}");
+    }
+    let ask = json!({"skill_name": "analyze_text", "answer_ms": 0});
+    let quote =
+        hub.post("/market/quotes", Some(&boss.key), &ask).await.body["quote_id"].as_str().unwrap().to_owned();
+    let path = format!("/market/quotes/{quote}/accept");
+    let accept = json!({"agent_id": worker.id, "input_data": {"text": "x"}, "deadline_ms": 1000});
+    hub.post(&path, Some(&boss.key), &accept).await.own_failure(Code::Validation);
+    assert_eq!(balance(&hub, &boss.owner).await, (json!(5.0), json!(0.0)));
+
+    // What is not said is as long as it needs.
+    let hired = hire(&hub, &boss, &named).await;
+    assert_eq!(hired.status, 202, "{}", hired.text);
+    let at = |member: &str| parse_rfc3339(hired.body[member].as_str().unwrap()).unwrap();
+    assert_eq!(at("deadline_at") - at("created_at"), 600_000);
+
+    // Another who needs less is hired instead, if nobody is named.
+    let quick = trader(&hub, "quick", 0).await;
+    let hired = hire(&hub, &boss, &with(job(2), "deadline_ms", 1000)).await;
+    assert_eq!((hired.status, &hired.body["agent_id"]), (202, &json!(quick.id)), "{}", hired.text);
+}
+
+#[tokio::test]
+async fn so_many_jobs_are_open_and_no_more() {
+    let hub = Setup::new().config(|config| config.quotas.open_jobs = 1).start();
+    let (boss, worker) = (trader(&hub, "boss", 5).await, trader(&hub, "worker", 0).await);
+    let to_worker = |n: u32| with(job(n), "agent_id", worker.id.as_str());
+    for _ in 0..2 {
+        assert_eq!(hire(&hub, &boss, &to_worker(1)).await.status, 202, "it is the same job");
+    }
+    let what = hire(&hub, &boss, &to_worker(2)).await;
+    let what = what.own_failure(Code::QuotaExceeded);
+    assert!(what.contains("open_jobs") && what.contains("wait until one has ended"), "{what}");
+    assert_eq!(balance(&hub, &boss.owner).await, (json!(4.85), json!(0.15)));
+    let path = format!("/market/jobs/{}/cancel", job(1)["job_id"].as_str().unwrap());
+    assert_eq!(hub.post(&path, Some(&boss.key), &json!({})).await.status, 200);
+    assert_eq!(hire(&hub, &boss, &to_worker(2)).await.status, 202);
+
+    // One agent has room for what ten of them ask for.
+    for n in 3..12 {
+        let other = trader(&hub, &format!("other-{n}"), 1).await;
+        assert_eq!(hire(&hub, &other, &to_worker(n)).await.status, 202);
+    }
+    let late = trader(&hub, "late", 1).await;
+    let full = hire(&hub, &late, &to_worker(12)).await;
+    assert!(full.headers.contains_key("retry-after"), "{}", full.text);
+    assert!(full.own_failure(Code::RateLimited).contains("10 open jobs already"));
+    // Whoever names nobody is not kept waiting by one that is full.
+    let hired = hire(&hub, &late, &job(12)).await;
+    assert_eq!(hired.status, 202, "{}", hired.text);
+    assert_ne!(hired.body["agent_id"], worker.id);
+}
