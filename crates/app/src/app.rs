@@ -2,6 +2,7 @@
 
 use crate::callers::Callers;
 use crate::config::Config;
+use crate::exclusive_work::ExclusiveWork;
 use crate::harness_log::HarnessLog;
 use crate::health::Health;
 use crate::look_ups::LookUps;
@@ -18,7 +19,6 @@ use crate::transport::live::Live;
 use crate::transport::notices::Notices;
 use crate::transport::outbound::Outbound;
 use crate::transport::replies::Replies;
-use crate::turns::Turns;
 use crate::turns_saved::TurnsSaved;
 use crate::usage::Usage;
 use bytes::Bytes;
@@ -85,9 +85,9 @@ pub struct App {
     pub registrations: Option<Registrations>,
     /// Of secrets that are not known yet.
     pub look_ups: LookUps,
-    pub searches: Arc<Turns>,
+    pub searches: Arc<ExclusiveWork>,
     /// Of traces into evidence.
-    pub conversions: Arc<Turns>,
+    pub conversions: Arc<ExclusiveWork>,
     /// What models wait for.
     pub open_streams: OpenStreams,
     pub metrics: Metrics,
@@ -145,8 +145,8 @@ impl App {
             harness_log: HarnessLog::default(),
             turns_saved: TurnsSaved::default(),
             look_ups: LookUps::default(),
-            searches: Turns::of("search"),
-            conversions: Turns::of("conversion"),
+            searches: ExclusiveWork::of("search"),
+            conversions: ExclusiveWork::of("conversion"),
             open_streams: OpenStreams::default(),
             health: Health::new(environment.elapsed()),
             mailer: Mailer::new(&config, environment.clone(), metrics.mails_dropped.clone()),

@@ -274,7 +274,7 @@ async fn a_lost_claim_is_made_again_and_answered_once() {
     // Nobody answers the claim before it dies: from its journal the next one makes it again.
     let (host, place) = (Host::start().await, Place::new());
     host.change(|world| {
-        world.claim = json!({"code": "offered_to_other", "retryAfterMs": 60_000, "message": "wait"})
+        world.claim = json!({"code": "offered_to_other", "retryAfterMs": 60_000, "message": "wait"});
     });
     host.deliver(knock("evt_1", "role_mention"));
     let agent = Agent::start(script(&host, &place, answer));

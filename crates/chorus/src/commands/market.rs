@@ -200,10 +200,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
                 agent_name: Text(name),
                 owner_id: owner.map(OwnerId),
                 api_endpoint: endpoint.map(chorus_protocol::api::agents::EndpointUrl),
-                skills: skills
-                    .into_iter()
-                    .map(|(name, cost)| plain_skill(name, cost, min_deadline_ms))
-                    .collect(),
+                skills: plain_skills(skills, min_deadline_ms),
                 version: Some("0.1".into()),
                 timestamp_utc: None,
                 invitation,
@@ -310,15 +307,16 @@ async fn ask_for_offers(global: &Global, asked: QuoteRequest) -> anyhow::Result<
 }
 
 /// A skill of which no more is known than what it costs, and how long it takes.
-fn plain_skill(name: String, cost: Credits, min_deadline_ms: Option<i64>) -> Skill {
-    Skill {
+fn plain_skills(skills: Vec<(String, Credits)>, min_deadline_ms: Option<i64>) -> Vec<Skill> {
+    let skill = |(name, cost_per_call)| Skill {
         skill_name: SkillName(name),
         description: None,
-        cost_per_call: cost,
+        cost_per_call,
         input_schema: None,
         output_schema: None,
         min_deadline_ms,
-    }
+    };
+    skills.into_iter().map(skill).collect()
 }
 
 async fn register(global: &Global, body: &Registration) -> anyhow::Result<()> {
