@@ -2,7 +2,6 @@
 
 use super::endpoint::{Endpoint, Says, set};
 use super::harness::text;
-use super::sessions::member;
 use super::time::acked;
 use crate::channel_fixture::{BEGIN, ChannelFixture, MINUTE};
 use crate::support::Setup;
@@ -10,14 +9,20 @@ use chorus_testkit::clock::ManualClock;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// An agent whose harness says that it cannot do these.
+/// An agent of anna's whose harness says that it cannot do these.
 async fn without(fixture: &ChannelFixture, name: &str, cannot: &[(&str, &str)], more: &Value) -> Endpoint {
-    let key = member(fixture, name, more).await;
+    let made = fixture.agent(&json!({"name": name})).await;
+    let mut newcomer = more.clone();
+    newcomer["agent"] = json!(name);
+    let path = format!("/api/v1/channels/{}/members", fixture.channel);
+    let joined = fixture.hub.post(&path, Some(&fixture.anna), &newcomer).await;
+    assert_eq!(joined.status, 201, "{}", joined.text);
+    let key = made["api_key"].as_str().unwrap();
     let endpoint = Endpoint::start().await;
     for (group, one) in cannot {
         endpoint.can.lock().unwrap()[group][one] = json!(false);
     }
-    let set = set(&fixture.hub, name, &key, &endpoint.url).await;
+    let set = set(&fixture.hub, name, key, &endpoint.url).await;
     assert_eq!(set.status, 200, "{}", set.text);
     endpoint
 }
