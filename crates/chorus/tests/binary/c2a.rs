@@ -209,7 +209,7 @@ async fn a_thread_goes_on_with_who_was_asked() {
 async fn killed_at_each_step_it_answers_exactly_once() {
     let fixture = HubFixture::open().await;
     let script = "test $(grep -c echo $D/turns) = 1 && sleep 300; echo re $CHORUS_MESSAGE_ID";
-    let start = || run(&fixture, "echo", &["--c2a", "--quiet", "0"], script);
+    let start = || run(&fixture, "echo", &["--c2a"], script);
     let agent = start();
     admit(&fixture, "echo", json!(["ops"])).await;
     let event = text(&post(&fixture, json!({"content": "@ops please look at disk 1"})).await["event_id"]);
