@@ -28,7 +28,7 @@ settings! {
     CHORUS_OPERATOR_KEY, "made at first start, printed once", "the operator's key";
     CHORUS_MASTER_KEY, "a file in the data folder", "64 hex digits, from which the hub's secrets are derived; needed with PostgreSQL, the same on all nodes";
     CHORUS_MASTER_KEY_PREVIOUS, "none", "the master key before this one, while it is replaced: what it signed and sealed is read too, webhooks carry both signatures, and what is sealed is sealed anew until the log says that it can go (with several nodes, first give all of them the new key here, then swap the two); `lost` if it is gone for good, and with it what it sealed";
-    CHORUS_ALLOW_PRIVATE_ENDPOINTS, "none", "networks (CIDR, with commas between) that outbound requests may reach although private";
+    CHORUS_ALLOW_PRIVATE_ENDPOINTS, "none", "addresses or networks (with commas between) that outbound requests may reach although private";
     CHORUS_ENDPOINT_CHALLENGE, "off", "`on`: an agent's endpoint gets nothing before it has echoed a signed POST `{\"type\": \"challenge\", \"challenge\": …}` in its answer";
     CHORUS_ANONYMOUS_SCORES, "off", "`on`: a Score may be drafted without an account; it is held by an edit link until somebody claims it, or for 30 days after its last version";
     CHORUS_RATE_LIMIT, "6000", "requests a minute of one key, on each node; `off` also lifts the limits of registrations, mails and connections";
