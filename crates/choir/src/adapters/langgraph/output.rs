@@ -71,7 +71,9 @@ pub(super) fn map(output: &Node, origin: &Origin<'_>, collector: &mut Collector<
                 let what = "found something (a list), but not as documents, citations, sources or context";
                 collector.warn("unclear_sources", format!("\"{name}\" {what}"));
             }
-            items.iter().for_each(|item| map(item, origin, collector));
+            for item in items {
+                map(item, origin, collector);
+            }
         }
         Node::Null if is_escalation(name) => empty_escalation(name, collector),
         Node::Text(_) if is_guard(name) || is_reviewer(name) || is_escalation(name) => {
