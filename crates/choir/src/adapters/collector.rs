@@ -341,9 +341,13 @@ impl<'a> Collector<'a> {
     fn mask(&mut self, secrets: &Secrets) {
         for event in &mut self.events {
             let texts = [&mut event.reference, &mut event.action, &mut event.detail, &mut event.target_voice];
-            texts.into_iter().flatten().for_each(|text| secrets.mask(text));
+            for text in texts.into_iter().flatten() {
+                secrets.mask(text);
+            }
         }
-        self.warnings.iter_mut().for_each(|(warning, _)| secrets.mask(&mut warning.message));
+        for (warning, _) in &mut self.warnings {
+            secrets.mask(&mut warning.message);
+        }
     }
 
     /// Puts everything into the bundle, with what is only known now. `digest` is that of the whole trace.
