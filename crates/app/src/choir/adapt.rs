@@ -30,7 +30,7 @@ pub async fn adapt(
     if known.is_none() && format != "auto" {
         return Err(Faults::one("format", "must be openai, langgraph, crewai, otel or auto").into());
     }
-    let turn = who(&caller);
+    let asker = who(&caller);
     let score = match &asked.score {
         None => None,
         Some(id) => {
@@ -53,18 +53,20 @@ pub async fn adapt(
     if let Some(score) = &score {
         about.check(score).map_err(Error::validation)?;
     }
-    let _turn = app.conversions.begin(turn).await?;
+    let _permit = app.conversions.begin(asker).await?;
     long_work(trace.len(), || adapters::adapt(known, trace, &about)).map_err(Error::validation)
 }
 
-/// Whose turn it is: each of these has one at a time.
+/// Who asks: each of these has one conversion at a time.
 fn who(caller: &Caller) -> Uuid {
     match caller {
         Caller::Agent(identity) => identity.id.0,
         Caller::Account(person) => person.id.0,
         Caller::EditLink(score) => score.0,
         Caller::Owner(wallet) => wallet.0,
-        Caller::Operator | Caller::Nobody => Uuid::nil(),
+        // Apart, so that no stranger keeps the operator waiting.
+        Caller::Operator => Uuid::max(),
+        Caller::Nobody => Uuid::nil(),
     }
 }
 
