@@ -99,8 +99,11 @@ impl Client {
         let method = chorus_protocol::c2a::Method::CallTool.as_str();
         let call = json!({"jsonrpc": "2.0", "id": "1", "method": method, "params": params});
         let mut answer: Value = self.write_at("/c2a", Method::POST, &[], &[], Some(&call)).await?;
-        schema::read(answer["result"].take())
-            .map_err(|faults| ClientError::Protocol(format!("not a tool's result: {faults}")))
+        if let Some(why) = answer.pointer("/error/message").and_then(Value::as_str) {
+            return Err(ClientError::Protocol(format!("the hub refused the call: {why}")));
+        }
+        let result = answer.get_mut("result").map(Value::take).unwrap_or_default();
+        schema::read(result).map_err(|faults| ClientError::Protocol(format!("not a tool's result: {faults}")))
     }
 
     /// Follows a conversation: from after the sequence number `after`, or from now on.

@@ -1,4 +1,4 @@
-//! PrincipalRef somebody keeps out.
+//! Whom somebody keeps out.
 
 use crate::app::{App, AppState};
 use crate::caller::Caller;
@@ -39,7 +39,7 @@ pub async fn block(
     app.once(once, |_| Ok(()), work).await
 }
 
-/// PrincipalRef somebody keeps out.
+/// Whom somebody keeps out.
 pub async fn list(app: &App, who: Principal, asked: BlockPage) -> Result<Items<BlockView>, Error> {
     let BlockPage { after, limit } = asked;
     let find = move |tx: &mut dyn Tx| blocks::page(tx, who, after, limit + 1);
@@ -70,7 +70,7 @@ pub(crate) fn keep_out(
     Ok(blocks::insert(tx, blocker, blocked, new, trace)?)
 }
 
-/// PrincipalRef it is about. A person need not exist.
+/// Whom it is about. A person need not exist.
 fn blocked(tx: &mut dyn Tx, whom: &PrincipalRef) -> Result<Blocked, Error> {
     Ok(match whom.find(tx)? {
         Found::Agent(agent) => Blocked::Principal(agent.id.into()),

@@ -229,8 +229,10 @@ macro_rules! insert_chat {
     };
 }
 const INSERT_CHAT: &str = insert_chat!("");
-/// The same, unless somebody else has done it meanwhile.
-pub(crate) const KEEP_CHAT: &str = insert_chat!(" ON CONFLICT DO NOTHING");
+/// The same; if somebody else has done it meanwhile, only that its agent has it is added.
+pub(crate) const KEEP_CHAT: &str = insert_chat!(
+    " ON CONFLICT (agent_id, seq) DO UPDATE SET acked_at = COALESCE(chats.acked_at, excluded.acked_at)"
+);
 
 /// Stores what a delivery has of its conversation, since `now`.
 pub(crate) fn append_chat(

@@ -21,6 +21,7 @@ pub(crate) fn words(text: &str) -> Vec<String> {
     let (mut words, mut word) = (vec![], String::new());
     for sign in text.chars() {
         let alone = matches!(sign, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}');
+        let alone = alone && sign.is_alphanumeric();
         if (alone || !sign.is_alphanumeric()) && !word.is_empty() {
             words.push(std::mem::take(&mut word));
         }

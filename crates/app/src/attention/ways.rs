@@ -42,6 +42,9 @@ pub(crate) fn agreed_to_repeats(words: Option<&str>) -> bool {
     has_agreed(words, "delivery.redelivery") && has_agreed(words, "delivery.idempotency")
 }
 
+/// Stands among words with which more than modes is kept, also when nothing more was agreed on.
+const GROUPS_KEPT: &str = "groups.kept";
+
 /// Whether this is among what was agreed on. With who speaks no C2A nothing was; of who began when only modes were kept, nothing
 /// else is known: those get all.
 pub(crate) fn has_agreed(words: Option<&str>, what: &str) -> bool {
@@ -75,7 +78,7 @@ pub(crate) fn words(can: Agreed) -> Result<String, serde_json::Error> {
         (shows.digest, Mode::Digest),
     ];
     let modes: Vec<_> = modes.iter().filter(|(has, _)| *has).map(|(_, mode)| mode.as_str()).collect();
-    let mut words = modes.join(" ");
+    let mut words = format!("{} {GROUPS_KEPT}", modes.join(" "));
     let Value::Object(groups) = serde_json::to_value(can)? else { return Ok(words) };
     for (group, members) in groups.iter().filter(|(group, _)| *group != "injection") {
         let has = members.as_object().into_iter().flatten().filter(|(_, has)| **has == json!(true));
@@ -110,6 +113,11 @@ mod tests {
         assert!(!kept.contains("digest"), "{kept}");
         assert!(!has_agreed(Some(&kept), "utilities.cancellation"));
         assert!(has_agreed(Some(&kept), "utilities.progress"));
+        let nothing_more = Agreed { injection: Agreed::ALL.injection, ..Agreed::default() };
+        let kept = words(nothing_more).unwrap();
+        for word in ["delivery.ack", "delivery.redelivery", "utilities.cancellation"] {
+            assert!(!has_agreed(Some(&kept), word), "{word}: {kept}");
+        }
         assert!(has_agreed(Some("buffered notify"), "utilities.cancellation"), "it began before");
         assert!(has_agreed(None, "utilities.cancellation"), "it speaks no C2A");
     }

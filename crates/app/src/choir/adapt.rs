@@ -64,7 +64,7 @@ fn who(caller: &Caller) -> Uuid {
         Caller::Account(person) => person.id.0,
         Caller::EditLink(score) => score.0,
         Caller::Owner(wallet) => wallet.0,
-        // Apart, so that no stranger keeps the operator waiting.
+        // Apart, so that the operator is not refused because a stranger has one under way.
         Caller::Operator => Uuid::max(),
         Caller::Nobody => Uuid::nil(),
     }

@@ -314,10 +314,12 @@ impl Hire {
             if keeps_out(tx, &agent, &self.caller, orchestrator)? {
                 continue;
             }
-            let gone = || Error::internal("an agent that was just found is gone");
-            let Hireable { listing, skill, open_jobs } =
-                agents::with_skill(tx, agent.id, name)?.ok_or_else(gone)?;
-            let skill = skill.ok_or_else(gone)?;
+            // It may have left since it was found.
+            let Some(Hireable { listing, skill: Some(skill), open_jobs }) =
+                agents::with_skill(tx, agent.id, name)?
+            else {
+                continue;
+            };
             match self.has_time(skill.min_deadline_ms).and_then(|()| self.has_room(open_jobs)) {
                 Ok(()) => return Ok(Worker::new(agent, listing, skill)),
                 Err(why) => cannot = cannot.or(Some(why)),

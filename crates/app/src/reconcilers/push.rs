@@ -147,7 +147,9 @@ async fn push_one(app: AppState, due: Due) -> Option<AgentId> {
                 }
                 () = cut(&app) => {
                     let why = "the hub stopped before the outcome was known".into();
-                    (Some(attempt(None, Some(why))), None, Outcome::Again(app.now()))
+                    // It may have arrived.
+                    let outcome = if takes.again { Outcome::Again(app.now()) } else { Outcome::Dead };
+                    (Some(attempt(None, Some(why))), None, outcome)
                 }
             }
         }

@@ -33,7 +33,7 @@ pub(super) async fn record(app: &App, pending: Pending, outcome: &Outcome) {
         // Who speaks C2A has said that it has it; others only that they were called.
         if pending.transport == Transport::Harness && known.delivery == DeliveryState::Delivered {
             let (agent, seq) = (pending.receiver.id, pending.seq);
-            let unkept = obligations::unkept(tx, agent, (seq - 1, seq))?;
+            let unkept = obligations::ack(tx, agent, &[seq], now)?;
             envelopes::take_in_all(tx, agent, &unkept, Some(now), now)?;
         }
         Ok(())
