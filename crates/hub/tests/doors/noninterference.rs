@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-const REQUESTS: usize = 3000;
+const REQUESTS: usize = 2900;
 /// How long the stranger keeps what it made for itself.
 const RENEWED_EVERY: usize = 100;
 /// Every so many requests one is meant to succeed.

@@ -80,13 +80,13 @@ async fn of_a_role_that_is_added_one_is_asked_once() {
     let mut ada = Harness::connect(&fixture.hub, &ada).await;
     let mut bob = Harness::connect(&fixture.hub, &bob).await;
     let (path, event) = said(&fixture, &fixture.anna, "the cache is cold").await;
-    for content in
-        ["@ops the cache is cold, please restart it", "@ops the cache is cold, please restart it now"]
-    {
+    let edit = async |content: &str| {
         fixture.hub.ask("PATCH", &path, Some(&fixture.anna), &json!({"content": content})).await;
-    }
+    };
+    edit("@ops the cache is cold, please restart it").await;
     let knock = ada.delivered().await;
     assert_eq!((&knock["eventId"], &knock["injection"]["mode"]), (&json!(event), &json!("notify")));
+    edit("@ops the cache is cold, please restart it now").await;
     assert_eq!(ada.delivered().await["supersedes"], json!(event));
     bob.assert_quiet().await;
 }
