@@ -141,9 +141,11 @@ mod tests {
     fn modes_come_first() {
         let mut can = Agreed::ALL;
         assert!(
-            words(can).unwrap().starts_with("immediate buffered notify tool_mailbox digest chatTools.claim ")
+            words(can)
+                .unwrap()
+                .starts_with("immediate buffered notify tool_mailbox digest groups.kept chatTools.claim ")
         );
         (can.injection.immediate, can.injection.tool_mailbox, can.injection.digest) = (false, false, false);
-        assert!(words(can).unwrap().starts_with("buffered notify chatTools."));
+        assert!(words(can).unwrap().starts_with("buffered notify groups.kept chatTools."));
     }
 }
