@@ -2,7 +2,7 @@
 //!
 //! Pure but for what it reads in the transaction it is given. Which way is taken is decided elsewhere.
 
-use super::harness::Takes;
+use super::agreement::Agreement;
 use super::service::{callback_url, service_name};
 use super::{c2a, job, job_result};
 use crate::app::App;
@@ -369,7 +369,7 @@ pub fn envelope_request(
     let data = c2a::envelope(app, pending.receiver.id, &pending.receiver.name, &said)
         .and_then(|brought| brought.params(pending.receiver.id, 1));
     let request = Dialect::C2a.entry(EntryKind::Message, pending.seq, &data.map_err(Error::internal)?);
-    let message = Takes::of(&pending.receiver).message(request, pending.seq);
+    let message = Agreement::of(&pending.receiver).message(request, pending.seq);
     String::from_utf8(message.into()).map_err(Error::internal)
 }
 

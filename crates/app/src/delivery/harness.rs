@@ -6,11 +6,12 @@
 //! gets nothing but that. What it agreed on then holds: who does not acknowledge is told, and who takes nothing twice is not
 //! sent again what may have arrived, as long as the hub knows. What is told in passing is told once, and lost if the harness does not listen.
 
+use super::agreement::Agreement;
 use super::bridge::Content;
 use crate::app::{App, AppState};
 use crate::attention;
 use crate::caller::Identity;
-use crate::transport::dialect::{Dialect, is_cancellation, told};
+use crate::transport::dialect::{Dialect, is_cancellation};
 use crate::transport::limits::Cause;
 use crate::transport::outbound::{NotTaken, PostError, Signed, To};
 use crate::webhooks;
@@ -68,34 +69,6 @@ pub async fn begin(app: &App, agent: &Agent, url: &str) -> Result<String, PostEr
         .map_err(|error| NotTaken::Unclear(cut(&error.to_string())).into())
 }
 
-/// How a harness takes what is delivered to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Takes {
-    /// It answers: only the result of a request says that it has it. If not, it is told, and has what it did not refuse.
-    pub answers: bool,
-    /// It knows what it has got already. If not, it gets nothing again that may have arrived.
-    pub again: bool,
-}
-
-impl Takes {
-    /// As far as nothing else was agreed on.
-    pub const ALL: Self = Self { answers: true, again: true };
-
-    /// As it was agreed on with this agent's.
-    pub fn of(agent: &Agent) -> Self {
-        let agreed = agent.harness_shows.as_deref();
-        Self {
-            answers: attention::has_agreed(agreed, "delivery.ack"),
-            again: attention::agreed_to_repeats(agreed),
-        }
-    }
-
-    /// The message that brings an entry.
-    pub fn message(self, request: Bytes, seq: i64) -> Bytes {
-        if self.answers { request } else { told(&request, seq) }
-    }
-}
-
 /// POSTs a request and takes its result.
 async fn post(app: &App, agent: &Agent, url: &str, id: &str, body: Bytes) -> Result<Value, PostError> {
     let secrets = webhooks::signing(&app.config.master_key, agent, app.now());
@@ -148,7 +121,7 @@ pub fn request(
     // What was sent before by another way counts too.
     let (kind, attempt) = (entry.kind, content.sent() - 1 + attempt);
     let data = content.data(app, &receiver, Dialect::C2a, entry, Some(attempt))?;
-    Ok(Some(Takes::of(agent).message(Dialect::C2a.entry(kind, id.seq, &data), id.seq)))
+    Ok(Some(Agreement::of(agent).message(Dialect::C2a.entry(kind, id.seq, &data), id.seq)))
 }
 
 /// Tells a harness something, once.
@@ -173,7 +146,7 @@ pub async fn tell(app: AppState, agent: AgentId, notice: Bytes) {
 
 /// What a harness says of an envelope that it was brought; one that does not acknowledge says whatever it likes.
 pub fn taken(agent: &Agent, answer: Value, id: &str) -> Result<Value, PostError> {
-    if !Takes::of(agent).answers {
+    if !Agreement::of(agent).answers {
         return Ok(answer);
     }
     Ok(result_of(answer.to_string().as_bytes(), id)?)

@@ -11,8 +11,8 @@ mod plan;
 use super::steps::{self, ROOM, Settings};
 use crate::app::{App, AppState};
 use crate::attention::disposing;
-use crate::delivery::challenge;
-use crate::delivery::harness::{self, Takes};
+use crate::delivery::agreement::Agreement;
+use crate::delivery::{challenge, harness};
 use crate::error::Error;
 use crate::market::results;
 use crate::transport::dialect::delivery_id;
@@ -164,7 +164,7 @@ type Answered = Result<(u16, Option<String>), PostError>;
 /// POSTs it. What an agent said of a job at once goes into `said`.
 async fn post(
     app: &AppState,
-    (due, takes): (&Due, Takes),
+    (due, takes): (&Due, Agreement),
     to: &To,
     message: Signed,
     said: &mut Option<results::OwnWords>,
@@ -188,7 +188,7 @@ async fn post(
 /// What a POST led to.
 fn led_to(
     app: &AppState,
-    (due, takes): (&Due, Takes),
+    (due, takes): (&Due, Agreement),
     (epoch, url): (i64, String),
     posted: Answered,
     attempt: impl Fn(Option<u16>, Option<String>) -> Attempt,

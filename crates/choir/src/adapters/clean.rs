@@ -2,6 +2,7 @@
 //! arguments nor passages nor what somebody said, however short a field's name makes them look.
 
 use super::node::Node;
+use super::secrets::MASKED;
 
 /// Longer texts are contents, whatever their field is called.
 const LONGEST_EXPLANATION: usize = 300;
@@ -103,8 +104,6 @@ pub(super) fn without_credentials(text: &str) -> Option<String> {
     let clean = words.join(" ");
     (clean != text).then_some(clean)
 }
-
-pub(super) const MASKED: &str = "[redacted]";
 
 /// `api_key=…;` and `AccountKey=…` keep their names only.
 fn assigned(word: &str) -> String {

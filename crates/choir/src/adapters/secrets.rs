@@ -1,6 +1,9 @@
 //! Credentials that a trace itself calls so, by the names of its members. Their values are read nowhere; and where one stands
 //! in another text as well, as in what an error says of a key, it is masked there, whatever it looks like.
 
+/// What stands where a credential was.
+pub(super) const MASKED: &str = "[redacted]";
+
 /// So many are known by their values; that there are more is known of all.
 const MOST: usize = 64;
 /// What is shorter stands in too many texts by chance.
@@ -41,7 +44,7 @@ impl Secrets {
     pub(super) fn mask(&self, text: &mut String) {
         for secret in &self.texts {
             if text.contains(secret.as_str()) {
-                *text = text.replace(secret.as_str(), super::clean::MASKED);
+                *text = text.replace(secret.as_str(), MASKED);
             }
         }
     }

@@ -2,10 +2,10 @@
 
 use crate::app::{App, AppState};
 use crate::attention::digesting;
+use crate::delivery::agreement::Agreement;
 use crate::delivery::bridge::{StoredChat, UNREADABLE_CONNECTION};
-use crate::delivery::harness::{self, Takes};
 use crate::delivery::job_result::Callback;
-use crate::delivery::{job, job_result};
+use crate::delivery::{harness, job, job_result};
 use crate::sealing;
 use crate::secrets::WebhookSecret;
 use crate::webhooks;
@@ -21,7 +21,7 @@ const GONE: &str = "what was said is gone";
 
 pub(super) enum Plan {
     /// It is POSTed there, over the connection of this epoch, signed with these, and taken like this.
-    Post { url: String, body: Bytes, epoch: i64, proven: bool, secrets: Vec<WebhookSecret>, takes: Takes },
+    Post { url: String, body: Bytes, epoch: i64, proven: bool, secrets: Vec<WebhookSecret>, takes: Agreement },
     /// This is the outcome, without a try and perhaps for a reason.
     Without(Outcome, Option<String>),
 }
@@ -57,7 +57,7 @@ fn plan_in(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Plan, StoreError> {
         (agent, EntryKind::Result) => match job_result::pushed(tx, app, due)? {
             Ok(Callback { url, body, by_agent: false }) => {
                 // An owner without an agent: there is nobody to prove an address, and no secret to sign with.
-                let (secrets, takes) = (vec![], Takes::ALL);
+                let (secrets, takes) = (vec![], Agreement::ALL);
                 return Ok(Plan::Post { url, body, epoch: 0, proven: false, secrets, takes });
             }
             Ok(call) => (agent.map(|agent| job_result::as_hirer(agent, &call.url)), Ok(call.body)),
@@ -85,7 +85,7 @@ fn plan_in(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Plan, StoreError> {
         },
         Transport::Webhook | Transport::Channel | Transport::Inbox => body,
     };
-    let takes = if due.transport == Transport::Harness { Takes::of(&agent) } else { Takes::ALL };
+    let takes = if due.transport == Transport::Harness { Agreement::of(&agent) } else { Agreement::ALL };
     let secrets = webhooks::signing(&app.config.master_key, &agent, now);
     let open = |sealed: &[u8]| app.config.master_key.open(agent.id.as_bytes(), sealed);
     let (url, proven) = match due.transport {
