@@ -134,8 +134,6 @@ pub struct Chat<'a> {
     pub bringing: Bringing<'a>,
     /// When somebody has to look what became of it.
     pub next_at: Option<i64>,
-    /// When its agent said that it has it, if it has already.
-    pub acked_at: Option<i64>,
 }
 
 /// How an event comes to an agent.
@@ -222,17 +220,15 @@ macro_rules! insert_chat {
     ($rest:literal) => {
         concat!(
             "INSERT INTO chats (agent_id, seq, event_id, conversation_id, reason, created_at, due_at, give_up_at, directedness,
-                                policy, mode, priority, deadline_at, mentions, supersedes, sent, next_at, acked_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)",
+                                policy, mode, priority, deadline_at, mentions, supersedes, sent, next_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
             $rest
         )
     };
 }
 const INSERT_CHAT: &str = insert_chat!("");
-/// The same; if somebody else has done it meanwhile, only that its agent has it is added.
-pub(crate) const KEEP_CHAT: &str = insert_chat!(
-    " ON CONFLICT (agent_id, seq) DO UPDATE SET acked_at = COALESCE(chats.acked_at, excluded.acked_at)"
-);
+/// The same, unless somebody else has done it meanwhile.
+pub(crate) const KEEP_CHAT: &str = insert_chat!(" ON CONFLICT (agent_id, seq) DO NOTHING");
 
 /// Stores what a delivery has of its conversation, since `now`.
 pub(crate) fn append_chat(
@@ -264,7 +260,6 @@ pub(crate) fn append_chat(
             chat.bringing.supersedes.as_ref().into(),
             chat.bringing.sent.into(),
             chat.next_at.into(),
-            chat.acked_at.into(),
         ],
     )?;
     Ok(())

@@ -239,14 +239,7 @@ pub fn deliver(
         state,
         lease: None,
         // Nobody answers it: what becomes of it is known at once, as of everything that is not answered.
-        chat: Some(Chat {
-            conversation,
-            attention,
-            push,
-            bringing: Bringing::FIRST,
-            next_at: Some(now),
-            acked_at: None,
-        }),
+        chat: Some(Chat { conversation, attention, push, bringing: Bringing::FIRST, next_at: Some(now) }),
         trace,
     };
     deliveries::append(tx, &delivery, id.seq, now)?;

@@ -127,12 +127,13 @@ fn name_key(name: &str) -> String {
 
 /// The agent of this name.
 pub fn by_name(tx: &mut dyn Tx, name: &str) -> Result<Option<Agent>, StoreError> {
-    tx.first(select_agent!("a.name_key = $1"), &[name_key(name).as_str().into()])?.map(agent).transpose()
+    let name = name_key(name);
+    tx.first_cached(select_agent!("a.name_key = $1"), &[name.as_str().into()])?.map(agent).transpose()
 }
 
 /// The agent of this id, unless it was deleted.
 pub fn by_id(tx: &mut dyn Tx, id: AgentId) -> Result<Option<Agent>, StoreError> {
-    tx.first(select_agent!("a.id = $1"), &[(&id).into()])?.map(agent).transpose()
+    tx.first_cached(select_agent!("a.id = $1"), &[(&id).into()])?.map(agent).transpose()
 }
 
 /// The agent that holds this key.

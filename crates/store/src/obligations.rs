@@ -220,30 +220,22 @@ pub struct Unkept {
     pub stored_at: i64,
 }
 
-/// An agent took these deliveries. Those of them are returned that nothing is kept of yet: envelopes.
-pub fn ack(tx: &mut dyn Tx, agent: AgentId, taken: &[i64], now: i64) -> Result<Vec<Unkept>, StoreError> {
-    let mut unknown = vec![];
-    for seq in taken {
-        let known = tx.execute(
+/// An agent took these deliveries. Of an envelope of which nothing else is kept, only the inbox's watermark tells.
+pub fn ack(tx: &mut dyn Tx, agent: AgentId, taken: &[i64], now: i64) -> Result<(), StoreError> {
+    let mut taken = taken.to_vec();
+    taken.sort_unstable();
+    // Mostly one after the other, so that one statement does many.
+    for run in taken.chunk_by(|seq, next| seq + 1 == *next) {
+        let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
+        tx.execute(
             // What need not be answered ends earlier once it was taken: somebody looks at it now, and then at its time.
-            "UPDATE chats SET acked_at = $3,
-                    next_at = CASE WHEN policy <> 'must_respond' AND next_at > $3 THEN CAST($3 AS BIGINT) ELSE next_at END
-             WHERE agent_id = $1 AND seq = $2 AND acked_at IS NULL",
-            &[(&agent).into(), (*seq).into(), now.into()],
+            "UPDATE chats SET acked_at = $4,
+                    next_at = CASE WHEN policy <> 'must_respond' AND next_at > $4 THEN CAST($4 AS BIGINT) ELSE next_at END
+             WHERE agent_id = $1 AND seq BETWEEN $2 AND $3 AND acked_at IS NULL",
+            &[(&agent).into(), (*first).into(), (*last).into(), now.into()],
         )?;
-        if known == 0 {
-            unknown.push(*seq);
-        }
     }
-    unknown.sort_unstable();
-    let mut unkept_ones = vec![];
-    // Mostly one after the other, so that one statement finds many.
-    for run in unknown.chunk_by(|seq, next| seq + 1 == *next).flat_map(|run| run.chunks(UNKEPT_PAGE)) {
-        if let (Some(first), Some(last)) = (run.first(), run.last()) {
-            unkept_ones.extend(unkept(tx, agent, (first - 1, *last))?);
-        }
-    }
-    Ok(unkept_ones)
+    Ok(())
 }
 
 /// How many envelopes that nothing is kept of are found at once.

@@ -4,6 +4,7 @@
 //! batch is flushed the next one is run and a third one gathers; there is no timer.
 //! One process only: heads of streams are cached in the writer, so a lock file keeps a second hub out.
 
+mod appends;
 mod backup;
 mod checkpoint;
 mod files;
@@ -13,7 +14,9 @@ mod in_place;
 mod inspect;
 mod migrate;
 mod options;
+mod remembered;
 mod session;
+mod tables;
 mod writer;
 
 pub use backup::backup;

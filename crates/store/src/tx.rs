@@ -203,6 +203,17 @@ pub trait Tx {
         take: &mut dyn FnMut(Row) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError>;
 
+    /// The first row of a query that is asked again and again while its tables seldom change: the database may not be asked
+    /// each time.
+    fn first_cached(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<Option<Row>, StoreError> {
+        let mut first = None;
+        self.each(sql, params, &mut |row| {
+            first = Some(row);
+            Ok(false)
+        })?;
+        Ok(first)
+    }
+
     /// The next sequence number of a stream, gap-free in commit order.
     ///
     /// Other transactions on the same stream wait for this one to end: take it as late as possible, and of several

@@ -113,6 +113,11 @@ impl Tx for Watched<'_> {
         self.note(result)
     }
 
+    fn first_cached(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<Option<Row>, StoreError> {
+        let result = self.tx.first_cached(sql, params);
+        self.note(result)
+    }
+
     fn next_seq(&mut self, stream: Uuid) -> Result<i64, StoreError> {
         let result = self.tx.next_seq(stream);
         self.note(result)

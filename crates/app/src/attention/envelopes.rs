@@ -1,9 +1,10 @@
 //! What a relay envelope means for an agent that speaks C2A, and what becomes of it.
 //!
 //! The same rules decide as for a message of two, but an envelope always arrives: what would only be found is shown like the rest.
-//! A relay send keeps nothing of it. What was decided is kept once the agent says something about it: that it has it, that it is
-//! in a turn, what it makes of it. From then on an envelope is an obligation like any other, but one that nobody escalates to: only
-//! its sender waits for it.
+//! A relay send keeps nothing of it, nor does an acknowledgement: how far an inbox was handed tells that. What was decided is kept
+//! once the agent says more about it: that it is in a turn, what it makes of it. From then on an envelope is an obligation like any
+//! other, but one that nobody escalates to: only its sender waits for it. One of which its agent says no more was ignored, without
+//! a row that says so: nobody is told when its time is over, so nobody has to look.
 
 use super::ways::{is_delivered, shows};
 use crate::error::{Error, Refused};
@@ -66,18 +67,12 @@ pub fn take_in(
     };
     let Some((id, stored_at)) = sent::delivery_of(tx, &envelope, agent)? else { return Ok(None) };
     let shows = shows(tx, agent, now)?;
-    keep(tx, (&envelope, Unkept { id, event, stored_at }), shows, None, now)?;
+    keep(tx, (&envelope, Unkept { id, event, stored_at }), shows, now)?;
     obligations::of(tx, event, agent, now)
 }
 
-/// Envelopes that an agent was brought are kept from now on; `acked_at` is when it said that it has them, if it has.
-pub fn take_in_all(
-    tx: &mut dyn Tx,
-    agent: AgentId,
-    brought: &[Unkept],
-    acked_at: Option<i64>,
-    now: i64,
-) -> Result<(), StoreError> {
+/// Envelopes that an agent was brought are kept from now on.
+pub fn take_in_all(tx: &mut dyn Tx, agent: AgentId, brought: &[Unkept], now: i64) -> Result<(), StoreError> {
     if brought.is_empty() {
         return Ok(());
     }
@@ -86,7 +81,7 @@ pub fn take_in_all(
         if let Some(envelope) =
             conversations::event_by_id(tx, unkept.event)?.filter(|event| is_to(event, agent))
         {
-            keep(tx, (&envelope, *unkept), shows, acked_at, now)?;
+            keep(tx, (&envelope, *unkept), shows, now)?;
         }
     }
     Ok(())
@@ -96,24 +91,18 @@ fn keep(
     tx: &mut dyn Tx,
     (envelope, Unkept { id, event, stored_at }): (&Envelope, Unkept),
     shows: Capabilities,
-    acked_at: Option<i64>,
     now: i64,
 ) -> Result<(), StoreError> {
     let attention = meaning(&text(&envelope.body), shows);
     let waited = Some(now - stored_at).filter(|waited| *waited > FRESH_MS).unwrap_or(0);
     let deadline_ms = attention.deadline_ms.map(|deadline| deadline + waited);
     let attention = Attention { deadline_ms, ..attention };
-    let at = stored_at + deadline_ms.unwrap_or(0);
-    // What need not be answered ends once it was taken, as everywhere.
-    let next_at =
-        acked_at.filter(|_| attention.policy != Policy::MustRespond).map_or(at, |acked| at.min(acked));
     let chat = Chat {
         conversation: envelope.conversation,
         attention,
         push: None,
         bringing: Bringing::FIRST,
-        next_at: Some(next_at),
-        acked_at,
+        next_at: Some(stored_at + deadline_ms.unwrap_or(0)),
     };
     obligations::keep(tx, id, event, &chat, stored_at)
 }

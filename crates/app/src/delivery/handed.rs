@@ -1,7 +1,6 @@
 //! Writing down how far open inboxes were handed, and what connections said of what they were given.
 
 use crate::app::App;
-use crate::attention::envelopes;
 use crate::transport::live::{Acknowledgements, Inbox};
 use chorus_protocol::ids::AgentId;
 use chorus_store::{StoreError, Tx, inboxes, obligations};
@@ -74,8 +73,7 @@ fn take(tx: &mut dyn Tx, taken: &[(AgentId, i64)], now: i64) -> Result<(), Store
     for of_one in taken.chunk_by(|(agent, _), (next, _)| agent == next) {
         let Some((agent, _)) = of_one.first() else { continue };
         let seqs: Vec<i64> = of_one.iter().map(|(_, seq)| *seq).collect();
-        let unkept = obligations::ack(tx, *agent, &seqs, now)?;
-        envelopes::take_in_all(tx, *agent, &unkept, Some(now), now)?;
+        obligations::ack(tx, *agent, &seqs, now)?;
     }
     Ok(())
 }

@@ -138,7 +138,7 @@ impl Reader {
             if let Some(shows) = &shows {
                 let again = inboxes::set_shows(tx, agent, session, shows)?;
                 let unkept = obligations::unkept(tx, agent, again)?;
-                envelopes::take_in_all(tx, agent, &unkept, None, now)?;
+                envelopes::take_in_all(tx, agent, &unkept, now)?;
                 inboxes::count_again(tx, agent, again)?;
             }
             let holder = directory::by_key(tx, &key)?.filter(|holder| holder.id == agent);
@@ -201,7 +201,7 @@ impl Reader {
         let (agent, now) = (self.inbox.agent, self.app.now());
         let read = move |tx: &mut dyn Tx| {
             let unkept = obligations::unkept(tx, agent, (seq - 1, seq))?;
-            envelopes::take_in_all(tx, agent, &unkept, None, now)?;
+            envelopes::take_in_all(tx, agent, &unkept, now)?;
             let attempt = obligations::count_again(tx, DeliveryId { agent, seq })?;
             let entries = deliveries::page(tx, agent, seq - 1, 1, READ_BYTES)?;
             Ok((Content::read(tx, agent, entries, READ_BYTES)?.pop(), attempt))

@@ -1,12 +1,11 @@
 //! What came of an envelope that had to be handed over after it was committed, and recording it.
 
 use crate::app::App;
-use crate::attention::envelopes;
 use chorus_protocol::code::Code;
 use chorus_protocol::relay::Outcome;
-use chorus_protocol::words::{DeliveryState, Transport};
+use chorus_protocol::words::DeliveryState;
 use chorus_store::relay::{self, Pending};
-use chorus_store::{StoreError, Tx, obligations};
+use chorus_store::{StoreError, Tx};
 
 /// The receiver took it.
 pub(super) fn delivered(pending: &Pending) -> Outcome {
@@ -28,16 +27,7 @@ pub(super) fn failed(pending: &Pending, code: Code, why: impl ToString) -> Outco
 /// Records an outcome that was not known when the message was committed.
 pub(super) async fn record(app: &App, pending: Pending, outcome: &Outcome) {
     let (known, now, trace) = (outcome.clone(), app.now(), pending.trace);
-    let record = move |tx: &mut dyn Tx| {
-        relay::record_outcome(tx, &pending, &known, now)?;
-        // Who speaks C2A has said that it has it; others only that they were called.
-        if pending.transport == Transport::Harness && known.delivery == DeliveryState::Delivered {
-            let (agent, seq) = (pending.receiver.id, pending.seq);
-            let unkept = obligations::ack(tx, agent, &[seq], now)?;
-            envelopes::take_in_all(tx, agent, &unkept, Some(now), now)?;
-        }
-        Ok(())
-    };
+    let record = move |tx: &mut dyn Tx| relay::record_outcome(tx, &pending, &known, now);
     let recorded = app.store.write::<_, StoreError, _>(record).await;
     if let Err(error) = recorded {
         // The receiver has it or has not; that cannot be undone. The lease runs out and the record says "failed".

@@ -177,14 +177,7 @@ pub fn deliver(
         transport,
         state,
         lease: None,
-        chat: Some(Chat {
-            conversation: act.conversation,
-            attention,
-            push,
-            bringing,
-            next_at,
-            acked_at: None,
-        }),
+        chat: Some(Chat { conversation: act.conversation, attention, push, bringing, next_at }),
         trace: act.trace,
     };
     deliveries::append(tx, &delivery, id.seq, act.now)?;

@@ -371,14 +371,7 @@ pub fn hand_out(
         transport,
         state,
         lease: None,
-        chat: Some(Chat {
-            conversation,
-            attention,
-            push,
-            bringing: Bringing::FIRST,
-            next_at: None,
-            acked_at: None,
-        }),
+        chat: Some(Chat { conversation, attention, push, bringing: Bringing::FIRST, next_at: None }),
         trace: job.trace,
     };
     let seq = tx.next_seq(job.agent.0)?;
@@ -437,14 +430,7 @@ pub fn call_back(tx: &mut dyn Tx, job: &Agreed, attention: Attention, now: i64) 
         transport: Transport::Webhook,
         state: DeliveryState::Waiting,
         lease: None,
-        chat: Some(Chat {
-            conversation,
-            attention,
-            push,
-            bringing: Bringing::FIRST,
-            next_at: None,
-            acked_at: None,
-        }),
+        chat: Some(Chat { conversation, attention, push, bringing: Bringing::FIRST, next_at: None }),
         trace: job.trace,
     };
     let seq = tx.next_seq(agent.0)?;

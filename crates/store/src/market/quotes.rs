@@ -210,7 +210,6 @@ pub fn ask(
                 push: None,
                 bringing: Bringing::FIRST,
                 next_at: None,
-                acked_at: None,
             }),
             trace: quote.trace,
         };

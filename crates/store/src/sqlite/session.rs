@@ -1,7 +1,10 @@
 //! One connection to the file: how it is set up, its prepared statements, and the transaction that closures see.
 
+use super::appends::{self, Appends};
 use super::heads::Heads;
 use super::options::SqliteOptions;
+use super::remembered::Remembered;
+use super::tables::{Listener, Touched};
 use crate::tx::{Cell, Param, Row, Tx, TxExt};
 use crate::work::Work;
 use crate::{Kind, StoreError};
@@ -17,8 +20,16 @@ use uuid::Uuid;
 /// A connection with its statements rewritten once.
 pub(super) struct Session {
     pub(super) connection: Connection,
-    /// By where and how long they are in the program: that is sooner looked up than their text.
-    rewritten: HashMap<(usize, usize), String>,
+    statements: Vec<Statement>,
+    /// Which statement is which: by where and how long it is in the program, which is sooner looked up than its text, and for
+    /// how many rows it is.
+    places: HashMap<(usize, usize, usize), usize>,
+    listener: Listener,
+    /// Rows that are to be inserted.
+    appends: Appends,
+    /// Whether some of them could not be: whoever asked for a statement meanwhile is not to blame.
+    pub(super) spoiled: bool,
+    remembered: Remembered,
     /// Whether what is at hand must not write. (SQLite's own `query_only` would have every statement prepared anew.)
     pub(super) only_reads: bool,
     /// When the work at hand must have ended, in milliseconds since `opened`.
@@ -26,10 +37,18 @@ pub(super) struct Session {
     opened: Instant,
 }
 
+/// A statement as SQLite is told it.
+struct Statement {
+    text: String,
+    /// Nothing, of a connection that only reads.
+    touched: Touched,
+}
+
 /// After so many steps of a statement it is looked whether its time is over: a fraction of a millisecond.
 const STEPS: i32 = 10_000;
-/// Pages the writer keeps: what it goes through again and again, which is more than the 2 MiB it would be given.
-const WRITER_CACHE_KIB: i64 = 32 * 1024;
+/// Pages the writer keeps: what it goes through again and again, which is more than the 2 MiB it would be given. Not more than
+/// the processor keeps at hand: pages that are only appended to would go through all of it, and be fetched from far away.
+const WRITER_CACHE_KIB: i64 = 8 * 1024;
 /// Pages a reader keeps. Few, because each commit makes it forget them.
 const READER_CACHE_KIB: i64 = 4 * 1024;
 
@@ -64,17 +83,32 @@ impl Session {
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
             Ok(connection)
         };
-        let connection = open().map_err(|error| match classify(error) {
+        let mut connection = open().map_err(|error| match classify(error) {
             locked @ StoreError::Locked(_) => locked,
             source => StoreError::Open { what, source: source.into() },
         })?;
+        let listener = Listener::default();
+        if !read_only {
+            listener.listen(&mut connection).map_err(classify)?;
+        }
         let end = Arc::new(AtomicU64::new(u64::MAX));
         #[expect(
             clippy::disallowed_methods,
             reason = "how long the database itself works is the machine's time"
         )]
         let opened = Instant::now();
-        Ok(Self { connection, rewritten: HashMap::new(), only_reads: false, end, opened })
+        Ok(Self {
+            connection,
+            statements: vec![],
+            places: HashMap::new(),
+            listener,
+            appends: Appends::default(),
+            spoiled: false,
+            remembered: Remembered::default(),
+            only_reads: false,
+            end,
+            opened,
+        })
     }
 
     /// From now on statements are interrupted when the time of their work is over.
@@ -124,21 +158,88 @@ impl Session {
         outcome
     }
 
+    /// The statement, ready to be run: what it has to do with is written, and what it changes is not remembered any more.
     fn prepare(&mut self, sql: &'static str) -> Result<rusqlite::CachedStatement<'_>, StoreError> {
-        // SQLite takes `$1` for a name and numbers names by appearance; `?1` is the number itself.
-        let place = (sql.as_ptr().addr(), sql.len());
-        let rewritten = self.rewritten.entry(place).or_insert_with(|| sql.replace('$', "?"));
-        let statement = self.connection.prepare_cached(rewritten).map_err(classify)?;
+        let place = self.find(sql)?;
+        let touched = self.statements[place].touched;
+        if self.appends.concern(touched.any) {
+            self.write_appends()?;
+        }
+        self.remembered.change(touched.written);
+        let statement = self.prepared(place)?;
         if self.only_reads && !statement.readonly() {
             return Err(StoreError::unexpected(format!("a read would write: {sql}")));
         }
         Ok(statement)
     }
 
+    /// The place of a statement among all that were ever run.
+    fn find(&mut self, sql: &'static str) -> Result<usize, StoreError> {
+        // SQLite takes `$1` for a name and numbers names by appearance; `?1` is the number itself.
+        self.find_for(sql, 1, || Some(sql.replace('$', "?")))
+    }
+
+    /// The place of the form of a statement that is for so many rows.
+    fn find_for(
+        &mut self,
+        sql: &'static str,
+        rows: usize,
+        rewrite: impl FnOnce() -> Option<String>,
+    ) -> Result<usize, StoreError> {
+        let key = (sql.as_ptr().addr(), sql.len(), rows);
+        if let Some(place) = self.places.get(&key) {
+            return Ok(*place);
+        }
+        let text = rewrite().ok_or_else(|| StoreError::unexpected(format!("no plain INSERT: {sql}")))?;
+        self.listener.take();
+        self.connection.prepare_cached(&text).map_err(classify)?;
+        let place = self.statements.len();
+        self.statements.push(Statement { text, touched: self.listener.take() });
+        self.places.insert(key, place);
+        Ok(place)
+    }
+
+    fn prepared(&self, place: usize) -> Result<rusqlite::CachedStatement<'_>, StoreError> {
+        self.connection.prepare_cached(&self.statements[place].text).map_err(classify)
+    }
+
     pub(super) fn run(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, StoreError> {
         let mut statement = self.prepare(sql)?;
         bind(&mut statement, params)?;
         statement.raw_execute().map(|count| count as u64).map_err(classify)
+    }
+
+    /// Keeps a row that is to be inserted, until somebody asks for it.
+    fn append(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<(), StoreError> {
+        let place = self.find(sql)?;
+        let tables = self.statements[place].touched.written;
+        self.remembered.change(tables);
+        self.appends.push(sql, params, tables);
+        if self.appends.is_full() { self.write_appends() } else { Ok(()) }
+    }
+
+    /// Inserts the rows that are kept.
+    pub(super) fn write_appends(&mut self) -> Result<(), StoreError> {
+        let written = self.appends.take().iter().try_for_each(|rows| {
+            rows.pieces().try_for_each(|(count, values)| {
+                let rewrite = || appends::many(rows.sql, rows.width, count);
+                let place = self.find_for(rows.sql, count, rewrite)?;
+                let mut statement = self.prepared(place)?;
+                for (n, value) in values.enumerate() {
+                    statement.raw_bind_parameter(n + 1, value).map_err(classify)?;
+                }
+                statement.raw_execute().map(drop).map_err(classify)
+            })
+        });
+        self.spoiled |= written.is_err();
+        written
+    }
+
+    /// All that was not committed is gone.
+    pub(super) fn forget(&mut self) {
+        self.appends.take();
+        self.remembered.forget();
+        self.spoiled = false;
     }
 }
 
@@ -173,11 +274,18 @@ pub(super) struct SqliteTx<'a> {
     pub(super) fatal: Option<StoreError>,
     /// Whether there is something to be taken back.
     pub(super) wrote: bool,
+    /// Whether nothing is taken back but everything: then rows may be written later, and answers be remembered.
+    is_whole: bool,
 }
 
 impl<'a> SqliteTx<'a> {
     pub(super) fn new(session: &'a mut Session, heads: &'a mut Heads) -> Self {
-        Self { session, heads, actions: vec![], fatal: None, wrote: false }
+        Self { session, heads, actions: vec![], fatal: None, wrote: false, is_whole: false }
+    }
+
+    /// One that is kept or taken back together with all others of its batch.
+    pub(super) fn of_whole(session: &'a mut Session, heads: &'a mut Heads) -> Self {
+        Self { is_whole: true, ..Self::new(session, heads) }
     }
 
     fn note<T>(&mut self, result: Result<T, StoreError>) -> Result<T, StoreError> {
@@ -195,6 +303,29 @@ impl Tx for SqliteTx<'_> {
         self.wrote = true;
         let result = self.session.run(sql, params);
         self.note(result)
+    }
+
+    fn append(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<(), StoreError> {
+        if !self.is_whole {
+            return self.execute(sql, params).map(drop);
+        }
+        self.wrote = true;
+        let result = self.session.append(sql, params);
+        self.note(result)
+    }
+
+    fn first_cached(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<Option<Row>, StoreError> {
+        if !self.is_whole {
+            return self.first(sql, params);
+        }
+        if let Some(known) = self.session.remembered.find(sql, params) {
+            return Ok(Some(known));
+        }
+        let Some(row) = self.first(sql, params)? else { return Ok(None) };
+        let place = self.session.find(sql)?;
+        let tables = self.session.statements[place].touched.any;
+        self.session.remembered.keep(tables, row.clone());
+        Ok(Some(row))
     }
 
     fn each(

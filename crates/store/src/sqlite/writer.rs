@@ -65,6 +65,7 @@ impl Writer {
         let mut after = self.attempt(batch, false)?;
         if after.is_none() {
             self.heads = Heads::default();
+            self.session.forget();
             self.session.batch("ROLLBACK")?;
             after = self.attempt(batch, true)?;
         }
@@ -88,11 +89,18 @@ impl Writer {
             if savepoints {
                 self.session.batch("SAVEPOINT work")?;
             }
-            let mut tx = SqliteTx::new(&mut self.session, &mut self.heads);
+            let mut tx = if savepoints {
+                SqliteTx::new(&mut self.session, &mut self.heads)
+            } else {
+                SqliteTx::of_whole(&mut self.session, &mut self.heads)
+            };
             let keep = work.run(&mut tx);
             let (mut after, fatal, wrote) = (tx.actions, tx.fatal, tx.wrote);
             if let Some(error) = fatal {
                 return Err(error);
+            }
+            if self.session.spoiled {
+                return Ok(None);
             }
             if keep {
                 wrote_any |= wrote;
@@ -110,12 +118,16 @@ impl Writer {
                 self.session.batch("RELEASE work")?;
             }
         }
+        if let Err(error) = self.session.write_appends() {
+            return if error.is_fatal() { Err(error) } else { Ok(None) };
+        }
         let moved = self.heads.moved();
         for (stream, head) in &moved {
-            self.session.run(
-                "INSERT INTO streams (id, head) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET head = excluded.head",
-                &[stream.into(), (*head).into()],
-            )?;
+            let params = [stream.into(), (*head).into()];
+            // Hardly ever is one new.
+            if self.session.run("UPDATE streams SET head = $2 WHERE id = $1", &params)? == 0 {
+                self.session.run("INSERT INTO streams (id, head) VALUES ($1, $2)", &params)?;
+            }
         }
         let wrote = wrote_any || !moved.is_empty();
         Ok(Some(After { actions, moved, wrote }))
@@ -126,12 +138,14 @@ impl Writer {
         self.session.batch("BEGIN IMMEDIATE")?;
         work.run(&mut SqliteTx::new(&mut self.session, &mut self.heads));
         self.heads.restore();
+        self.session.forget();
         self.session.batch("ROLLBACK")
     }
 
     /// After a failed batch: nothing cached is trusted, and a connection that cannot even roll back is replaced.
     pub(super) fn recover(&mut self, options: &SqliteOptions) {
         self.heads = Heads::default();
+        self.session.forget();
         if !self.session.roll_back() && options.path.is_some() {
             match Session::open(options, false) {
                 Ok(session) => self.session = session,

@@ -7,7 +7,7 @@ use crate::support::{
 use ::postgres::{Client, NoTls};
 use chorus_protocol::ids::AgentId;
 use chorus_store::relay::{self, SendError, Sent};
-use chorus_store::{PostgresOptions, Store, StoreError, Tx, TxExt, deliveries, settings};
+use chorus_store::{PostgresOptions, Store, StoreError, Tx, TxExt, deliveries, directory, settings};
 use chorus_testkit::postgres::{Cluster, Database, database, own_cluster};
 use chorus_testkit::proxy::Proxy;
 use futures_util::future::join_all;
@@ -23,6 +23,7 @@ on_both![
     a_number_that_is_not_kept_is_given_again,
     what_the_database_refuses_harms_nobody_else,
     one_sees_what_another_of_its_batch_did,
+    the_directory_is_read_as_it_stands,
     work_of_another_kind_is_done_all_the_same,
     actions_follow_the_commit_of_the_crowd,
 ];
@@ -128,6 +129,38 @@ async fn what_the_database_refuses_harms_nobody_else(fixture: Fixture) {
     assert_eq!(places, [Some(1), Some(2), Some(3), None, Some(4), Some(5), Some(6)]);
     assert_eq!(count(store, "SELECT COUNT(*) FROM settings").await, 6);
     assert_eq!(read(store, move |tx| tx.head(stream)).await, 6);
+}
+
+/// However often it was read before: changes of the same closure, of others, and of one that is taken back.
+async fn the_directory_is_read_as_it_stands(fixture: Fixture) {
+    let store = &fixture.store;
+    let bob = agent(store, "bob").await.id;
+    let held = hold_on(store, "bob").await;
+    let mut tasks = vec![];
+    for n in 0..6 {
+        let work = move |tx: &mut dyn Tx| {
+            let why = |tx: &mut dyn Tx| {
+                let (named, found) = (directory::by_name(tx, "Bob")?, directory::by_id(tx, bob)?);
+                assert_eq!(named, found);
+                Ok::<_, StoreError>(found.and_then(|bob| bob.broken).map(|(why, _)| why))
+            };
+            let before = why(tx)?;
+            if n % 2 == 1 {
+                directory::set_broken(tx, bob, Some((&n.to_string(), n)))?;
+                assert_eq!(why(tx)?, Some(n.to_string()));
+            }
+            assert_eq!(directory::by_name(tx, "nobody")?, None);
+            if n == 3 { Err(StoreError::Panicked) } else { Ok(before) }
+        };
+        tasks.push(queue_on(store, "bob", work).await);
+    }
+    drop(held);
+    let mut seen = vec![];
+    for task in tasks {
+        seen.push(task.await.unwrap().ok());
+    }
+    let one = Some(Some("1".to_owned()));
+    assert_eq!(seen, [Some(None), Some(None), one.clone(), None, one.clone(), one]);
 }
 
 /// What a closure of the batch appended, the next one reads, and so does the closure itself.
