@@ -12,7 +12,7 @@
 use crate::clock::MAX_SKEW_MS;
 use crate::directory::Agent;
 use crate::error::word;
-use crate::{Row, StoreError, Tx, TxExt};
+use crate::{Param, Row, StoreError, Tx, TxExt};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, TraceId};
@@ -212,7 +212,7 @@ pub fn append(tx: &mut dyn Tx, delivery: &NewDelivery<'_>, seq: i64, now: i64) -
     )?;
     delivery.chat.map_or(Ok(()), |chat| {
         let id = DeliveryId { agent: delivery.agent, seq };
-        append_chat(tx, INSERT_CHAT, id, delivery.event, &chat, now)
+        tx.append(INSERT_CHAT, &chat_params(&id, &delivery.event, &chat, now))
     })
 }
 
@@ -228,41 +228,41 @@ macro_rules! insert_chat {
 }
 const INSERT_CHAT: &str = insert_chat!("");
 /// The same, unless somebody else has done it meanwhile.
-pub(crate) const KEEP_CHAT: &str = insert_chat!(" ON CONFLICT (agent_id, seq) DO NOTHING");
+const KEEP_CHAT: &str = insert_chat!(" ON CONFLICT (agent_id, seq) DO NOTHING");
 
-/// Stores what a delivery has of its conversation, since `now`.
-pub(crate) fn append_chat(
+/// What a delivery has of its conversation, since `now`.
+fn chat_params<'a>(id: &'a DeliveryId, event: &'a EventId, chat: &'a Chat<'a>, now: i64) -> [Param<'a>; 17] {
+    let attention = chat.attention;
+    [
+        (&id.agent).into(),
+        id.seq.into(),
+        event.into(),
+        (&chat.conversation).into(),
+        attention.reason.as_str().into(),
+        now.into(),
+        chat.push.and_then(|(due_at, _)| due_at).into(),
+        chat.push.map(|(_, give_up_at)| give_up_at).into(),
+        attention.directedness.as_str().into(),
+        attention.policy.as_str().into(),
+        attention.mode.as_str().into(),
+        attention.priority.as_str().into(),
+        attention.deadline_ms.map(|deadline| now.saturating_add(deadline)).into(),
+        Some(chat.bringing.mentions).filter(|mentions| !mentions.is_empty()).into(),
+        chat.bringing.supersedes.as_ref().into(),
+        chat.bringing.sent.into(),
+        chat.next_at.into(),
+    ]
+}
+
+/// Stores what a delivery that is there has of its conversation, since `now`; nothing changes if that is stored already.
+pub(crate) fn keep_chat(
     tx: &mut dyn Tx,
-    insert: &'static str,
     id: DeliveryId,
     event: EventId,
     chat: &Chat<'_>,
     now: i64,
 ) -> Result<(), StoreError> {
-    let attention = chat.attention;
-    tx.execute(
-        insert,
-        &[
-            (&id.agent).into(),
-            id.seq.into(),
-            (&event).into(),
-            (&chat.conversation).into(),
-            attention.reason.as_str().into(),
-            now.into(),
-            chat.push.and_then(|(due_at, _)| due_at).into(),
-            chat.push.map(|(_, give_up_at)| give_up_at).into(),
-            attention.directedness.as_str().into(),
-            attention.policy.as_str().into(),
-            attention.mode.as_str().into(),
-            attention.priority.as_str().into(),
-            attention.deadline_ms.map(|deadline| now.saturating_add(deadline)).into(),
-            Some(chat.bringing.mentions).filter(|mentions| !mentions.is_empty()).into(),
-            chat.bringing.supersedes.as_ref().into(),
-            chat.bringing.sent.into(),
-            chat.next_at.into(),
-        ],
-    )?;
-    Ok(())
+    tx.execute(KEEP_CHAT, &chat_params(&id, &event, chat, now)).map(drop)
 }
 
 /// Records how a leased delivery ended, and says whether it was still this lease's to end.

@@ -271,7 +271,7 @@ pub fn keep(
     chat: &Chat<'_>,
     since: i64,
 ) -> Result<(), StoreError> {
-    deliveries::append_chat(tx, deliveries::KEEP_CHAT, id, event, chat, since)
+    deliveries::keep_chat(tx, id, event, chat, since)
 }
 
 /// The agent is sent a delivery once more, by the session that has it: for the how many'th time that is.

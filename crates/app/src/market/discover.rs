@@ -94,6 +94,7 @@ async fn find(
         seen_since: (!include_offline).then(|| seen_since(app)),
         now: app.now(),
         except: None,
+        max_deadline_ms: None,
         few_online: app.market.online.are_few(),
     };
     if after.is_none() && !include_offline {

@@ -204,7 +204,8 @@ impl Hire {
         // Whatever may be refused is refused before anything is written: else others who write would have to do it again.
         let payer = money::Wallet { id: hirer.wallet.id, balance: hirer.wallet.balance };
         let held = money::hold(payer, self.id, self.body.budget)?;
-        room("open_jobs", jobs::count_open(tx, hirer.wallet.id)?, self.app.config.quotas.open_jobs)?;
+        let most_open = self.app.config.quotas.open_jobs;
+        room("open_jobs", jobs::count_open(tx, hirer.wallet.id, up_to(most_open))?, most_open)?;
         let (author, body) = (who::author(&self.caller, &hirer), self.handout(&hirer, &agreed)?);
         self.app.count_bytes(tx, author, event_bytes(body.len()))?;
         if !jobs::insert(tx, &agreed)? {
@@ -261,7 +262,8 @@ impl Hire {
         let not_here = || Error::new(Code::NotFound, "agent_id: there is no such agent on the market");
         let agent = directory::by_id(tx, named)?.ok_or_else(not_here)?;
         let Hireable { listing, skill, open_jobs } =
-            agents::with_skill(tx, named, &self.body.skill_name.0)?.ok_or_else(not_here)?;
+            agents::with_skill(tx, named, &self.body.skill_name.0, up_to(self.most_open()))?
+                .ok_or_else(not_here)?;
         let skill = skill.ok_or_else(|| {
             let what = format_args!("agent {named} does not offer {:?}", self.body.skill_name.0);
             Error::new(Code::SkillMismatch, what)
@@ -280,10 +282,13 @@ impl Hire {
         Ok(Worker::new(agent, listing, skill))
     }
 
-    /// Whether an agent that has so much to do already takes one more. It takes ten times what one owner may ask for, so that nobody
-    /// alone keeps the others from it.
+    /// How much an agent may have to do: ten times what one owner may ask for, so that nobody alone keeps the others from it.
+    fn most_open(&self) -> u64 {
+        self.app.config.quotas.open_jobs.saturating_mul(10)
+    }
+
     fn has_room(&self, open_jobs: i64) -> Result<(), Error> {
-        let most = self.app.config.quotas.open_jobs.saturating_mul(10);
+        let most = self.most_open();
         if (open_jobs.max(0) as u64) < most {
             return Ok(());
         }
@@ -306,7 +311,13 @@ impl Hire {
         let name = &self.body.skill_name.0;
         let search =
             |max_cost: Credits, online: bool| search(&self.app, name, max_cost, online, orchestrator);
-        let found = discovery::search(tx, &search(self.body.budget, true), None, MOST_TRIED)?;
+        let affordable = search(self.body.budget, true);
+        let in_time = Search { max_deadline_ms: self.body.deadline_ms, ..affordable.clone() };
+        let mut found = discovery::search(tx, &in_time, None, MOST_TRIED)?;
+        if found.is_empty() {
+            // Whoever is there then says how long it needs.
+            found = discovery::search(tx, &affordable, None, 1)?;
+        }
         let is_empty = found.is_empty();
         let mut cannot = None;
         for found in found {
@@ -316,7 +327,7 @@ impl Hire {
             }
             // It may have left since it was found.
             let Some(Hireable { listing, skill: Some(skill), open_jobs }) =
-                agents::with_skill(tx, agent.id, name)?
+                agents::with_skill(tx, agent.id, name, up_to(self.most_open()))?
             else {
                 continue;
             };
@@ -381,8 +392,14 @@ pub(super) fn search(
         seen_since: online.then(|| seen_since(app)),
         now: app.now(),
         except,
+        max_deadline_ms: None,
         few_online: app.market.online.are_few(),
     }
+}
+
+/// So many are counted, and no more.
+fn up_to(most: u64) -> i64 {
+    i64::try_from(most).unwrap_or(i64::MAX)
 }
 
 fn taken() -> Error {

@@ -61,14 +61,19 @@ pub struct Hireable {
     pub open_jobs: i64,
 }
 
-/// The same with the skill of this name, and how much there is to do for it.
-pub fn with_skill(tx: &mut dyn Tx, agent: AgentId, name: &str) -> Result<Option<Hireable>, StoreError> {
+/// The same with the skill of this name, and how much there is to do for it, counted up to `most`.
+pub fn with_skill(
+    tx: &mut dyn Tx,
+    agent: AgentId,
+    name: &str,
+    most: i64,
+) -> Result<Option<Hireable>, StoreError> {
     let row = tx.first(
         "SELECT m.wallet_id, m.display_name, m.endpoint, m.reputation, m.registered_at, s.name, s.description, s.cost,
                 s.input_schema, s.output_schema, s.min_deadline,
-                (SELECT COUNT(*) FROM jobs j WHERE j.agent_id = $1 AND j.status = 'PENDING')
+                (SELECT COUNT(*) FROM (SELECT 1 FROM jobs j WHERE j.agent_id = $1 AND j.status = 'PENDING' LIMIT $3) o)
          FROM market_agents m LEFT JOIN skills s ON s.agent_id = m.agent_id AND s.name = $2 WHERE m.agent_id = $1",
-        &[(&agent).into(), name.into()],
+        &[(&agent).into(), name.into(), most.into()],
     )?;
     let Some(mut row) = row else { return Ok(None) };
     let (listing, open_jobs) = (listing(agent, &mut row)?, row.int(11)?);

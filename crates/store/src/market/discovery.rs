@@ -40,6 +40,8 @@ pub struct Search {
     pub now: i64,
     /// Not this agent.
     pub except: Option<AgentId>,
+    /// Those that need no longer than this.
+    pub max_deadline_ms: Option<i64>,
     /// Whether few are online, as [`are_few_online`] found lately. What is found is the same either way.
     pub few_online: bool,
 }
@@ -110,12 +112,13 @@ pub(super) fn index(tx: &mut dyn Tx, agent: AgentId, name: &str, texts: &[&str])
 }
 
 /// What every search asks: $1 to $4 are the place after which it begins, $5 the largest shortfall, $6 the highest cost, $7 and $8
-/// what counts as online (whoever is paused is not, whatever it shows), $9 whom not.
+/// what counts as online (whoever is paused is not, whatever it shows), $9 whom not, $10 how much time there is.
 macro_rules! conditions {
     () => {
         "(s.shortfall, s.cost, s.agent_id, s.name) > ($1, $2, $3, $4) AND s.shortfall <= $5 AND s.cost <= $6
          AND a.deleted_at IS NULL AND a.disabled_at IS NULL AND a.owner_disabled_at IS NULL
-         AND (i.open_until > $7 OR i.seen_at >= $8) AND (a.paused_at IS NULL OR $8 < 0) AND s.agent_id <> $9"
+         AND (i.open_until > $7 OR i.seen_at >= $8) AND (a.paused_at IS NULL OR $8 < 0) AND s.agent_id <> $9
+         AND (s.min_deadline IS NULL OR s.min_deadline <= $10)"
     };
 }
 
@@ -137,7 +140,7 @@ macro_rules! select_found {
             " WHERE ",
             conditions!(),
             $which,
-            " ORDER BY s.shortfall, s.cost, s.agent_id, s.name LIMIT $10"
+            " ORDER BY s.shortfall, s.cost, s.agent_id, s.name LIMIT $11"
         )
     };
 }
@@ -152,7 +155,7 @@ macro_rules! count_found {
             " WHERE ",
             conditions!(),
             $which,
-            " LIMIT $10) AS found"
+            " LIMIT $11) AS found"
         )
     };
 }
@@ -171,15 +174,15 @@ macro_rules! select_signs {
             " WHERE ",
             conditions!(),
             $which,
-            " ORDER BY s.shortfall, s.cost, s.agent_id, s.name LIMIT $10"
+            " ORDER BY s.shortfall, s.cost, s.agent_id, s.name LIMIT $11"
         )
     };
 }
 
 const BY_NAME: [&str; 3] = [
-    select_found!("skills s", " AND s.name = $11"),
-    count_found!("skills s", " AND s.name = $11"),
-    select_signs!("skills s", " AND s.name = $11"),
+    select_found!("skills s", " AND s.name = $12"),
+    count_found!("skills s", " AND s.name = $12"),
+    select_signs!("skills s", " AND s.name = $12"),
 ];
 const ALL: [&str; 3] =
     [select_found!("skills s", ""), count_found!("skills s", ""), select_signs!("skills s", "")];
@@ -189,17 +192,17 @@ macro_rules! by_words {
     ($query:ident) => {
         $query!(
             "skill_words w JOIN skills s ON s.agent_id = w.agent_id AND s.name = w.name",
-            " AND w.word = $11
-             AND EXISTS (SELECT 1 FROM skill_words o WHERE o.word = $12 AND o.agent_id = s.agent_id AND o.name = s.name)
+            " AND w.word = $12
              AND EXISTS (SELECT 1 FROM skill_words o WHERE o.word = $13 AND o.agent_id = s.agent_id AND o.name = s.name)
              AND EXISTS (SELECT 1 FROM skill_words o WHERE o.word = $14 AND o.agent_id = s.agent_id AND o.name = s.name)
-             AND ($15 = '' OR s.name = $15)"
+             AND EXISTS (SELECT 1 FROM skill_words o WHERE o.word = $15 AND o.agent_id = s.agent_id AND o.name = s.name)
+             AND ($16 = '' OR s.name = $16)"
         )
     };
 }
 const BY_WORDS: [&str; 3] = [by_words!(select_found), by_words!(count_found), by_words!(select_signs)];
 
-/// Everybody who is online; of these whoever offers what is looked for. Words are at $11 to $14, the skill at $15; empty is any.
+/// Everybody who is online; of these whoever offers what is looked for. Words are at $12 to $15, the skill at $16; empty is any.
 /// The order of the joins is meant: `CROSS JOIN` keeps it.
 macro_rules! among_online {
     ($select:literal, $rest:literal) => {
@@ -210,11 +213,11 @@ macro_rules! among_online {
              CROSS JOIN skills s CROSS JOIN market_agents m CROSS JOIN agents a
              WHERE s.agent_id = i.agent_id AND m.agent_id = s.agent_id AND a.id = s.agent_id AND ",
             conditions!(),
-            " AND ($15 = '' OR s.name = $15)
-             AND ($11 = '' OR EXISTS (SELECT 1 FROM skill_words o WHERE o.word = $11 AND o.agent_id = s.agent_id AND o.name = s.name))
+            " AND ($16 = '' OR s.name = $16)
              AND ($12 = '' OR EXISTS (SELECT 1 FROM skill_words o WHERE o.word = $12 AND o.agent_id = s.agent_id AND o.name = s.name))
              AND ($13 = '' OR EXISTS (SELECT 1 FROM skill_words o WHERE o.word = $13 AND o.agent_id = s.agent_id AND o.name = s.name))
-             AND ($14 = '' OR EXISTS (SELECT 1 FROM skill_words o WHERE o.word = $14 AND o.agent_id = s.agent_id AND o.name = s.name)) ",
+             AND ($14 = '' OR EXISTS (SELECT 1 FROM skill_words o WHERE o.word = $14 AND o.agent_id = s.agent_id AND o.name = s.name))
+             AND ($15 = '' OR EXISTS (SELECT 1 FROM skill_words o WHERE o.word = $15 AND o.agent_id = s.agent_id AND o.name = s.name)) ",
             $rest
         )
     };
@@ -223,9 +226,9 @@ const AMONG_ONLINE: [&str; 2] = [
     among_online!(
         "SELECT s.shortfall, s.cost, s.agent_id, s.name, m.display_name, m.endpoint, s.description, s.input_schema,
                 s.output_schema, i.open_until, i.seen_at, a.paused_at, s.min_deadline",
-        "ORDER BY s.shortfall, s.cost, s.agent_id, s.name LIMIT $10"
+        "ORDER BY s.shortfall, s.cost, s.agent_id, s.name LIMIT $11"
     ),
-    among_online!("SELECT COUNT(*) FROM (SELECT 1 AS one", "LIMIT $10) AS found"),
+    among_online!("SELECT COUNT(*) FROM (SELECT 1 AS one", "LIMIT $11) AS found"),
 ];
 
 /// Whether those who are online are few: it counts no more than that.
@@ -323,6 +326,7 @@ fn run(
         search.now.into(),
         search.seen_since.unwrap_or(i64::MIN).into(),
         (&except).into(),
+        search.max_deadline_ms.unwrap_or(i64::MAX).into(),
         limit.into(),
     ];
     // The longest is likely the rarest.
@@ -405,10 +409,10 @@ mod tests {
     #[tokio::test]
     async fn each_search_has_its_index() {
         for (sql, params, index) in [
-            (BY_NAME[0], 11, "skills_by_name"),
-            (BY_NAME[2], 11, "skills_by_name"),
-            (ALL[0], 10, "skills_by_rank"),
-            (ALL[2], 10, "skills_by_rank"),
+            (BY_NAME[0], 12, "skills_by_name"),
+            (BY_NAME[2], 12, "skills_by_name"),
+            (ALL[0], 11, "skills_by_rank"),
+            (ALL[2], 11, "skills_by_rank"),
         ] {
             let plan = plan_of(sql, params).await;
             assert!(plan.starts_with("SEARCH s USING ") && plan.contains(index), "{plan}");
@@ -416,13 +420,13 @@ mod tests {
         }
         // Where few are online, nothing is gone through but these.
         for sql in AMONG_ONLINE {
-            let plan = plan_of(sql, 15).await;
+            let plan = plan_of(sql, 16).await;
             for index in ["inboxes_by_open", "inboxes_by_seen"] {
                 assert!(plan.contains(index), "{plan}");
             }
             assert!(!plan.contains("SCAN s") && !plan.contains("SCAN inboxes"), "{plan}");
         }
-        let plan = plan_of(BY_WORDS[0], 15).await;
+        let plan = plan_of(BY_WORDS[0], 16).await;
         assert!(plan.contains("(word=?)") && !plan.contains("SCAN"), "{plan}");
     }
 

@@ -154,10 +154,11 @@ pub fn insert(tx: &mut dyn Tx, new: &Agreed) -> Result<bool, StoreError> {
     Ok(inserted == 1)
 }
 
-/// How many jobs are open that a wallet pays for.
-pub fn count_open(tx: &mut dyn Tx, payer: WalletId) -> Result<i64, StoreError> {
-    let sql = "SELECT COUNT(*) FROM jobs WHERE payer_id = $1 AND status = 'PENDING'";
-    tx.first(sql, &[(&payer).into()])?.map_or(Ok(0), |mut row| row.int(0))
+/// How many jobs are open that a wallet pays for, counted up to `most`.
+pub fn count_open(tx: &mut dyn Tx, payer: WalletId, most: i64) -> Result<i64, StoreError> {
+    let sql =
+        "SELECT COUNT(*) FROM (SELECT 1 FROM jobs WHERE payer_id = $1 AND status = 'PENDING' LIMIT $2) o";
+    tx.first(sql, &[(&payer).into(), most.into()])?.map_or(Ok(0), |mut row| row.int(0))
 }
 
 /// How a job ended.

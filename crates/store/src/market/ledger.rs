@@ -39,7 +39,7 @@ fn apply_one(tx: &mut dyn Tx, moved: &Movement, cause: Cause, now: i64) -> Resul
     let credit = match (moved.to, moved.from) {
         (Purse::Wallet(id), _) => Some((id, change(tx, id, amount)?)),
         (Purse::Hold(job), Purse::Wallet(payer)) => {
-            tx.execute(
+            tx.append(
                 "INSERT INTO holds (job_id, wallet_id, amount) VALUES ($1, $2, $3)",
                 &[(&job).into(), (&payer).into(), amount.into()],
             )?;

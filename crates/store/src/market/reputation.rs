@@ -32,7 +32,7 @@ pub fn record(tx: &mut dyn Tx, agent: AgentId, change: &Change) -> Result<(), St
         &[(&agent).into(), change.new.ten_thousandths().into()],
     )?;
     let number = row.ok_or_else(|| StoreError::unexpected("no such agent on the market"))?.int(0)?;
-    tx.execute(
+    tx.append(
         "INSERT INTO reputation_changes (agent_id, number, job_id, status, old_score, new_score, arithmetic, created_at)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
         &[

@@ -82,6 +82,7 @@ fn everything() -> Search {
         seen_since: Some(NOW - 90),
         now: NOW,
         except: None,
+        max_deadline_ms: None,
         few_online: false,
     }
 }
@@ -118,7 +119,7 @@ async fn registering_again_keeps_the_reputation(fixture: Fixture) {
     let again = list(store, id, "worker", owner, Some("https://worker.example/"), vec![skill("b", 3)]).await;
     assert_eq!(again, (Reputation::parse("92.3").unwrap(), false));
     assert_eq!(read(store, move |tx| agents::skills(tx, id)).await, [skill("b", 3)]);
-    assert_eq!(read(store, move |tx| agents::with_skill(tx, id, "a")).await.unwrap().skill, None);
+    assert_eq!(read(store, move |tx| agents::with_skill(tx, id, "a", 9)).await.unwrap().skill, None);
     let listing = read(store, move |tx| agents::by_id(tx, id)).await.unwrap();
     assert_eq!((listing.wallet, listing.endpoint.as_deref()), (owner, Some("https://worker.example/")));
     assert_eq!(read(store, move |tx| agents::wallet_of(tx, id)).await.unwrap().id, owner);
@@ -176,6 +177,15 @@ async fn what_does_not_fit_is_not_found(fixture: Fixture) {
     );
     assert!(!is_found(Search { max_cost: credits(9), ..everything() }).await);
     assert!(!is_found(Search { except: Some(worker), ..everything() }).await);
+    assert!(is_found(Search { max_deadline_ms: Some(1), ..everything() }).await, "it takes anything");
+    let slow = Skill { min_deadline_ms: Some(600), ..skill("sum", 10) };
+    list(store, worker, "worker", owner, None, vec![slow]).await;
+    for (given, fits) in [(Some(599), false), (Some(600), true), (None, true)] {
+        for few_online in [false, true] {
+            let search = Search { max_deadline_ms: given, few_online, ..everything() };
+            assert_eq!(is_found(search).await, fits, "{given:?}");
+        }
+    }
     // Away, unless its inbox is open.
     let away = Search { seen_since: Some(NOW + 1), ..everything() };
     assert!(!is_found(away.clone()).await);
