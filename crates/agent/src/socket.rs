@@ -25,6 +25,9 @@ const PATH: &str = "/c2a";
 /// The largest message, in bytes: a page of events is longer than any one of them.
 pub(crate) const MAX_FRAME: usize = 4 * 1024 * 1024;
 
+/// How much is read at once: all of it is set to zero before each time.
+const READ_BUFFER: usize = 16 * 1024;
+
 /// How long the other end may be silent before it is asked for a sign of life; as long again, and it is given up.
 const QUIET: Duration = Duration::from_secs(20);
 
@@ -66,8 +69,10 @@ impl Client {
             return Err(ClientError::Protocol("what answers at /c2a is no WebSocket".into()));
         }
         let upgraded = response.upgrade().await.map_err(|source| self.unreachable(source))?;
-        let config =
-            WebSocketConfig::default().max_message_size(Some(MAX_FRAME)).max_frame_size(Some(MAX_FRAME));
+        let config = WebSocketConfig::default()
+            .max_message_size(Some(MAX_FRAME))
+            .max_frame_size(Some(MAX_FRAME))
+            .read_buffer_size(READ_BUFFER);
         let stream = WebSocketStream::from_raw_socket(upgraded, Role::Client, Some(config)).await;
         Ok(Socket { stream, due: Instant::now() + QUIET, asked: false })
     }

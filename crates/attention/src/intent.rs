@@ -54,7 +54,8 @@ pub fn intent(text: &str, clues: Clues) -> Intent {
     let cancels = !asks
         && clauses
             .iter()
-            .map(|clause| (whole(std::slice::from_ref(clause)), opening(clause)))
+            .zip(&openings)
+            .map(|(clause, opening)| (whole(std::slice::from_ref(clause)), *opening))
             .find(|(whole, _)| whole.is_none_or(|whole| whole >= Whole::Approval))
             .is_some_and(|(whole, opening)| {
                 whole == Some(Whole::Cancellation) || opening == Some(Opening::Cancellation)
@@ -88,7 +89,7 @@ fn whole(clauses: &[Clause]) -> Option<Whole> {
     if count > WHOLE_WORDS {
         return None;
     }
-    let words: Vec<_> = clauses.iter().flat_map(|clause| clause.words.iter().cloned()).collect();
+    let words: Vec<_> = clauses.iter().flat_map(|clause| clause.words.iter().map(String::as_str)).collect();
     let mut strongest = Whole::Filler;
     let mut rest = words.as_slice();
     while !rest.is_empty() {

@@ -5,6 +5,7 @@
 //! answered rather than missed. Written as people write them and folded once.
 
 use crate::fold;
+use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -38,17 +39,19 @@ pub(crate) enum Opening {
 /// A list of phrases, folded.
 pub(crate) struct Lexicon<T> {
     phrases: HashMap<String, T>,
-    longest: usize,
+    /// Of how many words the longest phrase is that begins with a word: most words begin none.
+    longest: HashMap<String, usize>,
 }
 
 impl<T: Copy> Lexicon<T> {
     fn new(lists: &[(T, &str)]) -> Self {
-        let mut lexicon = Self { phrases: HashMap::new(), longest: 0 };
+        let mut lexicon = Self { phrases: HashMap::new(), longest: HashMap::new() };
         for (meaning, list) in lists {
             for phrase in list.split(['|', '\n']) {
                 let words = fold::words(phrase);
-                if !words.is_empty() {
-                    lexicon.longest = lexicon.longest.max(words.len());
+                if let Some(first) = words.first() {
+                    let longest = lexicon.longest.entry(first.clone()).or_default();
+                    *longest = words.len().max(*longest);
                     lexicon.phrases.entry(words.join(" ")).or_insert(*meaning);
                 }
             }
@@ -57,8 +60,8 @@ impl<T: Copy> Lexicon<T> {
     }
 
     /// What the longest known phrase means that `words` begin with, and of how many words it is.
-    pub(crate) fn beginning(&self, words: &[String]) -> Option<(T, usize)> {
-        let most = words.len().min(self.longest);
+    pub(crate) fn beginning<W: Borrow<str>>(&self, words: &[W]) -> Option<(T, usize)> {
+        let most = words.len().min(*self.longest.get(words.first()?.borrow())?);
         (1..=most).rev().find_map(|length| {
             let meaning = self.phrases.get(words[..length].join(" ").as_str())?;
             Some((*meaning, length))

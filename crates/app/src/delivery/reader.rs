@@ -270,6 +270,18 @@ impl Reader {
         }
     }
 
+    /// The next entry, if it is at hand and nothing else comes before it.
+    pub fn next_at_hand(&mut self) -> Option<Piece> {
+        if self.ready.front().is_some_and(|piece| piece.holds == Holds::Entries) {
+            return self.ready.pop_front();
+        }
+        let is_clear = self.ready.is_empty() && !self.ended && self.left.is_none() && !self.paused;
+        if !is_clear || self.inbox.has_news() {
+            return None;
+        }
+        self.take_frames().map(|bytes| self.piece(bytes, Holds::Entries))
+    }
+
     /// Whoever takes a key back ends the session too, and another node may see that it is gone before it hears of the key.
     async fn reason(&self, end: End) -> End {
         let taken_back = end == End::TakenOver

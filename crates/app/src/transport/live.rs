@@ -107,6 +107,13 @@ impl Inbox {
         self.changed.notify_one();
     }
 
+    /// Whether there is something to look at before any entry: its end, its key, what is told in passing.
+    pub fn has_news(&self) -> bool {
+        self.end.get().is_some()
+            || self.doubted.load(Ordering::Acquire)
+            || !self.notices.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// What it is told in passing.
     pub fn notice(&self) -> Option<Bytes> {
         self.notices.lock().unwrap_or_else(PoisonError::into_inner).pop_front()

@@ -160,9 +160,12 @@ fn without_settings(mut command: Command) -> Command {
 
 /// `chorus serve` on a free port, durable as it is by default, but without limits.
 fn unlimited_hub(folder: &Path) -> anyhow::Result<Command> {
-    Ok(without_limits(this_program()?, folder))
+    let mut command = without_limits(this_program()?, folder);
+    command.env("CHORUS_QUOTA_OPEN_JOBS", "off");
+    Ok(command)
 }
 
+/// Without limits that versions from before know, too: each refuses what it does not know.
 fn without_limits(mut command: Command, folder: &Path) -> Command {
     command
         .args(["serve", "--listen", "127.0.0.1:0", "--data"])
@@ -173,7 +176,6 @@ fn without_limits(mut command: Command, folder: &Path) -> Command {
         .env("CHORUS_QUOTA_ACCOUNT_BYTES", "off")
         .env("CHORUS_QUOTA_CHANNELS", "off")
         .env("CHORUS_QUOTA_MEMBERS", "off")
-        .env("CHORUS_QUOTA_OPEN_JOBS", "off")
         .env("CHORUS_OPERATOR_KEY", OPERATOR_KEY)
         .env("CHORUS_LOG", "warn");
     command

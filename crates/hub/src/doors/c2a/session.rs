@@ -155,18 +155,31 @@ impl<'s> Session<'s> {
     }
 
     async fn serve(mut self) -> Over {
+        // Set anew only for what is sooner: a timer for each frame would cost as much as the frame.
+        let wake = sleep_until(self.wake_at());
+        tokio::pin!(wake);
         loop {
             let (has_room, may_call) = (self.window.has_room(), self.calls.len() < MAX_CALLS);
-            let (due, is_due) = self.due();
             let stepped = tokio::select! {
                 piece = self.reader.next_if(has_room) => match piece {
-                    Some(piece) => self.give(piece).await,
+                    Some(piece) => {
+                        let given = self.give_all(piece).await;
+                        let at = self.wake_at();
+                        if at < wake.deadline() {
+                            wake.as_mut().reset(at);
+                        }
+                        given
+                    }
                     None if self.harness.app.stopping.is_cancelled() => {
                         Err(Over::Close(1001, "the hub stops"))
                     }
                     None => Err(Over::Close(1011, "the inbox could not be read; connect again")),
                 },
-                () = sleep_until(due), if is_due => self.give_again().await,
+                () = &mut wake => {
+                    let looked = self.look_at_time(may_call).await;
+                    wake.as_mut().reset(self.wake_at());
+                    looked
+                }
                 Some(answer) = self.calls.next() => send(self.socket, &answer).await,
                 frame = self.socket.next(), if may_call => {
                     self.silent_at = Instant::now() + self.patience;
@@ -176,7 +189,6 @@ impl<'s> Session<'s> {
                         Err(over) => Err(over),
                     }
                 }
-                () = sleep_until(self.silent_at), if may_call => Err(Over::Gone),
             };
             if let Err(over) = stepped {
                 return over;
@@ -184,15 +196,27 @@ impl<'s> Session<'s> {
         }
     }
 
-    /// When something is to be sent once more, and whether anything is.
-    fn due(&self) -> (Instant, bool) {
+    /// When it is time to look what is due.
+    fn wake_at(&self) -> Instant {
         let now = self.harness.app.elapsed();
         let next = self.window.next_due().filter(|_| self.harness.can.delivery.takes_again());
         let wait = next.map(|due| Duration::from_millis((due - now).max(0) as u64));
-        (Instant::now() + wait.unwrap_or_default(), wait.is_some())
+        wait.map_or(self.silent_at, |wait| self.silent_at.min(Instant::now() + wait))
+    }
+
+    /// Something may be due: that the peer says something, or that it is sent something once more. Who is not listened to while its
+    /// calls are worked on has not been silent.
+    async fn look_at_time(&mut self, listens: bool) -> Result<(), Over> {
+        if !listens {
+            self.silent_at = Instant::now() + self.patience;
+        }
+        if self.silent_at <= Instant::now() { Err(Over::Gone) } else { self.give_again().await }
     }
 
     async fn give_again(&mut self) -> Result<(), Over> {
+        if !self.harness.can.delivery.takes_again() {
+            return Ok(());
+        }
         let now = self.harness.app.elapsed();
         let Some(seq) = self.window.take_due(now) else { return Ok(()) };
         match self.reader.again(seq).await {
@@ -206,6 +230,17 @@ impl<'s> Session<'s> {
         }
     }
 
+    /// Gives this piece and those that are at hand behind it, all at once.
+    async fn give_all(&mut self, first: Piece) -> Result<(), Over> {
+        let mut next = Some(first);
+        while let Some(piece) = next {
+            self.give(piece).await?;
+            next = if self.window.has_room() { self.reader.next_at_hand() } else { None };
+        }
+        self.socket.flush().await.map_err(|_| Over::Gone)
+    }
+
+    /// Gives a piece, at the latest when the socket is flushed.
     async fn give(&mut self, Piece { bytes, through, holds }: Piece) -> Result<(), Over> {
         let can = self.harness.can;
         let frame = match holds {
@@ -213,7 +248,7 @@ impl<'s> Session<'s> {
             Holds::Ping => Frame::Ping(bytes),
             Holds::Notice if is_cancellation(&bytes) && !can.utilities.cancellation => return Ok(()),
             Holds::Notice => text(bytes)?,
-            // Who does not acknowledge is told, not asked; it has what it was sent.
+            // Who does not acknowledge is told, not asked; it has what it was sent, which must have left before.
             Holds::Entries if !can.delivery.ack => {
                 self.socket.send(text(told(&bytes, through))?).await.map_err(|_| Over::Gone)?;
                 self.reader.give(through);
@@ -227,7 +262,7 @@ impl<'s> Session<'s> {
                 text(bytes)?
             }
         };
-        self.socket.send(frame).await.map_err(|_| Over::Gone)
+        self.socket.feed(frame).await.map_err(|_| Over::Gone)
     }
 
     async fn hear(&mut self, text: &[u8]) -> Result<(), Over> {

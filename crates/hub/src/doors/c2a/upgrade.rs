@@ -17,6 +17,8 @@ pub(super) type Socket = WebSocketStream<TokioIo<Upgraded>>;
 
 /// What the handshake's answer is made with.
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+/// How much is read at once: mostly acknowledgements. All of it is set to zero before each time.
+const READ_BUFFER: usize = 4 * 1024;
 /// How much is written at once, and how much may wait to be: the peer must take what it was given.
 const WRITE_BUFFER: usize = 64 * 1024;
 const MAX_WRITE_BUFFER: usize = 4 * MAX_MESSAGE;
@@ -71,6 +73,7 @@ pub(super) async fn open(upgraded: OnUpgrade) -> Option<Socket> {
     let config = WebSocketConfig::default()
         .max_message_size(Some(MAX_MESSAGE))
         .max_frame_size(Some(MAX_MESSAGE))
+        .read_buffer_size(READ_BUFFER)
         .write_buffer_size(WRITE_BUFFER)
         .max_write_buffer_size(MAX_WRITE_BUFFER);
     Some(WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await)
