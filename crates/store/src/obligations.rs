@@ -148,11 +148,19 @@ pub fn dispose(
     Ok(())
 }
 
-/// Keeps why an agent made of an event what it made of it, until it makes something else of it.
-pub fn explain(tx: &mut dyn Tx, event: EventId, agent: AgentId, why: &MaskedText) -> Result<(), StoreError> {
+/// Keeps why an agent made of an event what it made of it now, until it makes something else of it. What it had done with before
+/// is not explained afterwards.
+pub fn explain(
+    tx: &mut dyn Tx,
+    event: EventId,
+    agent: AgentId,
+    why: &MaskedText,
+    now: i64,
+) -> Result<(), StoreError> {
     tx.execute(
-        "UPDATE chats SET disposition_reason = $3 WHERE event_id = $1 AND agent_id = $2 AND disposition IS NOT NULL",
-        &[(&event).into(), (&agent).into(), why.as_str().into()],
+        "UPDATE chats SET disposition_reason = $3 WHERE event_id = $1 AND agent_id = $2 AND disposition IS NOT NULL
+             AND (disposition_at = $4 OR disposition IN ('claimed', 'deferred'))",
+        &[(&event).into(), (&agent).into(), why.as_str().into(), now.into()],
     )?;
     Ok(())
 }

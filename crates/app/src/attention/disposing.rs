@@ -74,10 +74,16 @@ pub fn record(
 }
 
 /// Keeps why an agent made of an event what it did, if it says so.
-pub fn explain(tx: &mut dyn Tx, event: EventId, agent: AgentId, why: Option<&str>) -> Result<(), StoreError> {
+pub fn explain(
+    tx: &mut dyn Tx,
+    event: EventId,
+    agent: AgentId,
+    why: Option<&str>,
+    now: i64,
+) -> Result<(), StoreError> {
     let Some(why) = why.filter(|why| !why.is_empty()) else { return Ok(()) };
     // No database keeps that sign.
-    obligations::explain(tx, event, agent, &MaskedText::new(why.replace('\0', "")))
+    obligations::explain(tx, event, agent, &MaskedText::new(why.replace('\0', "")), now)
 }
 
 /// The same for what it was given of a message last.
@@ -86,9 +92,10 @@ pub fn explain_message(
     message: EventId,
     agent: AgentId,
     why: Option<&str>,
+    now: i64,
 ) -> Result<(), StoreError> {
     let given = obligations::current(tx, message, agent)?.unwrap_or(message);
-    explain(tx, given, agent, why)
+    explain(tx, given, agent, why, now)
 }
 
 /// Something happened to a message: it is so of what the agent was given of it last, perhaps a change.

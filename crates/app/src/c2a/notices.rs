@@ -78,7 +78,7 @@ async fn disposed(harness: &Harness, told: Disposed) -> Result<(), Error> {
     let (cause, why) = (Cause::Noticed(told.disposition), told.reason);
     let record = move |tx: &mut dyn Tx| {
         let disposed = disposing::record(tx, event, agent, cause, None, now)?;
-        disposing::explain(tx, event, agent, why.as_deref())?;
+        disposing::explain(tx, event, agent, why.as_deref(), now)?;
         Ok(disposed)
     };
     let recorded = harness.app.store.write::<_, Error, _>(record).await;

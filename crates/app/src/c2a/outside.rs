@@ -46,7 +46,7 @@ pub(super) async fn dispose(
     };
     let record = move |tx: &mut dyn Tx| {
         let disposed = disposing::record(tx, event, agent, cause, until, now)?;
-        disposing::explain(tx, event, agent, why.as_deref())?;
+        disposing::explain(tx, event, agent, why.as_deref(), now)?;
         Ok(disposed)
     };
     harness.app.store.write::<_, Error, _>(record).await

@@ -325,7 +325,7 @@ async fn react(
             Err(Faults::one("removed", what).into())
         }
         About::Outside(event) => {
-            let disposition = outside::dispose(harness, event, Cause::Reacted(signal), eta).await?;
+            let disposition = outside::dispose(harness, event, Cause::Reacted(signal), None).await?;
             Ok(Recorded { event_id: in_reply_to, disposition })
         }
     }

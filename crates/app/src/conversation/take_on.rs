@@ -54,11 +54,11 @@ pub async fn resolve(
         let at = (place.id, said.id);
         if claiming::of(tx, said.id)?.is_some() {
             let (_, disposed) = claiming::ask_and_dispose(tx, at, who.into(), Request::Resolve, now)?;
-            disposing::explain_message(tx, said.id, who, why.as_deref())?;
+            disposing::explain_message(tx, said.id, who, why.as_deref(), now)?;
             return Ok((disposed, at));
         }
         let disposed = disposing::record_of_message(tx, said.id, who, Cause::Resolved, None, now)?;
-        disposing::explain_message(tx, said.id, who, why.as_deref())?;
+        disposing::explain_message(tx, said.id, who, why.as_deref(), now)?;
         Ok((disposed, at))
     };
     let (disposed, at) = app.store.write::<_, Error, _>(work).await?;
@@ -77,7 +77,7 @@ pub async fn defer(
     let work = move |tx: &mut dyn Tx| {
         let (place, _, said) = enter(tx, who, event)?;
         let deferred = disposing::record_of_message(tx, said.id, who, Cause::Deferred, None, now)?;
-        disposing::explain_message(tx, said.id, who, Some(&why))?;
+        disposing::explain_message(tx, said.id, who, Some(&why), now)?;
         Ok((deferred, (place.id, said.id)))
     };
     let (deferred, at) = app.store.write::<_, Error, _>(work).await?;

@@ -80,21 +80,25 @@ async fn why_it_made_of_it_what_it_did(fixture: Fixture) {
         let known = known.clone();
         write(store, move |tx| obligations::dispose(tx, &known, disposition, (None, None), NOW + 3)).await;
     };
-    let explain = async |why: &'static str| {
+    let explain = async |why: &'static str, at: i64| {
         let why = MaskedText::new(why.into());
-        write(store, move |tx| obligations::explain(tx, event, bob, &why)).await;
+        write(store, move |tx| obligations::explain(tx, event, bob, &why, at)).await;
     };
     let why = async || record(store, id).await.disposition_reason;
-    explain("there is nothing to explain").await;
+    explain("there is nothing to explain", NOW + 3).await;
     assert_eq!(why().await, None);
     dispose(Some(Disposition::Deferred)).await;
-    explain("after lunch").await;
+    explain("after lunch", NOW + 3).await;
     dispose(Some(Disposition::Deferred)).await;
     assert_eq!(why().await.as_deref(), Some("after lunch"));
+    explain("after tea", NOW + 9).await;
+    assert_eq!(why().await.as_deref(), Some("after tea"), "it still stands");
     // What it makes of it next is something else.
     dispose(Some(Disposition::Responded)).await;
     assert_eq!(why().await, None);
-    explain("it was the cache").await;
+    explain("it was the cache", NOW + 3).await;
+    explain("or was it?", NOW + 4).await;
+    assert_eq!(why().await.as_deref(), Some("it was the cache"), "it was done with before");
     dispose(None).await;
     assert_eq!(why().await, None);
 }
