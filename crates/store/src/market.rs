@@ -9,6 +9,7 @@ pub mod discovery;
 pub mod jobs;
 pub mod ledger;
 pub mod quotes;
+pub mod reindex;
 pub mod reputation;
 pub mod wallets;
 

@@ -63,6 +63,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0047_attention.sql"),
     migration!("0048_dispositions.sql"),
     migration!("0049_job_bounds.sql"),
+    migration!("0050_skill_words.sql"),
 ];
 
 /// The number of the newest.

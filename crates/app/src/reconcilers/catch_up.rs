@@ -6,6 +6,7 @@
 use crate::app::{App, AppState};
 use crate::background::report;
 use crate::sealing::{self, Walk};
+use chorus_store::market::reindex;
 use chorus_store::{StoreError, Tx, directory, search};
 use std::time::Duration;
 use tokio::time::MissedTickBehavior;
@@ -31,6 +32,8 @@ pub async fn run(app: AppState) {
         report("make old agents findable", agents.await);
         let messages = index_old(&app, "event", search::index_old, search::skip_old);
         report("make old messages findable", messages.await);
+        let skills = index_old(&app, "agent on the market", reindex::index_old, reindex::skip_old);
+        report("make old skills findable", skills.await);
         if tick % RESEAL_TICKS == 0 {
             report("seal anew what a former key sealed", sealing::reseal(&app, &mut walk).await);
         }

@@ -214,8 +214,7 @@ pub fn has_left(tx: &mut dyn Tx, agent: AgentId) -> Result<(), StoreError> {
 /// Takes an agent's offers off the market.
 fn remove_skills(tx: &mut dyn Tx, agent: AgentId) -> Result<(), StoreError> {
     tx.execute("DELETE FROM skills WHERE agent_id = $1", &[(&agent).into()])?;
-    tx.execute("DELETE FROM skill_words WHERE agent_id = $1", &[(&agent).into()])?;
-    Ok(())
+    discovery::forget(tx, agent)
 }
 
 /// The skill of this name; what is said of it begins at the column `first`.

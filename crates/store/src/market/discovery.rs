@@ -111,6 +111,11 @@ pub(super) fn index(tx: &mut dyn Tx, agent: AgentId, name: &str, texts: &[&str])
     Ok(())
 }
 
+/// Forgets the words of an agent's skills.
+pub(super) fn forget(tx: &mut dyn Tx, agent: AgentId) -> Result<(), StoreError> {
+    tx.execute("DELETE FROM skill_words WHERE agent_id = $1", &[(&agent).into()]).map(drop)
+}
+
 /// What every search asks: $1 to $4 are the place after which it begins, $5 the largest shortfall, $6 the highest cost, $7 and $8
 /// what counts as online (whoever is paused is not, whatever it shows), $9 whom not, $10 how much time there is.
 macro_rules! conditions {

@@ -15,15 +15,16 @@ use chorus_store::market::discovery::{self, Search};
 use chorus_store::market::jobs::{self, Agreed};
 use chorus_store::market::quotes::{self, Offer, Quote};
 use chorus_store::market::reputation::{self, Change};
-use chorus_store::market::wallets;
+use chorus_store::market::{reindex, wallets};
 use chorus_store::push::{self, Due, Room};
-use chorus_store::{Store, Tx, access, directory, inboxes, retention};
+use chorus_store::{Store, Tx, access, directory, inboxes, retention, settings};
 
 on_both![
     registering_again_keeps_the_reputation,
     the_best_come_first_page_by_page,
     what_does_not_fit_is_not_found,
     words_find_skills,
+    words_of_before_are_brought_up_to_date,
     a_change_of_reputation_is_recorded_and_ranks,
     a_job_goes_by_the_way_that_is_open,
     an_endpoint_for_jobs_gets_no_chat,
@@ -225,6 +226,31 @@ async fn words_find_skills(fixture: Fixture) {
     write(store, move |tx| agents::leave(tx, third, NOW)).await;
     write(store, move |tx| agents::leave(tx, one, NOW)).await;
     assert_eq!(by(&["the"], None).await, [of(other, "draw")]);
+}
+
+async fn words_of_before_are_brought_up_to_date(fixture: Fixture) {
+    let store = &fixture.store;
+    let owner = wallet(store, "owner", 0).await;
+    for n in 0..3 {
+        listed(store, &format!("worker-{n}"), owner, &[("摘要写作", n), ("draw", n)]).await;
+    }
+    // As a former program kept them: a run of signs was one word.
+    write(store, |tx| {
+        tx.execute("DELETE FROM skill_words WHERE name = $1", &["摘要写作".into()])?;
+        settings::set(tx, "skills_indexed_through", "")
+    })
+    .await;
+    let count =
+        async |word: &str| found(store, &Search { words: vec![word.into()], ..everything() }).await.len();
+    assert_eq!((count("写").await, count("draw").await), (0, 3));
+    assert!(write(store, |tx| reindex::index_old(tx, 20)).await, "there is one more");
+    assert_eq!(count("写").await, 2);
+    let left_out = write(store, |tx| reindex::skip_old(tx)).await;
+    assert!(left_out.is_some());
+    assert!(!write(store, |tx| reindex::index_old(tx, 20)).await);
+    assert_eq!((count("写").await, count("draw").await), (2, 3), "one was left out");
+    assert_eq!(read(store, |tx| settings::get(tx, "skills_indexed_through")).await, None);
+    assert!(!write(store, |tx| reindex::index_old(tx, 20)).await);
 }
 
 async fn a_change_of_reputation_is_recorded_and_ranks(fixture: Fixture) {
