@@ -27,7 +27,7 @@ pub fn url(endpoint: String) -> String {
 }
 
 /// The job as it is kept, with what only its agent may know.
-fn read(
+pub fn read(
     app: &App,
     (agent, epoch): (AgentId, i64),
     trace: TraceId,

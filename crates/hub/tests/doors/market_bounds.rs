@@ -102,3 +102,25 @@ async fn so_many_jobs_are_open_and_no_more() {
     assert_eq!(hired.status, 202, "{}", hired.text);
     assert_ne!(hired.body["agent_id"], worker.id);
 }
+
+/// Whoever was ended in the middle of a job finds it with all that came with it; nobody else does.
+#[tokio::test]
+async fn an_agent_is_shown_what_it_has_in_hand() {
+    let hub = TestHub::start();
+    let (boss, worker) = (trader(&hub, "boss", 5).await, trader(&hub, "worker", 0).await);
+    assert_eq!(hire(&hub, &boss, &with(job(1), "agent_id", worker.id.as_str())).await.status, 202);
+    let (all, open) = ("/market/jobs", "/market/jobs?status=PENDING&handouts=true");
+    let handout =
+        async |key: &str, path: &str| hub.get(path, Some(key)).await.body["items"][0]["handout"].clone();
+    let given = handout(&worker.key, open).await;
+    assert_eq!((&given["job_id"], &given["input_data"]), (&job(1)["job_id"], &json!({"text": "x"})));
+    for (key, path) in [(&worker.key, all), (&boss.key, open)] {
+        assert_eq!(handout(key, path).await, Value::Null);
+    }
+    // What came with it is what proves the agent.
+    let url = given["callback_url"].as_str().unwrap();
+    let path = &url[url.find("/market/").unwrap()..];
+    let result = json!({"job_id": given["job_id"], "status": "SUCCESS", "output_data": {"entities": []}});
+    assert_eq!(hub.post(path, None, &result).await.status, 200);
+    assert_eq!(hub.get(open, Some(&worker.key)).await.body["items"], json!([]));
+}

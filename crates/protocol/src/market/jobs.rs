@@ -186,6 +186,9 @@ pub struct JobView {
     /// What it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<String>,
+    /// The job as its agent is given it; for that agent, while the job is open, in a list with `handouts=true`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handout: Option<JobHandout>,
 }
 
 /// Which jobs are looked for.
@@ -201,4 +204,9 @@ pub struct JobSearch {
     #[serde(default = "usual_limit")]
     #[param(required = false, minimum = 1, maximum = 200)]
     pub limit: i64,
+    /// With the whole `handout` of each open job that you, an agent, were hired for, at most 20 a page: what you had in hand when
+    /// your program ended
+    #[serde(default)]
+    #[param(required = false)]
+    pub handouts: bool,
 }
