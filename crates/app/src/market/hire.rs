@@ -31,7 +31,7 @@ use chorus_store::market::ledger::{self, Cause};
 use chorus_store::market::wallets;
 use chorus_store::{StoreError, Tx, blocks};
 use sha2::{Digest, Sha256};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use url::Url;
 
 /// A price that was offered before, whatever the skill costs now.
@@ -81,6 +81,8 @@ pub(super) struct Hire {
     event: EventId,
     callback: Option<Vec<u8>>,
     fresh: Fresh,
+    /// What offers declare that this input does not fit, and why not: they are passed over.
+    unfit: Mutex<Vec<(String, Faults)>>,
 }
 
 pub(super) async fn prepare(app: &AppState, caller: Caller, body: JobRequest) -> Result<Hire, Error> {
@@ -115,6 +117,7 @@ pub(super) async fn prepare(app: &AppState, caller: Caller, body: JobRequest) ->
         event: EventId(app.environment.uuid_v7()),
         callback,
         fresh,
+        unfit: Mutex::default(),
     })
 }
 
@@ -139,9 +142,29 @@ impl Hire {
         fits.is_ok().then_some(takes)
     }
 
-    /// Holds the input against what the agent declares that would be hired now, and says what that is. A check takes its time, so
-    /// nobody who writes waits for it. The input of a job that is known already is not looked at again.
+    /// Holds the input against what the agent declares that would be hired now, and says what that is; if nobody was named, one that
+    /// does not take this input gives way to the next. A check takes its time, so nobody who writes waits for it.
     pub(super) async fn check_input(self: &Arc<Self>) -> Result<Option<String>, Error> {
+        for _ in 0..=MOST_TRIED {
+            let declares = self.declared_now().await?;
+            let fits =
+                schema::check(declared(declares.as_deref()).as_ref(), &self.body.input_data, "input_data");
+            match (fits, declares) {
+                (Err(faults), Some(schema)) if self.body.agent_id.is_none() => {
+                    self.unfit().push((schema, faults))
+                }
+                (fits, declares) => return fits.map(|()| declares).map_err(Into::into),
+            }
+        }
+        Err(changing())
+    }
+
+    fn unfit(&self) -> MutexGuard<'_, Vec<(String, Faults)>> {
+        self.unfit.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the agent declares that would be hired now. The input of a job that is known already is not looked at again.
+    async fn declared_now(self: &Arc<Self>) -> Result<Option<String>, Error> {
         let act = Arc::clone(self);
         let find = move |tx: &mut dyn Tx| {
             if jobs::by_id(tx, act.id)?.is_some() {
@@ -155,9 +178,7 @@ impl Hire {
             act.app.market.schemas.remember(agent.id, &skill.name, skill.input_schema.as_deref());
             Ok(skill.input_schema)
         };
-        let schema = self.app.store.read::<_, Error, _>(find).await?;
-        schema::check(declared(schema.as_deref()).as_ref(), &self.body.input_data, "input_data")?;
-        Ok(schema)
+        self.app.store.read::<_, Error, _>(find).await
     }
 
     /// Hires, unless the input was `checked` against something else than what the agent declares by now.
@@ -307,6 +328,15 @@ impl Hire {
         }
     }
 
+    /// Whether a skill takes this input, as far as that was looked at.
+    fn takes_input(&self, skill: &Skill) -> Result<(), Error> {
+        let unfit = self.unfit();
+        match unfit.iter().find(|(schema, _)| skill.input_schema.as_ref() == Some(schema)) {
+            Some((_, faults)) => Err(faults.clone().into()),
+            None => Ok(()),
+        }
+    }
+
     fn best(&self, tx: &mut dyn Tx, orchestrator: Option<AgentId>) -> Result<Worker, Error> {
         let name = &self.body.skill_name.0;
         let search =
@@ -331,7 +361,8 @@ impl Hire {
             else {
                 continue;
             };
-            match self.has_time(skill.min_deadline_ms).and_then(|()| self.has_room(open_jobs)) {
+            let can = self.has_time(skill.min_deadline_ms).and_then(|()| self.has_room(open_jobs));
+            match can.and_then(|()| self.takes_input(&skill)) {
                 Ok(()) => return Ok(Worker::new(agent, listing, skill)),
                 Err(why) => cannot = cannot.or(Some(why)),
             }

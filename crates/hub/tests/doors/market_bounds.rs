@@ -124,3 +124,33 @@ async fn an_agent_is_shown_what_it_has_in_hand() {
     assert_eq!(hub.post(path, None, &result).await.status, 200);
     assert_eq!(hub.get(open, Some(&worker.key)).await.body["items"], json!([]));
 }
+
+/// An offer that takes nothing of what is asked for stands in nobody's way.
+#[tokio::test]
+async fn an_odd_schema_is_passed_over() {
+    let hub = TestHub::start();
+    let boss = trader(&hub, "boss", 5).await;
+    let offer = |schema: Value| {
+        let skill = json!({"skill_name": "sum", "cost_per_call": 0.10, "input_schema": schema});
+        json!({"agent_name": "worker", "skills": [skill]})
+    };
+    let mut odd = vec![];
+    for n in 0..3 {
+        let worker = trader(&hub, &format!("odd-{n}"), 0).await;
+        let body = offer(json!({format!("nobody_says_this_{n}"): "string"}));
+        assert_eq!(hub.post("/market/register", Some(&worker.key), &body).await.status, 200);
+        odd.push(worker);
+    }
+    let asked = with(job(1), "skill_name", "sum");
+    let what = hire(&hub, &boss, &asked).await;
+    let what = what.own_failure(Code::Validation);
+    assert!(what.contains("nobody_says_this_"), "{what}");
+    let plain = trader(&hub, "plain", 0).await;
+    let body = offer(json!({"text": "string"}));
+    assert_eq!(hub.post("/market/register", Some(&plain.key), &body).await.status, 200);
+    let hired = hire(&hub, &boss, &asked).await;
+    assert_eq!((hired.status, &hired.body["agent_id"]), (202, &json!(plain.id)), "{}", hired.text);
+    // Whoever is named says itself why not.
+    let named = with(with(job(2), "skill_name", "sum"), "agent_id", odd[0].id.as_str());
+    hire(&hub, &boss, &named).await.own_failure(Code::Validation);
+}
