@@ -204,7 +204,6 @@ impl Hire {
             return Ok(None);
         }
         let now = self.fresh.now;
-        let usual = skill.min_deadline_ms.unwrap_or_default().max(USUAL_DEADLINE_MS);
         let agreed = Agreed {
             id: self.id,
             content,
@@ -218,7 +217,7 @@ impl Hire {
             output_schema: skill.output_schema,
             event: self.event,
             callback: self.callback.clone(),
-            deadline_at: now + self.body.deadline_ms.unwrap_or(usual),
+            deadline_at: now + self.deadline_ms(),
             created_at: now,
             trace: self.fresh.trace,
         };
@@ -317,15 +316,20 @@ impl Hire {
         Err(Error::new(Code::RateLimited, what).retry_after_ms(30_000))
     }
 
-    /// Whether a job is given as long as a skill needs. What was not said is as long as that.
+    /// How long the job may take. Nobody's money is held longer than it said, or than is usual, whatever an agent needs.
+    fn deadline_ms(&self) -> i64 {
+        self.body.deadline_ms.unwrap_or(USUAL_DEADLINE_MS)
+    }
+
+    /// Whether the job is given as long as a skill needs.
     fn has_time(&self, least: Option<i64>) -> Result<(), Error> {
-        match (self.body.deadline_ms, least) {
-            (Some(given), Some(least)) if given < least => {
-                let what = format_args!("must be {least} or more: for less the agent does not take this job");
-                Err(Faults::one("deadline_ms", what).into())
-            }
-            _ => Ok(()),
-        }
+        let Some(least) = least.filter(|least| self.deadline_ms() < *least) else { return Ok(()) };
+        let unsaid = match self.body.deadline_ms {
+            Some(_) => String::new(),
+            None => format!(", and without deadline_ms a job has {USUAL_DEADLINE_MS}"),
+        };
+        let what = format_args!("must be {least} or more: for less the agent does not take this job{unsaid}");
+        Err(Faults::one("deadline_ms", what).into())
     }
 
     /// Whether a skill takes this input, as far as that was looked at.
@@ -342,7 +346,7 @@ impl Hire {
         let search =
             |max_cost: Credits, online: bool| search(&self.app, name, max_cost, online, orchestrator);
         let affordable = search(self.body.budget, true);
-        let in_time = Search { max_deadline_ms: self.body.deadline_ms, ..affordable.clone() };
+        let in_time = Search { max_deadline_ms: Some(self.deadline_ms()), ..affordable.clone() };
         let mut found = discovery::search(tx, &in_time, None, MOST_TRIED)?;
         if found.is_empty() {
             // Whoever is there then says how long it needs.

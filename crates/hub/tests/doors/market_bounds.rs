@@ -60,16 +60,30 @@ async fn a_skill_says_how_long_it_must_be_given() {
     hub.post(&path, Some(&boss.key), &accept).await.own_failure(Code::Validation);
     assert_eq!(balance(&hub, &boss.owner).await, (json!(5.0), json!(0.0)));
 
-    // What is not said is as long as it needs.
-    let hired = hire(&hub, &boss, &named).await;
-    assert_eq!(hired.status, 202, "{}", hired.text);
-    let at = |member: &str| parse_rfc3339(hired.body[member].as_str().unwrap()).unwrap();
-    assert_eq!(at("deadline_at") - at("created_at"), 600_000);
+    // What is not said is the usual: an agent that needs longer holds nobody's money for as long as it likes.
+    for asked in [job(1), named.clone()] {
+        let what = hire(&hub, &boss, &asked).await;
+        let what = what.own_failure(Code::Validation);
+        assert!(what.contains("must be 600000 or more") && what.contains("a job has 300000"), "{what}");
+    }
+    let accept = json!({"agent_id": worker.id, "input_data": {"text": "x"}});
+    let what = hub.post(&path, Some(&boss.key), &accept).await;
+    let what = what.own_failure(Code::Validation);
+    assert!(what.contains("must be 600000 or more"), "{what}");
+    assert_eq!(balance(&hub, &boss.owner).await, (json!(5.0), json!(0.0)));
+    let took = |hired: &Answer| {
+        let at = |member: &str| parse_rfc3339(hired.body[member].as_str().unwrap()).unwrap();
+        at("deadline_at") - at("created_at")
+    };
+    let hired = hire(&hub, &boss, &with(named, "deadline_ms", 600_000)).await;
+    assert_eq!((hired.status, took(&hired)), (202, 600_000), "{}", hired.text);
 
     // Another who needs less is hired instead, if nobody is named.
     let quick = trader(&hub, "quick", 0).await;
     let hired = hire(&hub, &boss, &with(job(2), "deadline_ms", 1000)).await;
     assert_eq!((hired.status, &hired.body["agent_id"]), (202, &json!(quick.id)), "{}", hired.text);
+    let hired = hire(&hub, &boss, &job(3)).await;
+    assert_eq!((&hired.body["agent_id"], took(&hired)), (&json!(quick.id), 300_000), "{}", hired.text);
 }
 
 #[tokio::test]

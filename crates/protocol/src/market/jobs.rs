@@ -43,7 +43,7 @@ pub struct JobRequest {
     /// Where the result is POSTed to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub callback_url: Option<EndpointUrl>,
-    /// How long it may take; 300,000 unless said, or as long as the skill needs (`min_deadline_ms`) if that is more.
+    /// How long it may take; 300,000 unless said. A skill that needs longer (`min_deadline_ms`) has to be given it here.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1000, maximum = 604_800_000)]
     pub deadline_ms: Option<i64>,
