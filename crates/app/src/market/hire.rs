@@ -298,7 +298,7 @@ impl Hire {
             return Err(Error::new(Code::Forbidden, "the agent does not want to hear from you"));
         }
         self.has_time(skill.min_deadline_ms)?;
-        self.has_room(open_jobs)?;
+        self.has_room(tx, named, open_jobs)?;
         Ok(Worker::new(agent, listing, skill))
     }
 
@@ -307,12 +307,19 @@ impl Hire {
         self.app.config.quotas.open_jobs.saturating_mul(10)
     }
 
-    fn has_room(&self, open_jobs: i64) -> Result<(), Error> {
-        let most = self.most_open();
-        if (open_jobs.max(0) as u64) < most {
-            return Ok(());
+    /// Whether an agent has room for this job. What nothing is held for has half of it, so that those who have nothing to lose never
+    /// keep out those who pay.
+    fn has_room(&self, tx: &mut dyn Tx, agent: AgentId, open_jobs: i64) -> Result<(), Error> {
+        let (most, mut full) = (self.most_open(), None);
+        if open_jobs >= up_to(most) {
+            full = Some(format!("{most} open jobs"));
+        } else if self.body.budget.is_zero() {
+            let most = most.div_ceil(2);
+            let is_full = jobs::count_free(tx, agent, up_to(most))? >= up_to(most);
+            full = is_full.then(|| format!("{most} open jobs without a budget"));
         }
-        let what = format_args!("the agent has {most} open jobs already; hire another, or try again later");
+        let Some(full) = full else { return Ok(()) };
+        let what = format_args!("the agent has {full} already; hire another, or try again later");
         Err(Error::new(Code::RateLimited, what).retry_after_ms(30_000))
     }
 
@@ -365,7 +372,8 @@ impl Hire {
             else {
                 continue;
             };
-            let can = self.has_time(skill.min_deadline_ms).and_then(|()| self.has_room(open_jobs));
+            let can = self.has_time(skill.min_deadline_ms);
+            let can = can.and_then(|()| self.has_room(tx, agent.id, open_jobs));
             match can.and_then(|()| self.takes_input(&skill)) {
                 Ok(()) => return Ok(Worker::new(agent, listing, skill)),
                 Err(why) => cannot = cannot.or(Some(why)),

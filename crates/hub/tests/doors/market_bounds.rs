@@ -168,3 +168,26 @@ async fn an_odd_schema_is_passed_over() {
     let named = with(with(job(2), "skill_name", "sum"), "agent_id", odd[0].id.as_str());
     hire(&hub, &boss, &named).await.own_failure(Code::Validation);
 }
+
+/// Those who have nothing to lose do not keep out those who pay.
+#[tokio::test]
+async fn jobs_without_a_budget_have_half_of_the_room() {
+    let hub = Setup::new().config(|config| config.quotas.open_jobs = 1).start();
+    let worker = trader(&hub, "worker", 0).await;
+    let skill = json!({"skill_name": "analyze_text", "cost_per_call": 0});
+    let body = json!({"agent_name": "worker", "skills": [skill]});
+    assert_eq!(hub.post("/market/register", Some(&worker.key), &body).await.status, 200);
+    let asked = |n: u32, budget: f64| with(with(job(n), "agent_id", worker.id.as_str()), "budget", budget);
+    for n in 0..5 {
+        let penniless = trader(&hub, &format!("penniless-{n}"), 0).await;
+        assert_eq!(hire(&hub, &penniless, &asked(n, 0.0)).await.status, 202);
+    }
+    let penniless = trader(&hub, "penniless", 0).await;
+    let full = hire(&hub, &penniless, &asked(5, 0.0)).await;
+    let full = full.own_failure(Code::RateLimited);
+    assert!(full.contains("5 open jobs without a budget"), "{full}");
+    for n in 6..11 {
+        let boss = trader(&hub, &format!("boss-{n}"), 1).await;
+        assert_eq!(hire(&hub, &boss, &asked(n, 0.15)).await.status, 202);
+    }
+}
