@@ -350,9 +350,7 @@ impl Hire {
 
     fn best(&self, tx: &mut dyn Tx, orchestrator: Option<AgentId>) -> Result<Worker, Error> {
         let name = &self.body.skill_name.0;
-        let search =
-            |max_cost: Credits, online: bool| search(&self.app, name, max_cost, online, orchestrator);
-        let affordable = search(self.body.budget, true);
+        let affordable = search(&self.app, name, self.body.budget, true, orchestrator);
         let in_time = Search { max_deadline_ms: Some(self.deadline_ms()), ..affordable.clone() };
         let mut found = discovery::search(tx, &in_time, None, MOST_TRIED)?;
         if found.is_empty() {
@@ -382,19 +380,28 @@ impl Hire {
         if let Some(why) = cannot {
             return Err(why);
         }
-        if !is_empty {
-            let what = format_args!("nobody who does {name:?} for this budget wants to hear from you");
-            return Err(Error::new(Code::Forbidden, what));
-        }
-        if !discovery::search(tx, &search(Credits::MAX, true), None, 1)?.is_empty() {
-            let what = format_args!("nobody does {name:?} for {} credits", self.body.budget);
-            return Err(Error::new(Code::BudgetInsufficient, what));
-        }
-        if !discovery::search(tx, &search(Credits::MAX, false), None, 1)?.is_empty() {
-            return Err(offline("nobody who offers this skill has shown a sign of life lately"));
-        }
-        Err(Error::new(Code::SkillMismatch, format_args!("nobody offers {name:?}")))
+        Err(nobody(tx, &affordable, is_empty)?)
     }
+}
+
+/// Why nobody can be had who is looked for online: of those who are found nobody wants to hear from the caller; or nobody is found, for
+/// this budget, now, or at all.
+pub(super) fn nobody(tx: &mut dyn Tx, search: &Search, is_empty: bool) -> Result<Error, StoreError> {
+    let name = search.skill.as_deref().unwrap_or_default();
+    if !is_empty {
+        let what = format_args!("nobody who does {name:?} for this budget wants to hear from you");
+        return Ok(Error::new(Code::Forbidden, what));
+    }
+    let for_anything = Search { max_cost: Credits::MAX, ..search.clone() };
+    if !discovery::search(tx, &for_anything, None, 1)?.is_empty() {
+        let what = format_args!("nobody does {name:?} for {} credits", search.max_cost);
+        return Ok(Error::new(Code::BudgetInsufficient, what));
+    }
+    let at_any_time = Search { seen_since: None, ..for_anything };
+    if !discovery::search(tx, &at_any_time, None, 1)?.is_empty() {
+        return Ok(offline("nobody who offers this skill has shown a sign of life lately"));
+    }
+    Ok(Error::new(Code::SkillMismatch, format_args!("nobody offers {name:?}")))
 }
 
 /// Whether an agent, or its owner, does not want to hear from this caller, nor from the agent it hires for. The key of a wallet
