@@ -151,7 +151,7 @@ impl Hire {
                 schema::check(declared(declares.as_deref()).as_ref(), &self.body.input_data, "input_data");
             match (fits, declares) {
                 (Err(faults), Some(schema)) if self.body.agent_id.is_none() => {
-                    self.unfit().push((schema, faults))
+                    self.unfit().push((schema, faults));
                 }
                 (fits, declares) => return fits.map(|()| declares).map_err(Into::into),
             }
