@@ -14,13 +14,16 @@ mod worker;
 pub use direct::{amount_due, ask_directly};
 pub use listen::{JobListen, JobServer};
 pub use pipeline::{Finished, Pipeline, PipelineError, Step};
+use queue::WAITING;
 pub(crate) use queue::WorkQueue;
 pub use worker::{JobWorker, WorkerEvent};
 
 use crate::{Client, ClientError, Method};
+use chorus_protocol::api::Items;
 use chorus_protocol::ids::{AgentId, JobId, QuoteId};
 use chorus_protocol::market::{
-    Accept, Discovered, JobRequest, JobStatus, JobView, MakeOffer, OfferMade, QuoteRequest, QuoteView,
+    Accept, Discovered, JobHandout, JobRequest, JobStatus, JobView, MakeOffer, OfferMade, QuoteRequest,
+    QuoteView,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -44,6 +47,23 @@ impl Client {
     /// How a job stands.
     pub async fn job(&self, id: JobId) -> Result<JobView, ClientError> {
         self.market_get(&["jobs", &id.to_string()], &[]).await
+    }
+
+    /// The jobs that this agent was hired for and that are open, the oldest first, as they were handed out: whoever was ended in the
+    /// middle of one finds it here. No more than can wait for their turn.
+    pub async fn open_jobs(&self) -> Result<Vec<JobHandout>, ClientError> {
+        let (mut open, mut after) = (vec![], None::<String>);
+        loop {
+            let mut query = vec![("status", JobStatus::Pending.as_str()), ("handouts", "true")];
+            query.extend(after.as_deref().map(|after| ("after", after)));
+            let page: Items<JobView> = self.market_get(&["jobs"], &query).await?;
+            open.extend(page.items.into_iter().filter_map(|job| job.handout));
+            after = page.next;
+            if after.is_none() || open.len() >= WAITING {
+                open.reverse();
+                return Ok(open);
+            }
+        }
     }
 
     /// Asks several agents of a skill for a price and a time.

@@ -66,7 +66,7 @@ pub fn settle(terms: &Terms, verdict: Verdict) -> Settlement {
     };
     let paid = cost.min(terms.budget);
     let rest = terms.budget.minus(paid);
-    let for_nothing = terms.price.is_zero() || (status == JobStatus::Success && paid.is_zero());
+    let at_stake = if status == JobStatus::Success { paid } else { terms.budget };
     let hold = Purse::Hold(terms.job);
     let movements = [
         movement(MovementKind::Settle, hold, Purse::Wallet(terms.payee), paid),
@@ -77,8 +77,9 @@ pub fn settle(terms: &Terms, verdict: Verdict) -> Settlement {
         paid,
         // What would move nothing is no movement.
         movements: movements.into_iter().flatten().collect(),
-        // Who hires its own agents would praise them, and who works for nothing anybody.
-        counts: counts.filter(|_| !terms.own && terms.payer != terms.payee && !for_nothing),
+        // Who hires its own agents would praise them, and who works for nothing anybody. What was paid, or held in vain, counts,
+        // whatever price is listed.
+        counts: counts.filter(|_| !terms.own && terms.payer != terms.payee && !at_stake.is_zero()),
     }
 }
 

@@ -209,6 +209,7 @@ impl Reader {
             InboxItem::Connected { agent_id } => {
                 let to = agent_id.unwrap_or_else(|| self.name.clone());
                 self.observer.tell(Activity::Listening { to });
+                self.jobs.iter().for_each(Jobs::take_open);
                 return last_id.map(|cursor| Event::Began { cursor: cursor.to_owned() });
             }
             InboxItem::Reconnecting { in_ms, why } => {

@@ -144,6 +144,17 @@ impl Jobs {
         true
     }
 
+    /// Has the jobs taken that are open at the hub: what was in hand when the process before ended. Beside what comes meanwhile.
+    pub(super) fn take_open(&self) {
+        let jobs = self.clone();
+        self.put(async move {
+            match jobs.desk.hub.open_jobs().await {
+                Ok(open) => open.into_iter().for_each(|job| jobs.put_job(job)),
+                Err(error) => jobs.skip(format!("the question which jobs are open: {error}")),
+            }
+        });
+    }
+
     fn put_job(&self, job: JobHandout) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.is_new(&job.job_id.to_string()) {
@@ -223,6 +234,7 @@ impl Desk {
             // Of an inbox or an address that the worker listens at itself.
             WorkerEvent::Listening
             | WorkerEvent::TooMany(_)
+            | WorkerEvent::NotAsked(_)
             | WorkerEvent::Answered(_)
             | WorkerEvent::NotCalledBack(..) => return,
         });

@@ -223,6 +223,7 @@ impl Keeper {
         // The session is open: for a line about it the name alone will do.
         let to = self.client.whole_name(&self.name).await.unwrap_or_else(|_| self.name.clone());
         self.observer.tell(Activity::Listening { to });
+        self.jobs.iter().for_each(Jobs::take_open);
         Ok(socket)
     }
 

@@ -57,9 +57,9 @@ pub struct JobListen {
 }
 
 /// The agent's own address. It ends when it is dropped; [`JobServer::close`] lets the last answers out first.
-#[derive(Debug)]
 pub struct JobServer {
     server: Server,
+    shared: Arc<Shared>,
     /// What does direct jobs and calls back.
     _beside: JoinSet<()>,
 }
@@ -73,6 +73,22 @@ impl JobServer {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.server.address()
+    }
+
+    /// Takes the jobs that are open at the hub, which was told this address: what was in hand when the process before ended. Their
+    /// results are brought to the hub.
+    pub async fn take_open_jobs(&self) -> Result<(), ClientError> {
+        let shared = &self.shared;
+        for job in shared.worker.hub.open_jobs().await? {
+            let id = job.job_id;
+            let Standing::New(tell, _) = shared.book().begin(&job) else { continue };
+            shared.book().put_off(id);
+            if shared.worker.queue.put(work(Arc::clone(shared), job, tell)).is_err() {
+                shared.book().forget(id);
+                (shared.worker.tell)(WorkerEvent::TooMany(id));
+            }
+        }
+        Ok(())
     }
 
     /// Takes no more jobs and waits, a short while, until those that were answered know it.
@@ -89,15 +105,16 @@ impl JobWorker {
         let (direct, serve) = WorkQueue::start(self.at_once);
         let (worker, book) = (self.clone(), Mutex::default());
         let shared = Arc::new(Shared { worker, options, book, direct, callbacks });
+        let asked = Arc::clone(&shared);
         let answer = move |from, request| {
-            let shared = Arc::clone(&shared);
+            let shared = Arc::clone(&asked);
             async move { take(&shared, from, request).await.unwrap_or_else(Refusal::answer) }
         };
         let server = Server::bind(address, limits, answer).await?;
         let mut beside = JoinSet::new();
         beside.spawn(call);
         beside.spawn(serve);
-        Ok(JobServer { server, _beside: beside })
+        Ok(JobServer { server, shared, _beside: beside })
     }
 }
 

@@ -5,7 +5,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 /// So much waits for its turn.
-const WAITING: usize = 256;
+pub(super) const WAITING: usize = 256;
 
 /// Where work waits for its turn.
 #[derive(Debug, Clone)]

@@ -1,7 +1,8 @@
 //! Doing jobs side by side, and reporting what came of each.
 //!
 //! A job that has ended at the hub, because whoever hired took it back or its time is over, is not begun, and ends its work if it ends
-//! meanwhile. Nothing is kept: a job that dies with the process is refunded at its deadline. What the work is, is given to the worker.
+//! meanwhile. Nothing is kept here: what died with the process is asked for at the hub when its inbox is open again, and done once. What
+//! the work is, is given to the worker.
 
 use super::queue::{TurnedAway, WorkQueue};
 use crate::seen::{REMEMBERED, Seen};
@@ -11,7 +12,7 @@ use chorus_protocol::market::{JobHandout, JobResult, JobStatus, ResultTaken};
 use chorus_protocol::words::EntryKind;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How often a running job is looked at.
@@ -36,6 +37,8 @@ pub enum WorkerEvent<'a> {
     Answered(&'a JobResult),
     /// It could not bring a result to its `callback_url`, and why; whoever asks again gets it.
     NotCalledBack(JobId, &'a str),
+    /// It could not ask which jobs are open; those that were in hand before wait until it is connected anew.
+    NotAsked(&'a ClientError),
     /// It did not take a job, because too many wait; it ends by its deadline.
     TooMany(JobId),
 }
@@ -51,6 +54,8 @@ pub struct JobWorker {
     pub(super) tell: Arc<dyn Fn(WorkerEvent<'_>) + Send + Sync>,
     pub(super) queue: WorkQueue,
     pub(super) at_once: usize,
+    /// What comes again is being done, or was.
+    seen: Arc<Mutex<Seen>>,
 }
 
 impl JobWorker {
@@ -66,21 +71,24 @@ impl JobWorker {
     {
         let (queue, serve) = WorkQueue::start(at_once);
         let work: Arc<Work> = Arc::new(move |job| Box::pin(work(job)));
-        (Self { hub: hub.clone(), work, tell: Arc::new(tell), queue, at_once }, serve)
+        let seen = Arc::new(Mutex::new(Seen::new(REMEMBERED)));
+        (Self { hub: hub.clone(), work, tell: Arc::new(tell), queue, at_once, seen }, serve)
     }
 
     /// Takes the jobs that come to the agent's inbox, until that ends.
     pub async fn serve_inbox(&self) -> Result<(), ClientError> {
-        let (mut inbox, mut seen) = (self.hub.inbox(None)?, Seen::new(REMEMBERED));
+        let mut inbox = self.hub.inbox(None)?;
         while let Some(item) = inbox.next().await {
             match item? {
-                InboxItem::Connected { .. } => (self.tell)(WorkerEvent::Listening),
+                InboxItem::Connected { .. } => {
+                    (self.tell)(WorkerEvent::Listening);
+                    // Beside what comes meanwhile. If too much waits even for this question, that is done first.
+                    self.queue.put(self.clone().take_open()).ok();
+                }
                 InboxItem::Other { event, data, .. } if EntryKind::parse(&event) == Some(EntryKind::Job) => {
-                    // What is no job of the document's form is nobody's work; what comes again is being done, or was.
+                    // What is no job of the document's form is nobody's work.
                     let Ok(job) = serde_json::from_str::<JobHandout>(&data) else { continue };
-                    if seen.is_new(&job.job_id.to_string()) {
-                        self.take(job);
-                    }
+                    self.take(job);
                 }
                 _ => {}
             }
@@ -88,7 +96,18 @@ impl JobWorker {
         Ok(())
     }
 
+    /// Takes the jobs that are open at the hub: what was in hand when the process before ended.
+    async fn take_open(self) {
+        match self.hub.open_jobs().await {
+            Ok(open) => open.into_iter().for_each(|job| self.take(job)),
+            Err(error) => (self.tell)(WorkerEvent::NotAsked(&error)),
+        }
+    }
+
     fn take(&self, job: JobHandout) {
+        if !self.seen.lock().unwrap_or_else(PoisonError::into_inner).is_new(&job.job_id.to_string()) {
+            return;
+        }
         let (worker, id) = (self.clone(), job.job_id);
         let work = async move { worker.hub.do_job(&job, || (worker.work)(job.clone()), &*worker.tell).await };
         match self.queue.put(work) {

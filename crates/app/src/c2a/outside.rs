@@ -6,12 +6,14 @@
 use super::harness::Harness;
 use crate::attention::{disposing, envelopes};
 use crate::error::Error;
+use crate::market::results;
 use chorus_attention::disposition::Cause;
 use chorus_protocol::c2a::CLAIM_TTL_MS;
 use chorus_protocol::ids::{AgentId, EventId};
 use chorus_protocol::words::{Disposition, EventKind, Signal};
 use chorus_store::conversations::{self, Event, UNPLACED};
 use chorus_store::{StoreError, Tx, obligations};
+use std::sync::Arc;
 
 /// Such an event, if it was brought to this agent.
 pub(super) fn find(
@@ -44,8 +46,15 @@ pub(super) async fn dispose(
         Cause::Reacted(Signal::Working | Signal::Claimed) => Some(now + CLAIM_TTL_MS),
         _ => None,
     };
+    let app = Arc::clone(&harness.app);
     let record = move |tx: &mut dyn Tx| {
-        let disposed = disposing::record(tx, event, agent, cause, until, now)?;
+        // Before anything of the inbox: the end of a job moves money. What became of it is noted with that.
+        let declined = matches!(cause, Cause::Reacted(Signal::Declined));
+        let disposed = if declined && results::given_up(tx, &app, agent, event, why.as_deref())? {
+            Some(Disposition::Failed)
+        } else {
+            disposing::record(tx, event, agent, cause, until, now)?
+        };
         disposing::explain(tx, event, agent, why.as_deref(), now)?;
         Ok(disposed)
     };

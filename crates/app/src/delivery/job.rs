@@ -27,7 +27,7 @@ pub fn url(endpoint: String) -> String {
 }
 
 /// The job as it is kept, with what only its agent may know.
-fn read(
+pub fn read(
     app: &App,
     (agent, epoch): (AgentId, i64),
     trace: TraceId,
@@ -102,8 +102,9 @@ fn channel_post(
             service: Some(service_name(app)),
             context: Some(format!(
                 "You were hired for one job of your skill {:?}, for at most {} credits. Answer once, before {until}: with the \
-                 output data as one JSON object and nothing else. A plain text is taken as {{\"text\": …}}. Answer with an \
-                 event of the type `error` if you cannot do it. Or call the tool report_result of the MCP server that comes \
+                 output data as one JSON object and nothing else. A plain text is taken as {{\"text\": …}}. If you cannot do \
+                 it, answer with an event of the type `error`, or with {{\"job_id\", \"status\": \"FAILURE\", \"error_message\"}}: \
+                 an object with this job's job_id and a status is taken as the whole result. Or call the tool report_result of the MCP server that comes \
                  with this. Or POST the whole result, {{\"job_id\", \"status\", \"output_data\", \"execution_cost\"}}, to {}",
                 job.skill_name, job.budget, job.callback_url
             )),

@@ -31,7 +31,7 @@ use chorus_store::market::ledger::{self, Cause};
 use chorus_store::market::wallets;
 use chorus_store::{StoreError, Tx, blocks};
 use sha2::{Digest, Sha256};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use url::Url;
 
 /// A price that was offered before, whatever the skill costs now.
@@ -81,6 +81,8 @@ pub(super) struct Hire {
     event: EventId,
     callback: Option<Vec<u8>>,
     fresh: Fresh,
+    /// What offers declare that this input does not fit, and why not: they are passed over.
+    unfit: Mutex<Vec<(String, Faults)>>,
 }
 
 pub(super) async fn prepare(app: &AppState, caller: Caller, body: JobRequest) -> Result<Hire, Error> {
@@ -115,6 +117,7 @@ pub(super) async fn prepare(app: &AppState, caller: Caller, body: JobRequest) ->
         event: EventId(app.environment.uuid_v7()),
         callback,
         fresh,
+        unfit: Mutex::default(),
     })
 }
 
@@ -139,9 +142,29 @@ impl Hire {
         fits.is_ok().then_some(takes)
     }
 
-    /// Holds the input against what the agent declares that would be hired now, and says what that is. A check takes its time, so
-    /// nobody who writes waits for it. The input of a job that is known already is not looked at again.
+    /// Holds the input against what the agent declares that would be hired now, and says what that is; if nobody was named, one that
+    /// does not take this input gives way to the next. A check takes its time, so nobody who writes waits for it.
     pub(super) async fn check_input(self: &Arc<Self>) -> Result<Option<String>, Error> {
+        for _ in 0..=MOST_TRIED {
+            let declares = self.declared_now().await?;
+            let fits =
+                schema::check(declared(declares.as_deref()).as_ref(), &self.body.input_data, "input_data");
+            match (fits, declares) {
+                (Err(faults), Some(schema)) if self.body.agent_id.is_none() => {
+                    self.unfit().push((schema, faults));
+                }
+                (fits, declares) => return fits.map(|()| declares).map_err(Into::into),
+            }
+        }
+        Err(changing())
+    }
+
+    fn unfit(&self) -> MutexGuard<'_, Vec<(String, Faults)>> {
+        self.unfit.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the agent declares that would be hired now. The input of a job that is known already is not looked at again.
+    async fn declared_now(self: &Arc<Self>) -> Result<Option<String>, Error> {
         let act = Arc::clone(self);
         let find = move |tx: &mut dyn Tx| {
             if jobs::by_id(tx, act.id)?.is_some() {
@@ -155,9 +178,7 @@ impl Hire {
             act.app.market.schemas.remember(agent.id, &skill.name, skill.input_schema.as_deref());
             Ok(skill.input_schema)
         };
-        let schema = self.app.store.read::<_, Error, _>(find).await?;
-        schema::check(declared(schema.as_deref()).as_ref(), &self.body.input_data, "input_data")?;
-        Ok(schema)
+        self.app.store.read::<_, Error, _>(find).await
     }
 
     /// Hires, unless the input was `checked` against something else than what the agent declares by now.
@@ -183,7 +204,6 @@ impl Hire {
             return Ok(None);
         }
         let now = self.fresh.now;
-        let usual = skill.min_deadline_ms.unwrap_or_default().max(USUAL_DEADLINE_MS);
         let agreed = Agreed {
             id: self.id,
             content,
@@ -197,7 +217,7 @@ impl Hire {
             output_schema: skill.output_schema,
             event: self.event,
             callback: self.callback.clone(),
-            deadline_at: now + self.body.deadline_ms.unwrap_or(usual),
+            deadline_at: now + self.deadline_ms(),
             created_at: now,
             trace: self.fresh.trace,
         };
@@ -278,7 +298,7 @@ impl Hire {
             return Err(Error::new(Code::Forbidden, "the agent does not want to hear from you"));
         }
         self.has_time(skill.min_deadline_ms)?;
-        self.has_room(open_jobs)?;
+        self.has_room(tx, named, open_jobs)?;
         Ok(Worker::new(agent, listing, skill))
     }
 
@@ -287,32 +307,51 @@ impl Hire {
         self.app.config.quotas.open_jobs.saturating_mul(10)
     }
 
-    fn has_room(&self, open_jobs: i64) -> Result<(), Error> {
-        let most = self.most_open();
-        if (open_jobs.max(0) as u64) < most {
-            return Ok(());
+    /// Whether an agent has room for this job. What nothing is held for has half of it, so that those who have nothing to lose never
+    /// keep out those who pay.
+    fn has_room(&self, tx: &mut dyn Tx, agent: AgentId, open_jobs: i64) -> Result<(), Error> {
+        let (most, mut full) = (self.most_open(), None);
+        if open_jobs >= up_to(most) {
+            full = Some(format!("{most} open jobs"));
+        } else if self.body.budget.is_zero() {
+            let most = most.div_ceil(2);
+            let is_full = jobs::count_free(tx, agent, up_to(most))? >= up_to(most);
+            full = is_full.then(|| format!("{most} open jobs without a budget"));
         }
-        let what = format_args!("the agent has {most} open jobs already; hire another, or try again later");
+        let Some(full) = full else { return Ok(()) };
+        let what = format_args!("the agent has {full} already; hire another, or try again later");
         Err(Error::new(Code::RateLimited, what).retry_after_ms(30_000))
     }
 
-    /// Whether a job is given as long as a skill needs. What was not said is as long as that.
+    /// How long the job may take. Nobody's money is held longer than it said, or than is usual, whatever an agent needs.
+    fn deadline_ms(&self) -> i64 {
+        self.body.deadline_ms.unwrap_or(USUAL_DEADLINE_MS)
+    }
+
+    /// Whether the job is given as long as a skill needs.
     fn has_time(&self, least: Option<i64>) -> Result<(), Error> {
-        match (self.body.deadline_ms, least) {
-            (Some(given), Some(least)) if given < least => {
-                let what = format_args!("must be {least} or more: for less the agent does not take this job");
-                Err(Faults::one("deadline_ms", what).into())
-            }
-            _ => Ok(()),
+        let Some(least) = least.filter(|least| self.deadline_ms() < *least) else { return Ok(()) };
+        let unsaid = match self.body.deadline_ms {
+            Some(_) => String::new(),
+            None => format!(", and without deadline_ms a job has {USUAL_DEADLINE_MS}"),
+        };
+        let what = format_args!("must be {least} or more: for less the agent does not take this job{unsaid}");
+        Err(Faults::one("deadline_ms", what).into())
+    }
+
+    /// Whether a skill takes this input, as far as that was looked at.
+    fn takes_input(&self, skill: &Skill) -> Result<(), Error> {
+        let unfit = self.unfit();
+        match unfit.iter().find(|(schema, _)| skill.input_schema.as_ref() == Some(schema)) {
+            Some((_, faults)) => Err(faults.clone().into()),
+            None => Ok(()),
         }
     }
 
     fn best(&self, tx: &mut dyn Tx, orchestrator: Option<AgentId>) -> Result<Worker, Error> {
         let name = &self.body.skill_name.0;
-        let search =
-            |max_cost: Credits, online: bool| search(&self.app, name, max_cost, online, orchestrator);
-        let affordable = search(self.body.budget, true);
-        let in_time = Search { max_deadline_ms: self.body.deadline_ms, ..affordable.clone() };
+        let affordable = search(&self.app, name, self.body.budget, true, orchestrator);
+        let in_time = Search { max_deadline_ms: Some(self.deadline_ms()), ..affordable.clone() };
         let mut found = discovery::search(tx, &in_time, None, MOST_TRIED)?;
         if found.is_empty() {
             // Whoever is there then says how long it needs.
@@ -331,7 +370,9 @@ impl Hire {
             else {
                 continue;
             };
-            match self.has_time(skill.min_deadline_ms).and_then(|()| self.has_room(open_jobs)) {
+            let can = self.has_time(skill.min_deadline_ms);
+            let can = can.and_then(|()| self.has_room(tx, agent.id, open_jobs));
+            match can.and_then(|()| self.takes_input(&skill)) {
                 Ok(()) => return Ok(Worker::new(agent, listing, skill)),
                 Err(why) => cannot = cannot.or(Some(why)),
             }
@@ -339,19 +380,28 @@ impl Hire {
         if let Some(why) = cannot {
             return Err(why);
         }
-        if !is_empty {
-            let what = format_args!("nobody who does {name:?} for this budget wants to hear from you");
-            return Err(Error::new(Code::Forbidden, what));
-        }
-        if !discovery::search(tx, &search(Credits::MAX, true), None, 1)?.is_empty() {
-            let what = format_args!("nobody does {name:?} for {} credits", self.body.budget);
-            return Err(Error::new(Code::BudgetInsufficient, what));
-        }
-        if !discovery::search(tx, &search(Credits::MAX, false), None, 1)?.is_empty() {
-            return Err(offline("nobody who offers this skill has shown a sign of life lately"));
-        }
-        Err(Error::new(Code::SkillMismatch, format_args!("nobody offers {name:?}")))
+        Err(nobody(tx, &affordable, is_empty)?)
     }
+}
+
+/// Why nobody can be had who is looked for online: of those who are found nobody wants to hear from the caller; or nobody is found, for
+/// this budget, now, or at all.
+pub(super) fn nobody(tx: &mut dyn Tx, search: &Search, is_empty: bool) -> Result<Error, StoreError> {
+    let name = search.skill.as_deref().unwrap_or_default();
+    if !is_empty {
+        let what = format_args!("nobody who does {name:?} for this budget wants to hear from you");
+        return Ok(Error::new(Code::Forbidden, what));
+    }
+    let for_anything = Search { max_cost: Credits::MAX, ..search.clone() };
+    if !discovery::search(tx, &for_anything, None, 1)?.is_empty() {
+        let what = format_args!("nobody does {name:?} for {} credits", search.max_cost);
+        return Ok(Error::new(Code::BudgetInsufficient, what));
+    }
+    let at_any_time = Search { seen_since: None, ..for_anything };
+    if !discovery::search(tx, &at_any_time, None, 1)?.is_empty() {
+        return Ok(offline("nobody who offers this skill has shown a sign of life lately"));
+    }
+    Ok(Error::new(Code::SkillMismatch, format_args!("nobody offers {name:?}")))
 }
 
 /// Whether an agent, or its owner, does not want to hear from this caller, nor from the agent it hires for. The key of a wallet

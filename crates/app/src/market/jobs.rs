@@ -4,22 +4,26 @@ use super::settle::{self, Ended};
 use super::who;
 use crate::app::{App, AppState};
 use crate::caller::Caller;
+use crate::delivery;
 use crate::error::Error;
 use chorus_market::escrow::Verdict;
 use chorus_protocol::api::Items;
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::JobId;
-use chorus_protocol::market::{Credits, JobError, JobResult, JobSearch, JobStatus, JobView};
+use chorus_protocol::market::{Credits, JobError, JobHandout, JobResult, JobSearch, JobStatus, JobView};
 use chorus_protocol::time::rfc3339;
 use chorus_store::market::jobs::{self, Job, Side};
 use chorus_store::market::wallets;
-use chorus_store::{StoreError, Tx, push};
+use chorus_store::{StoreError, Tx, conversations, directory, push};
 use std::collections::HashSet;
 use std::sync::Arc;
 
 /// A job that somebody took back.
 const CANCELLED: &str = "CANCELLED";
+
+/// So many are shown at once with all that belongs to them.
+const MOST_HANDOUTS: i64 = 20;
 
 /// A job that is not there, or not the caller's: the same to both.
 pub fn unknown() -> Error {
@@ -80,6 +84,7 @@ pub(super) fn view(job: &Job, owner: Option<&str>) -> Result<JobView, Error> {
         created_at: rfc3339(agreed.created_at),
         ended_at: job.ended_at.map(rfc3339),
         trace_id: Some(agreed.trace.to_string()),
+        handout: None,
     })
 }
 
@@ -105,7 +110,7 @@ fn shown(tx: &mut dyn Tx, job: &Job, part: Part) -> Result<JobView, Error> {
 }
 
 /// A page of the caller's jobs, the newest first: those it asked for and those it was asked for.
-pub async fn list(app: &App, caller: Caller, asked: JobSearch) -> Result<Items<JobView>, Error> {
+pub async fn list(app: &AppState, caller: Caller, asked: JobSearch) -> Result<Items<JobView>, Error> {
     if !caller.is_known() {
         return Err(who::no_key());
     }
@@ -113,7 +118,9 @@ pub async fn list(app: &App, caller: Caller, asked: JobSearch) -> Result<Items<J
     if before == Some(None) {
         return Err(Faults::one("after", "must be the `next` of a page").into());
     }
-    let (before, limit, status) = (before.flatten(), asked.limit, asked.status);
+    let (before, status) = (before.flatten(), asked.status);
+    let limit = if asked.handouts { asked.limit.min(MOST_HANDOUTS) } else { asked.limit };
+    let hub = Arc::clone(app);
     let read = move |tx: &mut dyn Tx| {
         let sides: Vec<_> = match &caller {
             Caller::Agent(identity) => vec![Side::Agent(identity.id)],
@@ -129,7 +136,11 @@ pub async fn list(app: &App, caller: Caller, asked: JobSearch) -> Result<Items<J
         let mut views = vec![];
         for job in found {
             if let Some(part) = part(tx, &caller, &job)? {
-                views.push((job.agreed.created_at, shown(tx, &job, part)?));
+                let mut view = shown(tx, &job, part)?;
+                if asked.handouts {
+                    view.handout = handout(tx, &hub, &caller, &job)?;
+                }
+                views.push((job.agreed.created_at, view));
             }
         }
         Ok(views)
@@ -139,6 +150,18 @@ pub async fn list(app: &App, caller: Caller, asked: JobSearch) -> Result<Items<J
         found.iter().map(|(at, view)| (view.job_id, format!("{at}_{}", view.job_id.0.simple()))).collect();
     let items = found.into_iter().map(|(_, view)| view).collect();
     Ok(crate::page::page(app, items, limit, |view: &JobView| cursors[&view.job_id].clone()))
+}
+
+/// An open job as the agent that was hired for it is given it; nothing for anybody else, since it holds what proves the agent.
+fn handout(tx: &mut dyn Tx, app: &App, caller: &Caller, job: &Job) -> Result<Option<JobHandout>, Error> {
+    let Caller::Agent(identity) = caller else { return Ok(None) };
+    if job.status != JobStatus::Pending || job.agreed.agent != identity.id {
+        return Ok(None);
+    }
+    let Some(event) = conversations::event_by_id(tx, job.agreed.event)? else { return Ok(None) };
+    let Some(agent) = directory::by_id(tx, identity.id)? else { return Ok(None) };
+    let handed = delivery::job::read(app, (agent.id, agent.epoch), event.trace, &event.body);
+    handed.map(Some).map_err(Error::internal)
 }
 
 /// Those of these jobs that the caller has to do with.

@@ -140,7 +140,9 @@ impl Ask {
         }
         let search = Search { except: hirer.agent, ..self.search.clone() };
         let (mut offers, mut unfit) = (vec![], None);
-        for found in discovery::search(tx, &search, None, self.limit())? {
+        let found = discovery::search(tx, &search, None, self.limit())?;
+        let is_empty = found.is_empty();
+        for found in found {
             // Whoever does not want to hear from this caller is neither asked nor shown.
             let agent = directory::by_id(tx, found.place.agent)?;
             let Some(agent) = agent else { continue };
@@ -167,9 +169,7 @@ impl Ask {
             if let Some(faults) = unfit {
                 return Err(faults.clone().into());
             }
-            let what =
-                format_args!("nobody offers {:?} now, for this input and this budget", body.skill_name.0);
-            return Err(Error::new(Code::SkillMismatch, what));
+            return Err(hire::nobody(tx, &search, is_empty)?);
         }
         let valid_ms = body.valid_ms.unwrap_or(USUAL_VALID_MS);
         let answer_ms = body.answer_ms.unwrap_or(USUAL_ANSWER_MS).min(valid_ms);

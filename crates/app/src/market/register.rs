@@ -174,10 +174,8 @@ impl Act {
             trace: self.fresh.trace,
         };
         let (reputation, is_new) = agents::save(tx, &listing, self.fresh.now)?;
-        // A worker that knows the document alone comes by itself. What a person says of it tells nothing of its program.
-        if !matches!(self.caller, Caller::Account(_) | Caller::Operator) {
-            inboxes::seen(tx, agent.id, self.fresh.now)?;
-        }
+        // A worker registers itself, whoever's key it shows: a program may well have its account's token.
+        inboxes::seen(tx, agent.id, self.fresh.now)?;
         let detail = json!({"name": agent.name, "owner": wallet.owner, "skills": self.skills.len()});
         let subject = Subject::Agent(agent.id);
         let deed = Deed::new(self.caller.actor(), Action::SkillsOffered, subject, detail);

@@ -226,6 +226,16 @@ pub fn of_text(job: JobId, text: &str) -> JobResult {
     }
 }
 
+/// What an agent says back in the document's own form: an object with this job's id and a status of the document. Anything else is
+/// output; what is wrong with such a result is told.
+fn of_document(job: JobId, text: &str) -> Result<Option<JobResult>, Faults> {
+    let Ok(said) = json::parse(text.trim().as_bytes()) else { return Ok(None) };
+    let word = |name: &str| said.get(name).and_then(Value::as_str);
+    let is_result = word("job_id").and_then(JobId::parse) == Some(job)
+        && word("status").and_then(JobStatus::parse).is_some();
+    if is_result { read_exact(text.trim().as_bytes()).map(Some) } else { Ok(None) }
+}
+
 /// Why an agent did not take a job, in its own words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnWords {
@@ -349,6 +359,29 @@ pub fn refused(
     Ok(())
 }
 
+/// The agent will not do what it was given by this event: if that is an open job of its, it fails at once. Says whether it did.
+pub fn given_up(
+    tx: &mut dyn Tx,
+    app: &App,
+    agent: AgentId,
+    event: EventId,
+    why: Option<&str>,
+) -> Result<bool, Error> {
+    let Some(event) = conversations::event_by_id(tx, event)?.filter(|event| event.kind == EventKind::Job)
+    else {
+        return Ok(false);
+    };
+    let Some(Given::Job(job)) = given(tx, &event.body)? else { return Ok(false) };
+    if job.agreed.agent != agent || job.status != JobStatus::Pending {
+        return Ok(false);
+    }
+    let why = why.filter(|why| !why.is_empty()).map(|why| why.chars().take(MAX_SAID).collect::<String>());
+    let message =
+        format!("the agent declined the job{}", why.map(|why| format!(": {why}")).unwrap_or_default());
+    let ended = Ended::because(Code::ExecutionError.as_str(), message);
+    Ok(settle::settle(tx, app, &job, Verdict::Failed, &ended)?.is_some())
+}
+
 /// What an agent said by its callback about a job, and what that means; or what it would do one for.
 pub enum Told {
     /// What came of the job.
@@ -402,6 +435,16 @@ async fn told_about(
         }
         None => return Ok(None),
     };
+    if let Some(result) = of_document(job.agreed.id, text)?.filter(|_| !failed) {
+        let (verdict, mut error) = judge(&job, &result);
+        if let (Verdict::Failed, Some(words)) = (verdict, OwnWords::read(text.trim().as_bytes())) {
+            let message = (!words.message.is_empty()).then_some(words.message);
+            error = error.map(|(code, said)| {
+                (words.code.unwrap_or(code), result.error_message.clone().or(message).unwrap_or(said))
+            });
+        }
+        return Ok(Some(Told::Result(Box::new(result), (verdict, error))));
+    }
     let mut result = of_text(job.agreed.id, text);
     if failed {
         (result.status, result.output_data) = (JobStatus::Failure, None);

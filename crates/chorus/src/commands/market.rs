@@ -66,7 +66,7 @@ enum Command {
         /// What it can do and what one job costs, as NAME=PRICE; several times for several, never for one that only hires
         #[arg(long = "skill", value_parser = priced)]
         skills: Vec<(String, Credits)>,
-        /// How long a job must be given at least; who hires for less is refused
+        /// How long a job must be given at least; who hires for less is refused, and who does not say gives 300000
         #[arg(long)]
         min_deadline_ms: Option<i64>,
         /// Where jobs are POSTed to; without one they wait in its inbox
@@ -113,7 +113,7 @@ enum Command {
         /// Whom to hire; the best that fits, unless said
         #[arg(long, value_parser = agent_id)]
         agent: Option<AgentId>,
-        /// How long it may take, in milliseconds
+        /// How long it may take, in milliseconds; 300000 unless said, and a skill that needs longer must be given it
         #[arg(long)]
         deadline_ms: Option<i64>,
         /// The job's UUID: the same again is the same job

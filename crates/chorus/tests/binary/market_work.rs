@@ -149,3 +149,65 @@ async fn an_agent_stays_with_its_owner() {
     let wallet = market(&fixture, key.trim(), &["wallet", "first"]).await;
     assert_eq!(wallet["balance"], 0.0, "{wallet}");
 }
+
+/// Ends a worker in the middle of a job, hard or gently, and starts it again: the job is done then, once.
+async fn goes_on_after(trade: &Trade, hard: bool, start: impl AsyncFn() -> Agent, skill: &str) {
+    for file in ["go", "pid", "ran"] {
+        std::fs::remove_file(trade.fixture.path(file)).ok();
+    }
+    let worker = start().await;
+    let hire = ["hire", skill, "--budget", "1", "--input", "{\"slow\": 1}"];
+    let job = market(&trade.fixture, &trade.boss, &hire).await;
+    until("the job is in hand", || !trade.fixture.read("pid").trim().is_empty()).await;
+    if hard {
+        worker.kill9();
+    } else {
+        worker.end().await;
+    }
+    std::fs::write(trade.fixture.path("go"), "").unwrap();
+    let worker = start().await;
+    seen(&trade.fixture, "SUCCESS").await;
+    let done = market(&trade.fixture, &trade.boss, &["jobs", id(&job)]).await;
+    assert_eq!((&done["status"], &done["settled"]), (&json!("SUCCESS"), &json!(0.1)), "{done}");
+    // One that comes by the usual way meanwhile is done as ever, and nothing is done twice.
+    let next = market(&trade.fixture, &trade.boss, &["hire", skill, "--budget", "1", "--wait"]).await;
+    assert_eq!(next["status"], "SUCCESS", "{next}");
+    assert_eq!(trade.fixture.read("ran").lines().collect::<Vec<_>>(), [id(&job), id(&job), id(&next)]);
+    worker.end().await;
+}
+
+#[tokio::test]
+async fn a_job_in_hand_outlives_the_worker() {
+    let trade = Trade::open().await;
+    for hard in [true, false] {
+        goes_on_after(&trade, hard, async || trade.work(&[], SCRIPT).await, "add").await;
+    }
+    // An address of its own, which the hub POSTs jobs to.
+    let port = {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        free.local_addr().unwrap().port()
+    };
+    let (listen, endpoint) = (format!("127.0.0.1:{port}"), format!("http://127.0.0.1:{port}/jobs"));
+    let flags = ["--listen", &listen, "--endpoint", &endpoint];
+    goes_on_after(&trade, true, async || trade.work(&flags, SCRIPT).await, "add").await;
+}
+
+#[tokio::test]
+async fn a_job_in_hand_outlives_the_agent() {
+    let trade = Trade::open().await;
+    let script = trade.fixture.path("slow.sh");
+    std::fs::write(&script, format!("D='{}'\n{SCRIPT}\n", trade.fixture.folder.path().display())).unwrap();
+    for way in [&[][..], &["--c2a"]] {
+        let start = async || {
+            let name = format!("slow{}", way.len());
+            let skill = format!("{name}=0.10");
+            let named = ["--name", &name, "--skill", &skill, "--owner", &name];
+            let flags = [&named, way, &["--exec", "sh", script.to_str().unwrap()]].concat();
+            std::fs::remove_file(trade.fixture.path("log")).ok();
+            let agent = Agent::run(trade.fixture.command(&flags), &trade.fixture.path("log"));
+            seen(&trade.fixture, &format!("listens to {name}")).await;
+            agent
+        };
+        goes_on_after(&trade, way.is_empty(), start, &format!("slow{}", way.len())).await;
+    }
+}

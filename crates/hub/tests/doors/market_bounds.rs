@@ -60,16 +60,30 @@ async fn a_skill_says_how_long_it_must_be_given() {
     hub.post(&path, Some(&boss.key), &accept).await.own_failure(Code::Validation);
     assert_eq!(balance(&hub, &boss.owner).await, (json!(5.0), json!(0.0)));
 
-    // What is not said is as long as it needs.
-    let hired = hire(&hub, &boss, &named).await;
-    assert_eq!(hired.status, 202, "{}", hired.text);
-    let at = |member: &str| parse_rfc3339(hired.body[member].as_str().unwrap()).unwrap();
-    assert_eq!(at("deadline_at") - at("created_at"), 600_000);
+    // What is not said is the usual: an agent that needs longer holds nobody's money for as long as it likes.
+    for asked in [job(1), named.clone()] {
+        let what = hire(&hub, &boss, &asked).await;
+        let what = what.own_failure(Code::Validation);
+        assert!(what.contains("must be 600000 or more") && what.contains("a job has 300000"), "{what}");
+    }
+    let accept = json!({"agent_id": worker.id, "input_data": {"text": "x"}});
+    let what = hub.post(&path, Some(&boss.key), &accept).await;
+    let what = what.own_failure(Code::Validation);
+    assert!(what.contains("must be 600000 or more"), "{what}");
+    assert_eq!(balance(&hub, &boss.owner).await, (json!(5.0), json!(0.0)));
+    let took = |hired: &Answer| {
+        let at = |member: &str| parse_rfc3339(hired.body[member].as_str().unwrap()).unwrap();
+        at("deadline_at") - at("created_at")
+    };
+    let hired = hire(&hub, &boss, &with(named, "deadline_ms", 600_000)).await;
+    assert_eq!((hired.status, took(&hired)), (202, 600_000), "{}", hired.text);
 
     // Another who needs less is hired instead, if nobody is named.
     let quick = trader(&hub, "quick", 0).await;
     let hired = hire(&hub, &boss, &with(job(2), "deadline_ms", 1000)).await;
     assert_eq!((hired.status, &hired.body["agent_id"]), (202, &json!(quick.id)), "{}", hired.text);
+    let hired = hire(&hub, &boss, &job(3)).await;
+    assert_eq!((&hired.body["agent_id"], took(&hired)), (&json!(quick.id), 300_000), "{}", hired.text);
 }
 
 #[tokio::test]
@@ -101,4 +115,79 @@ async fn so_many_jobs_are_open_and_no_more() {
     let hired = hire(&hub, &late, &job(12)).await;
     assert_eq!(hired.status, 202, "{}", hired.text);
     assert_ne!(hired.body["agent_id"], worker.id);
+}
+
+/// Whoever was ended in the middle of a job finds it with all that came with it; nobody else does.
+#[tokio::test]
+async fn an_agent_is_shown_what_it_has_in_hand() {
+    let hub = TestHub::start();
+    let (boss, worker) = (trader(&hub, "boss", 5).await, trader(&hub, "worker", 0).await);
+    assert_eq!(hire(&hub, &boss, &with(job(1), "agent_id", worker.id.as_str())).await.status, 202);
+    let (all, open) = ("/market/jobs", "/market/jobs?status=PENDING&handouts=true");
+    let handout =
+        async |key: &str, path: &str| hub.get(path, Some(key)).await.body["items"][0]["handout"].clone();
+    let given = handout(&worker.key, open).await;
+    assert_eq!((&given["job_id"], &given["input_data"]), (&job(1)["job_id"], &json!({"text": "x"})));
+    for (key, path) in [(&worker.key, all), (&boss.key, open)] {
+        assert_eq!(handout(key, path).await, Value::Null);
+    }
+    // What came with it is what proves the agent.
+    let url = given["callback_url"].as_str().unwrap();
+    let path = &url[url.find("/market/").unwrap()..];
+    let result = json!({"job_id": given["job_id"], "status": "SUCCESS", "output_data": {"entities": []}});
+    assert_eq!(hub.post(path, None, &result).await.status, 200);
+    assert_eq!(hub.get(open, Some(&worker.key)).await.body["items"], json!([]));
+}
+
+/// An offer that takes nothing of what is asked for stands in nobody's way.
+#[tokio::test]
+async fn an_odd_schema_is_passed_over() {
+    let hub = TestHub::start();
+    let boss = trader(&hub, "boss", 5).await;
+    let offer = |schema: Value| {
+        let skill = json!({"skill_name": "sum", "cost_per_call": 0.10, "input_schema": schema});
+        json!({"agent_name": "worker", "skills": [skill]})
+    };
+    let mut odd = vec![];
+    for n in 0..3 {
+        let worker = trader(&hub, &format!("odd-{n}"), 0).await;
+        let body = offer(json!({format!("nobody_says_this_{n}"): "string"}));
+        assert_eq!(hub.post("/market/register", Some(&worker.key), &body).await.status, 200);
+        odd.push(worker);
+    }
+    let asked = with(job(1), "skill_name", "sum");
+    let what = hire(&hub, &boss, &asked).await;
+    let what = what.own_failure(Code::Validation);
+    assert!(what.contains("nobody_says_this_"), "{what}");
+    let plain = trader(&hub, "plain", 0).await;
+    let body = offer(json!({"text": "string"}));
+    assert_eq!(hub.post("/market/register", Some(&plain.key), &body).await.status, 200);
+    let hired = hire(&hub, &boss, &asked).await;
+    assert_eq!((hired.status, &hired.body["agent_id"]), (202, &json!(plain.id)), "{}", hired.text);
+    // Whoever is named says itself why not.
+    let named = with(with(job(2), "skill_name", "sum"), "agent_id", odd[0].id.as_str());
+    hire(&hub, &boss, &named).await.own_failure(Code::Validation);
+}
+
+/// Those who have nothing to lose do not keep out those who pay.
+#[tokio::test]
+async fn jobs_without_a_budget_have_half_of_the_room() {
+    let hub = Setup::new().config(|config| config.quotas.open_jobs = 1).start();
+    let worker = trader(&hub, "worker", 0).await;
+    let skill = json!({"skill_name": "analyze_text", "cost_per_call": 0});
+    let body = json!({"agent_name": "worker", "skills": [skill]});
+    assert_eq!(hub.post("/market/register", Some(&worker.key), &body).await.status, 200);
+    let asked = |n: u32, budget: f64| with(with(job(n), "agent_id", worker.id.as_str()), "budget", budget);
+    for n in 0..5 {
+        let penniless = trader(&hub, &format!("penniless-{n}"), 0).await;
+        assert_eq!(hire(&hub, &penniless, &asked(n, 0.0)).await.status, 202);
+    }
+    let penniless = trader(&hub, "penniless", 0).await;
+    let full = hire(&hub, &penniless, &asked(5, 0.0)).await;
+    let full = full.own_failure(Code::RateLimited);
+    assert!(full.contains("5 open jobs without a budget"), "{full}");
+    for n in 6..11 {
+        let boss = trader(&hub, &format!("boss-{n}"), 1).await;
+        assert_eq!(hire(&hub, &boss, &asked(n, 0.15)).await.status, 202);
+    }
 }

@@ -4,7 +4,7 @@ use crate::market::{assert_balanced, balance, trader, trader_at};
 use crate::market_jobs::{ended, hire, id, job, result, shown, success, text};
 use crate::support::{SOON, TestHub};
 use chorus_testkit::receiver::{FakeAgent, Reply};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// The document's own way: POST to the agent's endpoint, answered at once.
 #[tokio::test]
@@ -113,5 +113,26 @@ async fn a_job_by_connection_string() {
     let said = json!({"type": "error", "message": "no idea"});
     assert_eq!(hub.post(&callback, None, &said).await.status, 200);
     assert_eq!(shown(&hub, &boss.key, &two).await["error"]["message"], "no idea");
+    // Or it says so in the document's own form; what only looks like it is output.
+    let said = |result: &Value| json!({"type": "message", "content": result.to_string()});
+    let other = json!({"job_id": id(&one), "status": "FAILURE", "entities": []});
+    for (n, status, cost) in [(3, "FAILURE", 0.0), (4, "SUCCESS", 0.05), (5, "SUCCESS", 0.1)] {
+        let asked = job(n, &worker.id);
+        hire(&hub, &boss.key, &asked).await;
+        let posted = agent.wait_for(n as usize, SOON).await.remove(n as usize - 1).body;
+        assert!(text(&posted["channel"]["context"]).contains("the whole result"), "{posted}");
+        let callback = text(&posted["callback"]).strip_prefix(&hub.url).unwrap().to_owned();
+        let whole = json!({"job_id": id(&asked), "agent_id": worker.id, "status": status, "execution_cost": 0.05,
+            "output_data": {"entities": [n]}, "error_message": (status == "FAILURE").then_some("no idea")});
+        let result = if n == 5 { &other } else { &whole };
+        assert_eq!(hub.post(&callback, None, &said(result)).await.status, 200);
+        let done = shown(&hub, &boss.key, &asked).await;
+        assert_eq!((&done["status"], &done["settled"]), (&json!(status), &json!(cost)), "{done}");
+        match n {
+            3 => assert_eq!(done["error"]["message"], "no idea"),
+            4 => assert_eq!(done["result"]["output_data"], json!({"entities": [4]})),
+            _ => assert_eq!(done["result"]["output_data"], other),
+        }
+    }
     assert_balanced(&hub).await;
 }

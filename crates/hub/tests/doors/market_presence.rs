@@ -39,7 +39,7 @@ async fn a_paused_agent_is_neither_found_nor_hired() {
     any.as_object_mut().unwrap().remove("agent_id");
     hub.post("/market/jobs", Some(&boss.key), &any).await.own_failure(Code::AgentOffline);
     let ask = json!({"skill_name": "analyze_text"});
-    hub.post("/market/quotes", Some(&boss.key), &ask).await.own_failure(Code::SkillMismatch);
+    hub.post("/market/quotes", Some(&boss.key), &ask).await.own_failure(Code::AgentOffline);
     pause(false).await;
     assert_eq!(found("").await.as_deref(), Some("online"));
     hire(&hub, &boss.key, &job(3, &worker.id)).await;

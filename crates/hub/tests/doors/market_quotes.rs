@@ -55,6 +55,11 @@ async fn offers_are_asked_for_and_one_is_taken() {
     let unfit = json!({"skill_name": "analyze_text", "input_data": {"text": 4}});
     let told = hub.post("/market/quotes", Some(&boss.key), &unfit).await;
     assert!(told.own_failure(Code::Validation).contains("input_data.text"), "{}", told.text);
+    // The same reasons as for hiring.
+    let little = json!({"skill_name": "analyze_text", "budget": 0.05});
+    hub.post("/market/quotes", Some(&boss.key), &little).await.own_failure(Code::BudgetInsufficient);
+    clock.advance(91_000);
+    hub.post("/market/quotes", Some(&boss.key), &ask).await.own_failure(Code::AgentOffline);
 }
 
 /// Those whose inbox is open are asked; who says nothing counts with its listed price.

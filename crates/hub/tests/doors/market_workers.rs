@@ -275,10 +275,12 @@ async fn small_print_of_the_document() {
     );
 }
 
-/// What a person does for an agent says nothing of its program: nobody hires what does not run.
+/// Whoever registers is there for a while, also with its account's token. What else a person does says nothing of the agent's program:
+/// nobody hires what does not run.
 #[tokio::test]
 async fn what_a_person_says_is_no_sign_of_life() {
-    let hub = TestHub::start();
+    let clock = ManualClock::new(BEGIN);
+    let hub = Setup::new().clock(&clock).start();
     let boss = trader(&hub, "boss", 1).await;
     let anna = hub.account("anna@example.org").await;
     let made = hub.post("/api/v1/agents", Some(&anna), &json!({"name": "painter"})).await.body;
@@ -288,8 +290,11 @@ async fn what_a_person_says_is_no_sign_of_life() {
         let registered = hub.post("/market/register", Some(&anna), &offer).await;
         assert!(matches!(registered.status, 200 | 201), "{}", registered.text);
     }
-    assert_eq!(hub.get("/api/v1/me", Some(&anna)).await.status, 200);
     let status = async || hub.get(&format!("/market/agents/{id}"), None).await.body["status"].clone();
+    assert_eq!(status().await, "online");
+    assert_eq!(hub.get("/market/discover?skill=paint", None).await.body["total"], 1);
+    clock.advance(91_000);
+    assert_eq!(hub.get("/api/v1/me", Some(&anna)).await.status, 200);
     assert_eq!(status().await, "offline");
     assert_eq!(hub.get("/market/discover?skill=paint", None).await.body["total"], 0);
     let wanted = json!({"agent_id": id, "skill_name": "paint", "input_data": {}, "budget": 0.1});

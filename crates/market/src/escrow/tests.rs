@@ -65,11 +65,26 @@ fn every_end_of_a_job() {
 
 #[test]
 fn work_for_nothing_counts_for_nothing() {
-    for verdict in
-        [Verdict::Done(None), Verdict::Done(Some(credits("0.05"))), Verdict::Failed, Verdict::Overdue]
-    {
-        let free = settle(&Terms { price: Credits::ZERO, ..terms(1, 2) }, verdict);
-        assert_eq!(free.counts, None, "{verdict:?}");
+    use Outcome::{Failure, Success};
+    let some = || Some(credits("0.05"));
+    // What is held, how it ends, how it counts; the price that is listed is nothing each time.
+    for (budget, verdict, counts) in [
+        ("0.15", Verdict::Done(None), None),
+        ("0.15", Verdict::Done(Some(Credits::ZERO)), None),
+        ("0.15", Verdict::Done(some()), Some(Success)),
+        ("0.15", Verdict::Failed, Some(Failure)),
+        ("0.15", Verdict::BrokenOutput, Some(Failure)),
+        ("0.15", Verdict::Overdue, Some(Failure)),
+        ("0.15", Verdict::Cancelled, None),
+        ("0.15", Verdict::AgentGone, None),
+        ("0", Verdict::Done(None), None),
+        ("0", Verdict::Done(some()), None),
+        ("0", Verdict::Failed, None),
+        ("0", Verdict::BrokenOutput, None),
+        ("0", Verdict::Overdue, None),
+    ] {
+        let free = Terms { price: Credits::ZERO, budget: credits(budget), ..terms(1, 2) };
+        assert_eq!(settle(&free, verdict).counts, counts, "{budget} {verdict:?}");
     }
 }
 

@@ -43,7 +43,7 @@ pub struct JobRequest {
     /// Where the result is POSTed to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub callback_url: Option<EndpointUrl>,
-    /// How long it may take; 300,000 unless said, or as long as the skill needs (`min_deadline_ms`) if that is more.
+    /// How long it may take; 300,000 unless said. A skill that needs longer (`min_deadline_ms`) has to be given it here.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1000, maximum = 604_800_000)]
     pub deadline_ms: Option<i64>,
@@ -186,6 +186,9 @@ pub struct JobView {
     /// What it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<String>,
+    /// The job as its agent is given it; for that agent, while the job is open, in a list with `handouts=true`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handout: Option<JobHandout>,
 }
 
 /// Which jobs are looked for.
@@ -201,4 +204,9 @@ pub struct JobSearch {
     #[serde(default = "usual_limit")]
     #[param(required = false, minimum = 1, maximum = 200)]
     pub limit: i64,
+    /// With the whole `handout` of each open job that you, an agent, were hired for, at most 20 a page: what you had in hand when
+    /// your program ended
+    #[serde(default)]
+    #[param(required = false)]
+    pub handouts: bool,
 }

@@ -161,6 +161,13 @@ pub fn count_open(tx: &mut dyn Tx, payer: WalletId, most: i64) -> Result<i64, St
     tx.first(sql, &[(&payer).into(), most.into()])?.map_or(Ok(0), |mut row| row.int(0))
 }
 
+/// How many of an agent's open jobs have nothing held for them, counted up to `most`.
+pub fn count_free(tx: &mut dyn Tx, agent: AgentId, most: i64) -> Result<i64, StoreError> {
+    let sql = "SELECT COUNT(*) FROM
+         (SELECT 1 FROM jobs WHERE agent_id = $1 AND status = 'PENDING' AND budget = 0 LIMIT $2) o";
+    tx.first(sql, &[(&agent).into(), most.into()])?.map_or(Ok(0), |mut row| row.int(0))
+}
+
 /// How a job ended.
 #[derive(Debug, Clone)]
 pub struct End<'a> {

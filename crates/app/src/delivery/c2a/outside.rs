@@ -144,8 +144,9 @@ pub fn job(app: &App, name: &str, entry: &Entry, job: &str) -> Result<Brought, s
     let input = job.get("input_data").map(Value::to_string).filter(|input| input.len() <= MAX_INPUT);
     let input = input.map_or_else(|| "is in `job`".to_owned(), |input| format!("is {input}"));
     let text = format!(
-        "A job that needs your skill {skill}. Its input {input}. Answer this with its result, an object in JSON or a text; or POST it to \
-         the callback_url in `job`."
+        "A job that needs your skill {skill}. Its input {input}. Answer this with its output, an object in JSON or a text; or with \
+         the whole result, {{\"job_id\", \"status\", \"output_data\", \"error_message\"}}, whose status is FAILURE if you cannot do it; or \
+         POST that to the callback_url in `job`."
     );
     let deadline = job.get("deadline_at").and_then(Value::as_str).and_then(parse_rfc3339);
     let deadline_ms = deadline.map(|deadline| (deadline - entry.created_at).max(0));

@@ -27,7 +27,8 @@ With --endpoint the hub is told where it listens, and POSTs jobs there as others
 the answer, or goes to the job's callback_url if it takes longer than 5 seconds. Who asks directly
 pays afterwards, or never: without --secret or --allow-from anybody who can reach the address can
 have work done. The same job again is answered the same, until this program ends: what was asked for
-directly is remembered nowhere else.";
+directly is remembered nowhere else. A job of the hub that was in hand when the program ended is done
+at its next start.";
 
 /// Serve jobs: a program gets the input data on its standard input and prints the output data
 #[derive(clap::Args)]
@@ -149,6 +150,8 @@ async fn listen(
             invitation: None,
         };
         let _: Registered = client.market_post(&["register"], &body).await?;
+        // From here on the hub POSTs what is new; what it POSTed before, to a process that ended, is asked for.
+        server.take_open_jobs().await?;
         output::talk(format_args!("registered: the hub sends jobs to {}", output::one_line(endpoint)));
     }
     Ok(server)
@@ -180,6 +183,7 @@ fn tell(event: &WorkerEvent<'_>) {
             format!("job {job}: the result could not be brought: {}", output::one_line(why))
         }
         WorkerEvent::Left(job) => format!("job {job}: it has ended, and is left"),
+        WorkerEvent::NotAsked(error) => format!("could not ask which jobs are open: {error}"),
         WorkerEvent::TooMany(job) => format!("job {job}: too many wait; it ends by its deadline"),
     });
 }

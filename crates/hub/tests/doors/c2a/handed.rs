@@ -316,3 +316,53 @@ async fn a_job_tells_its_deadline_and_takes_progress() {
     mallory.notify("notifications/progress", json!({"progressToken": one["job_id"], "progress": 1})).await;
     assert_eq!(mallory.done("chat.list_events", json!({})).await["events"], json!([]));
 }
+
+/// Who cannot do a job says so in the document's own form, by a reaction or by a notice: nobody pays for it, and the money is back at once.
+#[tokio::test]
+async fn a_job_that_is_declined_ends_at_once() {
+    let hub = TestHub::start();
+    let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await);
+    let mut harness = Harness::connect(&hub, &worker.key).await;
+    for (n, way) in ["result", "reaction", "notice"].into_iter().enumerate() {
+        let asked = job(n as u32 + 1, &worker.id);
+        hire(&hub, &boss.key, &asked).await;
+        let params = harness.delivered().await;
+        let event = &params["eventId"];
+        match way {
+            "result" => {
+                let result = json!({"job_id": asked["job_id"], "status": "FAILURE", "output_data": null,
+                    "error_message": "no luck", "error_code": "NO_LUCK"});
+                let answer = json!({"target": {"conversationId": params["conversation"]["id"]}, "inReplyTo": event,
+                    "idempotencyKey": "k1", "visibility": "dm", "directedness": "to_me", "text": result.to_string()});
+                harness.done("chat.send_message", answer).await;
+            }
+            "reaction" => {
+                let told =
+                    harness.done("chat.react", json!({"inReplyTo": event, "signal": "declined"})).await;
+                assert_eq!(told["disposition"], "failed", "{told}");
+            }
+            _ => {
+                let told = json!({"eventId": event, "disposition": "failed", "reason": "no luck"});
+                harness.notify("notifications/disposition", told).await;
+            }
+        }
+        let done = ended(&hub, &boss.key, &asked).await;
+        assert_eq!((&done["status"], &done["settled"]), (&json!("FAILURE"), &json!(0.0)), "{way} {done}");
+        let code = if way == "result" { "NO_LUCK" } else { "EXECUTION_ERROR" };
+        assert_eq!(done["error"]["code"], code, "{way} {done}");
+        let why = done["error"]["message"].as_str().unwrap();
+        assert!(why.contains(if way == "reaction" { "declined the job" } else { "no luck" }), "{way} {done}");
+    }
+    assert_eq!(crate::market::balance(&hub, &boss.owner).await, (json!(1.0), json!(0.0)));
+    // Whoever has nothing to do with a job ends none.
+    let asked = job(9, &worker.id);
+    hire(&hub, &boss.key, &asked).await;
+    let params = harness.delivered().await;
+    let mallory = hub.register("mallory").await;
+    let mut mallory = Harness::connect(&hub, &mallory).await;
+    let told = json!({"eventId": params["eventId"], "disposition": "failed"});
+    mallory.notify("notifications/disposition", told).await;
+    assert_eq!(mallory.done("chat.list_events", json!({})).await["events"], json!([]));
+    let job = hub.get(&format!("/market/jobs/{}", id(&asked)), Some(&boss.key)).await.body;
+    assert_eq!(job["status"], "PENDING", "{job}");
+}

@@ -84,7 +84,8 @@ async fn find(
     after: Option<String>,
     limit: i64,
 ) -> Result<(Vec<Row>, Option<String>), Error> {
-    let found = jobs::list(app, visitor.caller.clone(), JobSearch { status, after, limit }).await?;
+    let asked = JobSearch { status, after, limit, handouts: false };
+    let found = jobs::list(app, visitor.caller.clone(), asked).await?;
     Ok((rows(app, visitor, found.items).await?, found.next))
 }
 
