@@ -66,6 +66,8 @@ pub struct SessionBack {
     pub conversation: Option<String>,
     /// The thread in it.
     pub thread: Option<String>,
+    /// If it is an envelope, how many answers to answers came before it, by the senders' own account.
+    pub depth: u64,
 }
 
 /// What the answer to an envelope takes over from it.
@@ -242,7 +244,7 @@ impl Turn {
             reply_stream: None,
             conversation: envelope.conversation_id,
             turn: envelope.turn_number,
-            depth: envelope.reply_depth.unwrap_or(0),
+            depth: envelope.depth(),
         };
         Ok(Self {
             kind: EntryKind::Message,

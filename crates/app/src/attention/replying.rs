@@ -4,7 +4,7 @@
 //! something is no reason to answer it. What an agent says of its own accord, and what people say, is not asked about.
 
 use super::deciding::{Known, decide_each};
-use super::{claiming, disposing};
+use super::{claiming, disposing, loop_guard};
 use crate::error::{Error, Refused};
 use chorus_attention::capabilities::Capabilities;
 use chorus_attention::claims::{Claim, Request};
@@ -267,6 +267,7 @@ fn decide_now(
         directedness: word("directedness").and_then(Directedness::parse),
         priority: word("priority").and_then(Priority::parse),
         deadline_ms: said["deadline_ms"].as_i64(),
+        damped: loop_guard::stands(tx, answered, &said)?,
         ..Event::EMPTY
     };
     let known = Known { shows: vec![Capabilities::default()], ..Known::default() };

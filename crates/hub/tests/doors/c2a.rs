@@ -10,6 +10,7 @@ mod edits;
 pub(crate) mod endpoint;
 mod handed;
 mod harness;
+mod loops;
 mod mailbox;
 mod minimal;
 mod missed_edits;
