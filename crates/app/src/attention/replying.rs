@@ -100,9 +100,13 @@ fn newest(
 
 /// The name by which an agent was given last what it names.
 pub(crate) fn stands_as(tx: &mut dyn Tx, named: EventId, agent: AgentId) -> Result<EventId, StoreError> {
-    let said = conversations::event_by_id(tx, named)?;
-    let message =
-        said.filter(|said| said.kind == EventKind::Edit).and_then(|said| said.target).unwrap_or(named);
+    let mut message = named;
+    while let Some(said) = conversations::event_by_id(tx, message)?
+        && matches!(said.kind, EventKind::Edit | EventKind::Escalation)
+        && let Some(about) = said.target
+    {
+        message = about;
+    }
     Ok(obligations::current(tx, message, agent)?.unwrap_or(named))
 }
 

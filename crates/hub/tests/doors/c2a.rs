@@ -8,6 +8,7 @@ mod claims;
 mod digests;
 mod edits;
 pub(crate) mod endpoint;
+mod escalations;
 mod handed;
 mod harness;
 mod loops;
