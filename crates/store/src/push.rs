@@ -12,7 +12,7 @@ mod leasing;
 mod records;
 
 pub use leasing::{Due, Room, find_due, find_rerouted, hurry, lease, next_due, reroute};
-pub use records::{Cursor, Filter, Record, attempts, get, list, of_event};
+pub use records::{Cursor, Filter, Record, attempts, get, list, of_envelope, of_event};
 
 use crate::deliveries::{self, GIVE_UP_MS, Way};
 use crate::directory::{self, Agent};

@@ -241,10 +241,10 @@ impl Turn {
         }
         let envelope = EnvelopeText::read(envelope);
         let back = EnvelopeBack {
+            depth: envelope.depth(),
             reply_stream: None,
             conversation: envelope.conversation_id,
             turn: envelope.turn_number,
-            depth: envelope.depth(),
         };
         Ok(Self {
             kind: EntryKind::Message,

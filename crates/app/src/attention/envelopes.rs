@@ -9,13 +9,14 @@
 use super::ways::{is_delivered, shows};
 use crate::error::{Error, Refused};
 use chorus_attention::capabilities::Capabilities;
+use chorus_attention::deadline::{Pending, Stage, Step, downgraded};
 use chorus_attention::outbound::{self, Reply};
 use chorus_attention::{AuthorKind, Event, classify};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AgentId, ConversationId, EventId, Principal};
 use chorus_protocol::relay::EnvelopeText;
-use chorus_protocol::words::{ConversationKind, EventKind, Mode, Policy, Reason};
+use chorus_protocol::words::{ConversationKind, Disposition, EventKind, Mode, Policy, Reason};
 use chorus_store::conversations::{self, Event as Envelope};
 use chorus_store::deliveries::{Bringing, Chat};
 use chorus_store::obligations::{self, Obligation, Unkept};
@@ -43,6 +44,54 @@ pub fn meaning(envelope: &EnvelopeText, shows: Capabilities) -> Attention {
         return Attention { policy: Policy::MustNotRespond, reason: Reason::LoopGuard, ..decided };
     }
     decided
+}
+
+/// The same for an agent as it is reached now.
+pub fn meaning_for(
+    tx: &mut dyn Tx,
+    envelope: &Envelope,
+    agent: AgentId,
+    now: i64,
+) -> Result<Attention, StoreError> {
+    let shows = shows(tx, agent, now)?;
+    Ok(meaning(&EnvelopeText::read(&envelope.body), shows))
+}
+
+/// How an envelope stands by now of which its agent has said nothing: what is expected, what became of it and when, by the time alone.
+/// It is the same that would have been written down step by step if it were kept.
+pub fn stands(
+    attention: Attention,
+    stored_at: i64,
+    acked: bool,
+    now: i64,
+) -> (Attention, Option<(Disposition, i64)>) {
+    let mut pending = Pending {
+        policy: attention.policy,
+        since_ms: stored_at,
+        deadline_ms: attention.deadline_ms,
+        attempt: 1,
+        sent_at_ms: stored_at,
+        acked,
+        connected: false,
+        stage: Stage::InTime,
+        disposition: None,
+        until_ms: stored_at,
+    };
+    let mut attention = attention;
+    while let Some((step, at)) = pending.next_step().filter(|(_, at)| *at <= now) {
+        match step {
+            Step::End(disposition) => return (attention, Some((disposition, at))),
+            Step::Escalate => attention = given_up(attention),
+            Step::Redeliver | Step::Remind | Step::Reopen => {}
+        }
+        pending = pending.after(step, at);
+    }
+    (attention, None)
+}
+
+/// What an envelope is to an agent that did not answer it in time: it is shown as before.
+pub fn given_up(attention: Attention) -> Attention {
+    Attention { mode: attention.mode, ..downgraded(attention) }
 }
 
 /// What an envelope says.
@@ -74,6 +123,8 @@ pub fn take_in(
     let Some((id, stored_at)) = sent::delivery_of(tx, &envelope, agent)? else { return Ok(None) };
     let shows = shows(tx, agent, now)?;
     keep(tx, (&envelope, Unkept { id, event, stored_at }), shows, now)?;
+    // Who says something of it has it.
+    obligations::ack(tx, agent, &[id.seq], now)?;
     obligations::of(tx, event, agent, now)
 }
 
@@ -177,6 +228,26 @@ mod tests {
         ] {
             let envelope = EnvelopeText { reply_depth: Some(depth), ..saying("Coffee?") };
             assert_eq!(meaning(&envelope, Capabilities::default()).policy, policy, "{depth}");
+        }
+    }
+
+    #[test]
+    fn what_nobody_speaks_of_ends_by_time() {
+        let all = Capabilities::default();
+        let minute = 60_000;
+        for (text, acked, minutes, policy, end) in [
+            ("Coffee?", true, 4, Policy::MustRespond, None),
+            ("Coffee?", true, 10, Policy::MayRespond, None),
+            ("Coffee?", true, 15, Policy::MayRespond, Some(Disposition::Ignored)),
+            ("Coffee?", false, 15, Policy::MayRespond, None),
+            ("Coffee?", false, 24 * 60, Policy::MayRespond, Some(Disposition::Failed)),
+            ("Thanks!", true, 4, Policy::AckOnly, None),
+            ("Thanks!", true, 5, Policy::AckOnly, Some(Disposition::Ignored)),
+            ("Status: all green", true, 0, Policy::MustNotRespond, Some(Disposition::Ignored)),
+        ] {
+            let (attention, found) = stands(meaning(&saying(text), all), 7, acked, 7 + minutes * minute);
+            let found = found.map(|(disposition, _)| disposition);
+            assert_eq!((attention.policy, found), (policy, end), "{text} after {minutes} minutes");
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use super::deciding::is_for_several;
 use super::ways::{shows, takes_again};
-use super::{claiming, disposing};
+use super::{claiming, disposing, envelopes};
 use chorus_attention::claims::Open;
 use chorus_attention::deadline::{Step, downgraded, escalate_to, escalation};
 use chorus_protocol::attention::Attention;
@@ -110,7 +110,7 @@ fn attend_envelope(tx: &mut dyn Tx, known: Obligation, step: Step, now: i64) -> 
     let known = match step {
         Step::Redeliver | Step::Remind => Obligation { reminded_at: Some(now), ..known },
         Step::Escalate => {
-            let attention = Attention { mode: known.attention.mode, ..downgraded(known.attention) };
+            let attention = envelopes::given_up(known.attention);
             Obligation { escalated_at: Some(now), attention, ..known }
         }
         Step::Reopen => {

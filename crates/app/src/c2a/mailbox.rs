@@ -7,6 +7,7 @@
 use super::harness::Harness;
 use super::reading;
 use crate::app::App;
+use crate::attention::envelopes;
 use crate::caller::Identity;
 use crate::delivery::bridge::Content;
 use crate::delivery::c2a::{self, Envelope};
@@ -14,9 +15,10 @@ use crate::error::Error;
 use chorus_protocol::c2a::{Cursor, Event, EventPage, ListEvents};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{ConversationId, EventId};
+use chorus_protocol::relay::EnvelopeText;
 use chorus_protocol::words::{Directedness, EntryKind};
 use chorus_store::mailbox::{self, Found};
-use chorus_store::{Tx, conversations, deliveries, obligations};
+use chorus_store::{Tx, conversations, deliveries, inboxes, obligations};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -126,7 +128,17 @@ fn brought(
     let entries = entries.into_iter().filter(|entry| entry.seq == seq).collect();
     let Some((entry, content)) = Content::read(tx, identity.id, entries, 1)?.pop() else { return Ok(None) };
     let known = obligations::of(tx, entry.event, identity.id, now)?;
-    Ok(Some(content.outside(app, identity, &entry)?.event(known.as_ref())))
+    let mut event = content.outside(app, identity, &entry)?.event(known.as_ref());
+    if entry.kind == EntryKind::Message && known.is_none() {
+        let shows = app.live.shows(identity.id).unwrap_or_default();
+        let attention = envelopes::meaning(&EnvelopeText::read(&entry.body), shows);
+        let acked = entry.seq <= inboxes::handed_through(tx, identity.id)?;
+        let (attention, end) = envelopes::stands(attention, entry.created_at, acked, now);
+        let intent = event.header.attention.intent;
+        event.header.attention = chorus_protocol::c2a::Attention { intent, ..attention.into() };
+        event.header.disposition = end.map(|(disposition, _)| disposition);
+    }
+    Ok(Some(event))
 }
 
 /// What was said between the agent and somebody outside of any conversation of this hub: the newest, or what comes after an event.

@@ -55,8 +55,12 @@ pub async fn ladder(app: &App, who: Principal, id: &str) -> Result<LadderView, E
     let show = move |tx: &mut dyn Tx| {
         let event = conversations::event_by_id(tx, id)?.ok_or_else(missing)?;
         if event.seq == conversations::UNPLACED {
-            let event = outside(tx, who, &event, now)?.ok_or_else(missing)?;
-            return Ok(LadderView { event, deliveries: deliveries(tx, id)?, claims: vec![] });
+            let view = outside(tx, who, &event, now)?.ok_or_else(missing)?;
+            let mut deliveries = deliveries(tx, id)?;
+            if deliveries.is_empty() && event.kind == EventKind::Envelope {
+                deliveries.extend(unkept(tx, &event, now)?);
+            }
+            return Ok(LadderView { event: view, deliveries, claims: vec![] });
         }
         let (conversation, _) =
             conversation::as_reader(tx, event.conversation, who).map_err(|_| missing())?;
@@ -76,6 +80,15 @@ pub async fn ladder(app: &App, who: Principal, id: &str) -> Result<LadderView, E
 fn deliveries(tx: &mut dyn Tx, event: EventId) -> Result<Vec<LadderDelivery>, StoreError> {
     let records = push::of_event(tx, event, MAX_DELIVERIES)?;
     records.into_iter().map(|record| delivery(tx, record)).collect()
+}
+
+/// The delivery of an envelope of which its receiver has said nothing.
+fn unkept(tx: &mut dyn Tx, envelope: &Event, now: i64) -> Result<Option<LadderDelivery>, StoreError> {
+    let Some(record) = push::of_envelope(tx, envelope)? else { return Ok(None) };
+    let attention = envelopes::meaning_for(tx, envelope, record.id.agent, now)?;
+    let acked = record.handed || record.state == DeliveryState::Delivered;
+    let (attention, disposition) = envelopes::stands(attention, record.created_at, acked, now);
+    delivery(tx, Record { attention, disposition, ..record }).map(Some)
 }
 
 /// What has no place in a conversation, for the agents it is between: an envelope as it was sent, of everything else only what it is.

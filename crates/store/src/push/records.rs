@@ -1,6 +1,7 @@
 //! Deliveries as their owners see them: one, those of an event, lists, and the tries.
 
 use super::Attempt;
+use crate::conversations::Event;
 use crate::deliveries::{attention, attention_columns};
 use crate::error::word;
 use crate::{Param, Row, StoreError, Tx, TxExt};
@@ -123,6 +124,39 @@ pub fn of_event(tx: &mut dyn Tx, event: EventId, limit: i64) -> Result<Vec<Recor
     .into_iter()
     .map(record)
     .collect()
+}
+
+/// The same columns for an envelope of which nothing is kept but that it was sent: it is a message of two.
+macro_rules! select_envelope {
+    ($table:literal) => {
+        concat!(
+            "SELECT d.agent_id, d.seq, COALESCE(a.name, ''), d.event_id, $4, d.kind, d.transport, d.state, CAST(0 AS BIGINT),
+                    CAST(NULL AS BIGINT), d.detail, d.created_at,
+                    (SELECT h.at FROM handed h WHERE h.agent_id = d.agent_id AND h.through >= d.seq AND d.transport = 'inbox'
+                     ORDER BY h.through LIMIT 1),
+                    CAST(NULL AS TEXT), CAST(NULL AS BIGINT), d.trace_id, i.handed_through, d.updated_at, 'direct_message',
+                    CAST(NULL AS TEXT), CAST(NULL AS TEXT), CAST(NULL AS TEXT), CAST(NULL AS TEXT), CAST(NULL AS BIGINT),
+                    CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(1 AS BIGINT), i.sent_through, CAST(NULL AS TEXT)
+             FROM (SELECT agent_id, seq FROM ",
+            $table,
+            " WHERE sender_id = $1 AND trace_id = $2) s
+             JOIN deliveries d ON d.agent_id = s.agent_id AND d.seq = s.seq
+             LEFT JOIN agents a ON a.id = d.agent_id LEFT JOIN inboxes i ON i.agent_id = d.agent_id WHERE d.event_id = $3"
+        )
+    };
+}
+
+/// The delivery of an envelope of which its receiver has said nothing yet. What it means is for others to say.
+pub fn of_envelope(tx: &mut dyn Tx, envelope: &Event) -> Result<Option<Record>, StoreError> {
+    let Some(sender) = envelope.author.agent() else { return Ok(None) };
+    let (trace, event, conversation) = (&envelope.trace, &envelope.id, &envelope.conversation);
+    for sql in [select_envelope!("sent_lately"), select_envelope!("sent")] {
+        let found = tx.first(sql, &[(&sender).into(), trace.into(), event.into(), conversation.into()])?;
+        if let Some(row) = found {
+            return record(row).map(Some);
+        }
+    }
+    Ok(None)
 }
 
 /// Which deliveries a list holds.

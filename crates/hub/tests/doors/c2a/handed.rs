@@ -169,6 +169,13 @@ async fn what_is_not_answered_is_asked_for_no_longer() {
     clock.set(clock.now() + 5 * MINUTE);
     eventually(ladder, |one| one["disposition"] == "ignored").await;
     harness.assert_quiet().await;
+    let listed = harness.done("chat.list_events", json!({})).await;
+    let found = &listed["events"][0];
+    assert_eq!(
+        (&found["disposition"], &found["attention"]["policy"], &found["attention"]["reason"]),
+        (&json!("ignored"), &json!("may_respond"), &json!("stale")),
+        "{found}"
+    );
 }
 
 #[tokio::test]
