@@ -243,9 +243,10 @@ fn about(tx: &mut dyn Tx, asked: &Asked, event: EventId) -> Result<Found, Error>
             let mine = holders.into_iter().filter(|held| by(held.holder));
             mine.map(|held| claim(&Taken { event, conversation: said.conversation, held })).collect()
         }
-        TrailKind::ToolCall | TrailKind::Send => {
-            let kind = if asked.kind == TrailKind::Send { EventKind::Message } else { EventKind::ToolCall };
-            Some(said).filter(|said| said.kind == kind && by(said.author)).iter().map(step).collect()
+        TrailKind::ToolCall => return called_about(tx, asked, &said),
+        TrailKind::Send => {
+            let is_sent = said.kind == EventKind::Message && by(said.author);
+            Some(said).filter(|_| is_sent).iter().map(step).collect()
         }
         TrailKind::Act | TrailKind::Log => vec![],
     };
@@ -357,6 +358,24 @@ fn called(tx: &mut dyn Tx, asked: &Asked, scope: Scope) -> Result<Found, Error> 
     let by = |call: &&ToolCall| asked.actor.is_none_or(|actor| actor == call.caller);
     items.extend(calls.iter().filter(by).map(call));
     Ok((items, more.then_some(next)))
+}
+
+/// The same about one event, which may tell of a call itself. Of a channel its owner reads what was called by those who are there.
+fn called_about(tx: &mut dyn Tx, asked: &Asked, said: &Event) -> Result<Found, Error> {
+    let by = |who: Principal| asked.actor.is_none_or(|actor| actor == who);
+    let after = asked.after.as_deref().map(|after| {
+        after.strip_prefix(OF_HUB).and_then(|id| Uuid::try_parse(id).ok()).ok_or_else(wrong_place)
+    });
+    let after = after.transpose()?;
+    let tells = after.is_none() && said.kind == EventKind::ToolCall && by(said.author);
+    let mut items: Vec<_> = tells.then(|| step(said)).into_iter().collect();
+    let calls = tool_calls::about(tx, said.id, after, asked.since, asked.limit + 1)?;
+    let more = calls.len() as i64 > asked.limit;
+    let calls = &calls[..calls.len().min(asked.limit as usize)];
+    let next = calls.last().filter(|_| more).map(place_of_call);
+    let is_there = |call: &&ToolCall| asked.channel.is_none() || call.conversation == asked.channel;
+    items.extend(calls.iter().filter(|call| by(call.caller)).filter(is_there).map(call));
+    Ok((items, next))
 }
 
 fn place_of_call(call: &ToolCall) -> String {

@@ -10,6 +10,7 @@ use chorus_protocol::c2a::Glyphs;
 use chorus_protocol::ids::{EventId, Principal};
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::{EventKind, PrincipalKind};
+use chorus_store::chats::About;
 use chorus_store::conversations::{Conversation, Event};
 use chorus_store::members::Member;
 use serde_json::{Map, Value, json};
@@ -117,6 +118,11 @@ fn author_of(event: &Event) -> AuthorView {
         return AuthorView { id: system.to_string(), kind: system.into(), handle: None };
     }
     author(event.author, event.handle.clone())
+}
+
+/// The message that another event is about, as it stands now.
+pub fn about(about: &About) -> EventView {
+    events(std::slice::from_ref(&about.event), &about.changes, &[]).remove(0)
 }
 
 /// Events as they stand now: with what later events changed of them, and how many replies their threads have.

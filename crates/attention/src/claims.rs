@@ -81,6 +81,11 @@ pub enum Refusal {
         /// How long still.
         retry_after_ms: i64,
     },
+    /// Another has dealt with it.
+    ResolvedByOther {
+        /// Who.
+        holder: Principal,
+    },
     /// Another may claim it first.
     OfferedToOther {
         /// How long still.
@@ -94,7 +99,7 @@ impl Refusal {
     /// A stable code.
     pub fn code(self) -> &'static str {
         match self {
-            Self::ClaimedByOther { .. } => "claimed_by_other",
+            Self::ClaimedByOther { .. } | Self::ResolvedByOther { .. } => "claimed_by_other",
             Self::OfferedToOther { .. } => "offered_to_other",
             Self::NotClaimed => "not_claimed",
         }
@@ -106,7 +111,7 @@ impl Refusal {
             Self::ClaimedByOther { retry_after_ms, .. } | Self::OfferedToOther { retry_after_ms } => {
                 Some(retry_after_ms)
             }
-            Self::NotClaimed => None,
+            Self::ResolvedByOther { .. } | Self::NotClaimed => None,
         }
     }
 }
@@ -115,6 +120,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::ClaimedByOther { .. } => "another holds the claim on this; leave it to that one",
+            Self::ResolvedByOther { .. } => "another has answered this already; leave it at that",
             Self::OfferedToOther { .. } => "this is offered to another agent first; try again later",
             Self::NotClaimed => "you hold no claim on this",
         })
@@ -167,6 +173,12 @@ impl Claim {
             Open::ToOne(_, until_ms) => Some(until_ms),
             Open::ToAll => None,
         }
+    }
+
+    /// Why an agent does not take what another has dealt with. A person may: it asks again by that.
+    pub fn settled_for(self, who: Principal) -> Option<Refusal> {
+        let settled = self.held.filter(|held| held.state == ClaimState::Resolved && held.holder != who)?;
+        who.agent().map(|_| Refusal::ResolvedByOther { holder: settled.holder })
     }
 
     /// The claim after somebody's request.
@@ -335,6 +347,15 @@ mod tests {
         let resolved = claim.apply(10, agent(1), Request::Resolve).unwrap();
         assert_eq!(resolved.held.unwrap().state, ClaimState::Resolved);
         assert_eq!(resolved.open(10), Open::ToAll);
+        let settled = Refusal::ResolvedByOther { holder: agent(1) };
+        assert_eq!(
+            [agent(1), agent(2), person()].map(|who| resolved.settled_for(who)),
+            [None, Some(settled), None]
+        );
+        assert_eq!(
+            (settled.code(), claim.settled_for(agent(2)), released.settled_for(agent(2))),
+            ("claimed_by_other", None, None)
+        );
         // What another gave back goes to the first again.
         let late = Claim::offered(Some(id(1)), 0).apply(40_000, agent(2), TAKE).unwrap();
         let back = late.apply(50_000, agent(2), Request::Release).unwrap();

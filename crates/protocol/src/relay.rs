@@ -17,7 +17,7 @@ pub use answer::{
     InboxSession, Metadata, Outcome, Page, ReceiverReply, ReceiverStatus, Registered, Registration, Replied,
     SentMessage, SentRung, StoredMessage, Success, Trace, Unregistered,
 };
-pub use envelope::{Envelope, EnvelopeText, check_card, check_envelope, turn_number};
+pub use envelope::{Envelope, EnvelopeText, MAX_REPLY_DEPTH, check_card, check_envelope, turn_number};
 pub use health::{HealthReport, MarketReport, StoreReport};
 pub use request::{
     AgentFilter, Named, Register, RegisterBody, RequestFault, Send, check_endpoint, read_posted,

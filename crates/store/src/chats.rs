@@ -1,13 +1,14 @@
 //! What conversations add to the entries of an inbox, for a whole page of them: a fixed number of queries, however many
-//! there are.
+//! there are, but for those that tell that somebody has not answered.
 
+use crate::conversation::{self, ConversationError};
 use crate::conversations::{self, Conversation, Event, conversation_columns, event_columns};
 use crate::deliveries::{self, Entry, attention_columns};
 use crate::members::MembershipInterval;
 use crate::{Param, Row, StoreError, Tx, TxExt, log};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId};
-use chorus_protocol::words::EntryKind;
+use chorus_protocol::words::{EntryKind, EventKind};
 use std::collections::HashMap;
 
 /// The most deliveries of one event that are looked at: more than one message wakes.
@@ -32,12 +33,43 @@ pub struct ChatEntry {
     pub handle: Option<String>,
     /// Whom it names, `agent:bob role:ops`.
     pub mentions: String,
-    /// The event whose place it takes.
+    /// The message whose place it takes, or that it is about.
     pub supersedes: Option<EventId>,
     /// How often the agent was sent it, this time included.
     pub sent: i64,
     /// Something else has taken its place, or nothing has: it is not shown any more.
     pub superseded: bool,
+    /// What somebody has not answered, if it tells of that.
+    pub about: Option<About>,
+}
+
+/// A message that another event is about, and what was changed of it since.
+#[derive(Debug, Clone)]
+pub struct About {
+    /// What was said.
+    pub event: Event,
+    /// What was changed of it.
+    pub changes: Vec<Event>,
+}
+
+/// The message that an escalation is about, for a member that may read it.
+pub fn about(
+    tx: &mut dyn Tx,
+    conversation: &Conversation,
+    agent: AgentId,
+    escalation: &Event,
+) -> Result<Option<About>, StoreError> {
+    let Some(target) = escalation.target.filter(|_| escalation.kind == EventKind::Escalation) else {
+        return Ok(None);
+    };
+    let event = match conversation::message(tx, conversation, agent.into(), target) {
+        Ok(event) => event,
+        Err(ConversationError::Store(error)) => return Err(error),
+        Err(_) => return Ok(None),
+    };
+    let stays = log::readable(tx, conversation, agent.into())?;
+    let standing = log::stand(tx, conversation, agent.into(), &stays, std::slice::from_ref(&event))?;
+    Ok(Some(About { event, changes: standing.changes }))
 }
 
 const CHATS: &str = concat!(
@@ -97,6 +129,10 @@ pub fn of_page(
         chat.handle = stays.get(&chat.conversation.id).and_then(|stays| stays.handle.clone());
         // A page may hold a message and its reminder: each is shown as it reads now.
         chat.changes = changes.get(&chat.event.id).cloned().unwrap_or_default();
+        // Rare enough to be looked up one by one. Who has left is not told.
+        if chat.handle.is_some() {
+            chat.about = about(tx, &chat.conversation, agent, &chat.event)?;
+        }
     }
     Ok(found)
 }
@@ -112,6 +148,7 @@ fn chat(mut row: Row) -> Result<ChatEntry, StoreError> {
         supersedes: row.opt_bytes(9)?.as_deref().and_then(EventId::from_slice),
         sent: row.int(10)?,
         superseded: row.int(11)? == 1,
+        about: None,
         handle: None,
         conversation: conversations::conversation(conversation)?,
         event: conversations::event(event)?,

@@ -136,23 +136,27 @@ pub fn lock_as_speaker(
     Ok((conversation, member))
 }
 
-/// A message of this conversation that this member may read.
+/// A message of this conversation that this member may read, or was told that nobody answers.
 pub fn message(
     tx: &mut dyn Tx,
     conversation: &Conversation,
     who: Principal,
     id: EventId,
 ) -> Result<Event, ConversationError> {
-    let mut event = conversations::event_by_id(tx, id)?;
-    // Whoever was given a change of a message knows the message by it.
-    if let Some((EventKind::Edit, Some(changed))) = event.as_ref().map(|event| (event.kind, event.target)) {
-        event = conversations::event_by_id(tx, changed)?;
+    let named = conversations::event_by_id(tx, id)?.ok_or(ConversationError::NoTarget)?;
+    // Who may read that somebody has not answered may answer instead, also when it came later than the question.
+    let seq_of_escalation = (named.kind == EventKind::Escalation).then_some(named.seq);
+    let mut event = named;
+    // Whoever was given a change of a message, or that nobody answers it, knows the message by that; and it may be the change
+    // that nobody answers.
+    while let (EventKind::Edit | EventKind::Escalation, Some(about)) = (event.kind, event.target) {
+        event = conversations::event_by_id(tx, about)?.ok_or(ConversationError::NoTarget)?;
     }
-    let event =
-        event.filter(|event| event.conversation == conversation.id && event.kind == EventKind::Message);
-    let event = event.ok_or(ConversationError::NoTarget)?;
+    if event.conversation != conversation.id || event.kind != EventKind::Message {
+        return Err(ConversationError::NoTarget);
+    }
     let stays = log::readable(tx, conversation, who)?;
-    if MembershipInterval::any_holds(&stays, event.seq) {
+    if MembershipInterval::any_holds(&stays, seq_of_escalation.unwrap_or(event.seq)) {
         Ok(event)
     } else {
         Err(ConversationError::NoTarget)

@@ -269,6 +269,24 @@ impl Reading {
     }
 }
 
+/// How many messages after one are looked at for a person's.
+const LOOKED_AT: i64 = 200;
+
+/// Whether a person said something in a conversation soon after this place.
+pub fn person_spoke_after(
+    tx: &mut dyn Tx,
+    conversation: ConversationId,
+    seq: i64,
+) -> Result<bool, StoreError> {
+    let found = tx.first(
+        "SELECT 1 FROM (SELECT e.author_kind, e.kind FROM events e WHERE e.conversation_id = $1 AND e.seq > $2
+                        ORDER BY e.seq LIMIT $3) l
+         WHERE l.kind = 'message' AND l.author_kind = 'account' LIMIT 1",
+        &[(&conversation).into(), seq.into(), LOOKED_AT.into()],
+    )?;
+    Ok(found.is_some())
+}
+
 /// How these events stand, which a member read.
 pub fn stand(
     tx: &mut dyn Tx,

@@ -64,6 +64,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0048_dispositions.sql"),
     migration!("0049_job_bounds.sql"),
     migration!("0050_skill_words.sql"),
+    migration!("0051_tool_calls_about.sql"),
 ];
 
 /// The number of the newest.

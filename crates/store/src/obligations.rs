@@ -29,7 +29,7 @@ pub struct Obligation {
     pub sent: i64,
     /// Whom the event names.
     pub mentions: String,
-    /// The event whose place it takes.
+    /// The message whose place it takes, as a change of it does, or of which it says that somebody has not answered.
     pub supersedes: Option<EventId>,
     /// Whether the agent has taken it.
     pub acked: bool,
@@ -96,17 +96,28 @@ pub fn of(
     tx.first(COLUMNS, &[(&event).into(), (&agent).into(), now.into()])?.map(obligation).transpose()
 }
 
-/// As what an agent was given a message last: as it was said, or as it was changed since.
+/// As what an agent was given a message last: as it was said, as it was changed since, or as what another has not answered.
 pub fn current(tx: &mut dyn Tx, message: EventId, agent: AgentId) -> Result<Option<EventId>, StoreError> {
-    tx.first(
-        "SELECT g.event_id FROM
+    Ok(names(tx, message, agent, 1)?.pop())
+}
+
+/// Everything by which an agent was given a message, up to `limit`, the last first.
+pub fn names(
+    tx: &mut dyn Tx,
+    message: EventId,
+    agent: AgentId,
+    limit: i64,
+) -> Result<Vec<EventId>, StoreError> {
+    tx.query(
+        "SELECT g.event_id, MAX(g.seq) AS seq FROM
              (SELECT event_id, seq FROM chats WHERE event_id = $1 AND agent_id = $2
               UNION ALL SELECT event_id, seq FROM chats WHERE supersedes = $1 AND agent_id = $2) g
-         ORDER BY g.seq DESC LIMIT 1",
-        &[(&message).into(), (&agent).into()],
+         GROUP BY g.event_id ORDER BY 2 DESC LIMIT $3",
+        &[(&message).into(), (&agent).into(), limit.into()],
     )?
+    .into_iter()
     .map(|mut row| row.uuid(0).map(EventId))
-    .transpose()
+    .collect()
 }
 
 /// What an agent made of an event, if it made anything of it.

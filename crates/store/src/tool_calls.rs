@@ -76,6 +76,7 @@ macro_rules! select_calls {
 }
 const IN: &str = select_calls!("conversation_id = $1");
 const BY: &str = select_calls!("caller_id = $1");
+const ABOUT: &str = select_calls!("event_id = $1");
 
 /// Calls in one conversation or of one caller, in order, after a call and since a time.
 pub fn list(
@@ -89,6 +90,27 @@ pub fn list(
         Scope::Conversation(id) => (IN, id.0),
         Scope::Author(who) => (BY, who.uuid()),
     };
+    page(tx, (sql, of), after, since, limit)
+}
+
+/// The same for calls about one event.
+pub fn about(
+    tx: &mut dyn Tx,
+    event: EventId,
+    after: Option<Uuid>,
+    since: i64,
+    limit: i64,
+) -> Result<Vec<ToolCall>, StoreError> {
+    page(tx, (ABOUT, event.0), after, since, limit)
+}
+
+fn page(
+    tx: &mut dyn Tx,
+    (sql, of): (&'static str, Uuid),
+    after: Option<Uuid>,
+    since: i64,
+    limit: i64,
+) -> Result<Vec<ToolCall>, StoreError> {
     let begin = first_of(since);
     let after = after.map_or(begin, |after| after.max(begin));
     tx.query(sql, &[(&of).into(), (&after).into(), limit.into()])?.into_iter().map(call).collect()
@@ -127,6 +149,7 @@ mod tests {
         for (sql, params, index) in [
             (IN, 3, "tool_calls_in (conversation_id=? AND id>?"),
             (BY, 3, "tool_calls_by_caller (caller_id=? AND id>?"),
+            (ABOUT, 3, "tool_calls_about (event_id=? AND id>?"),
         ] {
             let plan = plan_of(sql, params).await;
             assert!(plan.contains(index), "{plan}");

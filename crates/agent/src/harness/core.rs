@@ -32,6 +32,7 @@ use super::prompt::{Own, prompt};
 use super::turn::Back;
 use chorus_environment::Environment;
 use chorus_protocol::channel::{CallbackEvent, Lifecycle};
+use chorus_protocol::relay::MAX_REPLY_DEPTH;
 use line::{Batch, Line};
 use notice::{Attend, attend, claim, disposed};
 use route::stream_error;
@@ -45,9 +46,6 @@ const GRACE_MS: i64 = 5000;
 
 /// How long the last word about a turn is tried.
 const LAST_PATIENCE_MS: i64 = 60_000;
-
-/// How many answers to answers two agents exchange before this one falls silent.
-const MAX_DEPTH: u64 = 8;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -231,7 +229,11 @@ impl Core {
             channel: turn.whereabouts().map(str::to_owned),
             pieces: task.earlier.len() + 1,
         }));
-        let too_deep = matches!(&turn.back, Back::Envelope(back) if back.depth >= MAX_DEPTH);
+        let too_deep = match &turn.back {
+            Back::Envelope(back) => back.depth >= MAX_REPLY_DEPTH,
+            Back::Session(back) => back.depth >= MAX_REPLY_DEPTH,
+            Back::Callback(_) => false,
+        };
         match self.ledger.known(&turn.id) {
             Known::Intended { text, as_envelope } => {
                 task.committed = true;
@@ -242,7 +244,7 @@ impl Core {
                 task.fail(&why, "interrupted", End::Failed);
             }
             Known::New | Known::Done if too_deep => {
-                let why = format!("it is the answer to {MAX_DEPTH} answers");
+                let why = format!("it is the answer to {MAX_REPLY_DEPTH} answers");
                 task.be_silent(&why, "loop", Some(why.clone()));
             }
             Known::New | Known::Done => match attend(turn) {

@@ -66,6 +66,8 @@ pub struct SessionBack {
     pub conversation: Option<String>,
     /// The thread in it.
     pub thread: Option<String>,
+    /// If it is an envelope, how many answers to answers came before it, by the senders' own account.
+    pub depth: u64,
 }
 
 /// What the answer to an envelope takes over from it.
@@ -239,10 +241,10 @@ impl Turn {
         }
         let envelope = EnvelopeText::read(envelope);
         let back = EnvelopeBack {
+            depth: envelope.depth(),
             reply_stream: None,
             conversation: envelope.conversation_id,
             turn: envelope.turn_number,
-            depth: envelope.reply_depth.unwrap_or(0),
         };
         Ok(Self {
             kind: EntryKind::Message,

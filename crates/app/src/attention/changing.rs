@@ -15,7 +15,7 @@ use chorus_attention::capabilities::Capabilities;
 use chorus_attention::disposition::Cause;
 use chorus_attention::{Event, Happening, classify};
 use chorus_protocol::ids::{AgentId, DeliveryId, EventId};
-use chorus_protocol::words::{Directedness, Disposition, EntryKind, Intent, Priority, Reason};
+use chorus_protocol::words::{Directedness, Disposition, EntryKind, EventKind, Intent, Priority, Reason};
 use chorus_store::conversation::{self, Candidate, Draft, DraftKind};
 use chorus_store::deliveries::Bringing;
 use chorus_store::members::{self, MembershipInterval};
@@ -37,7 +37,9 @@ pub(super) fn decide(tx: &mut dyn Tx, draft: &Draft<'_>, target: EventId) -> Res
             continue;
         }
         given.push(agent);
-        if let Some(known) = known
+        // That somebody has not answered stays so whatever the message says; whoever was told reads it as it stands.
+        let is_change = event == target || is_edit(tx, event)?;
+        if let Some(known) = known.filter(|_| is_change)
             && (!disposing::is_over(known.disposition) || was_answered(&known) || was_withdrawn(&known))
             && members::of(tx, act.conversation, agent.into())?.is_some()
             && !blocks::keeps_out(tx, agent.into(), act.author)?
@@ -86,6 +88,10 @@ pub(super) fn decide(tx: &mut dyn Tx, draft: &Draft<'_>, target: EventId) -> Res
         }
     }
     decide_said(tx, draft, event, &named, changed)
+}
+
+fn is_edit(tx: &mut dyn Tx, event: EventId) -> Result<bool, StoreError> {
+    Ok(conversations::event_by_id(tx, event)?.is_some_and(|event| event.kind == EventKind::Edit))
 }
 
 /// What the way can show by which an agent is told of a change. Who is away, and has no address, comes back as it went.

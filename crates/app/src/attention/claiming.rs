@@ -93,7 +93,11 @@ pub fn ask(
 ) -> Result<Standing, Error> {
     let known = of(tx, event)?;
     let claim = known.unwrap_or(Claim::offered(None, now));
-    let next = claim.apply(now, who, request);
+    let takes = matches!(request, Request::Take { .. });
+    let next = match claim.settled_for(who).filter(|_| takes) {
+        Some(settled) => Err(settled),
+        None => claim.apply(now, who, request),
+    };
     let next = match next {
         Ok(next) => next,
         Err(refusal) => return Err(refused(tx, conversation, refusal)?),
@@ -154,19 +158,24 @@ pub(crate) fn refused(
     refusal: Refusal,
 ) -> Result<Error, StoreError> {
     let holder = match refusal {
-        Refusal::ClaimedByOther { holder, .. } => members::of(tx, conversation, holder)?,
+        Refusal::ClaimedByOther { holder, .. } | Refusal::ResolvedByOther { holder } => {
+            members::of(tx, conversation, holder)?
+        }
         Refusal::OfferedToOther { .. } | Refusal::NotClaimed => None,
     };
     let mut details = json!({"refusal": refusal.code()});
     let message = match &holder {
         Some(holder) => {
             details["holder"] = json!(holder.handle);
-            format!("{refusal}: it is {}'s", holder.handle)
+            let whose = if matches!(refusal, Refusal::ResolvedByOther { .. }) { "was" } else { "is" };
+            format!("{refusal}: it {whose} {}'s", holder.handle)
         }
         None => refusal.to_string(),
     };
     let (code, refused) = match refusal {
-        Refusal::ClaimedByOther { .. } => (Code::PolicyForbidden, Refused::ClaimedByOther),
+        Refusal::ClaimedByOther { .. } | Refusal::ResolvedByOther { .. } => {
+            (Code::PolicyForbidden, Refused::ClaimedByOther)
+        }
         Refusal::OfferedToOther { .. } => (Code::PolicyForbidden, Refused::OfferedToOther),
         Refusal::NotClaimed => (Code::Conflict, Refused::NotClaimed),
     };

@@ -98,7 +98,11 @@ pub fn explain_message(
     explain(tx, given, agent, why, now)
 }
 
-/// Something happened to a message: it is so of what the agent was given of it last, perhaps a change.
+/// By how many names an agent may have been given one message: its changes, and one for each who has not answered.
+const MAX_NAMES: i64 = 50;
+
+/// Something happened to a message: it is so of what the agent was given of it last, perhaps a change, or that another has not
+/// answered; and of everything else it was given of it and is not done with.
 pub fn record_of_message(
     tx: &mut dyn Tx,
     message: EventId,
@@ -107,8 +111,14 @@ pub fn record_of_message(
     until: Option<i64>,
     now: i64,
 ) -> Result<Disposed, Error> {
-    let given = obligations::current(tx, message, agent)?.unwrap_or(message);
-    record(tx, given, agent, cause, until, now)
+    let mut names = obligations::names(tx, message, agent, MAX_NAMES)?.into_iter();
+    let disposed = record(tx, names.next().unwrap_or(message), agent, cause, until, now)?;
+    for earlier in names.filter(|_| disposed.is_some()) {
+        if !is_over(obligations::disposition(tx, earlier, agent)?) {
+            allowed(record(tx, earlier, agent, cause, until, now))?;
+        }
+    }
+    Ok(disposed)
 }
 
 /// The same for what nobody is refused: what happens to an event whatever its policy is.
@@ -119,11 +129,16 @@ pub fn record_passively(
     cause: Cause,
     now: i64,
 ) -> Result<Disposed, StoreError> {
-    match record(tx, event, agent, cause, None, now) {
-        Ok(disposed) => Ok(disposed),
-        // A policy that forbids an answer is not broken by what nobody says.
+    // A policy that forbids an answer is not broken by what nobody says.
+    allowed(record(tx, event, agent, cause, None, now))
+        .map_err(|error| StoreError::Unexpected(error.message.into()))
+}
+
+/// Nothing, where policy forbids it.
+fn allowed(recorded: Result<Disposed, Error>) -> Result<Disposed, Error> {
+    match recorded {
         Err(error) if error.refused == Some(Refused::Policy) => Ok(None),
-        Err(error) => Err(StoreError::Unexpected(error.message.into())),
+        recorded => recorded,
     }
 }
 

@@ -15,7 +15,8 @@ use chorus_attention::{AuthorKind, Event, classify};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AgentId, ConversationId, EventId, Principal};
-use chorus_protocol::words::{ConversationKind, Disposition, EventKind, Mode, Policy};
+use chorus_protocol::relay::EnvelopeText;
+use chorus_protocol::words::{ConversationKind, Disposition, EventKind, Mode, Policy, Reason};
 use chorus_store::conversations::{self, Event as Envelope};
 use chorus_store::deliveries::{Bringing, Chat};
 use chorus_store::obligations::{self, Obligation, Unkept};
@@ -26,8 +27,9 @@ use serde_json::Value;
 /// when it gets it.
 const FRESH_MS: i64 = 30_000;
 
-/// What an envelope of this text means, and how it is shown by what `shows` says.
-pub fn meaning(text: &str, shows: Capabilities) -> Attention {
+/// What an envelope means, and how it is shown by what `shows` says. Nobody answers the answer to too many answers.
+pub fn meaning(envelope: &EnvelopeText, shows: Capabilities) -> Attention {
+    let text = envelope.original_text.as_deref().unwrap_or_default();
     let event =
         Event { author: AuthorKind::Agent, conversation: ConversationKind::Dm, text, ..Event::default() };
     let decided = chorus_attention::decide(&classify(event), &chorus_attention::Recipient::default());
@@ -37,7 +39,11 @@ pub fn meaning(text: &str, shows: Capabilities) -> Attention {
         Mode::Buffered => Mode::Buffered,
         _ => Mode::Immediate,
     };
-    Attention { mode, ..decided }
+    let decided = Attention { mode, ..decided };
+    if envelope.is_too_deep() {
+        return Attention { policy: Policy::MustNotRespond, reason: Reason::LoopGuard, ..decided };
+    }
+    decided
 }
 
 /// The same for an agent as it is reached now.
@@ -48,7 +54,7 @@ pub fn meaning_for(
     now: i64,
 ) -> Result<Attention, StoreError> {
     let shows = shows(tx, agent, now)?;
-    Ok(meaning(&text(&envelope.body), shows))
+    Ok(meaning(&EnvelopeText::read(&envelope.body), shows))
 }
 
 /// How an envelope stands by now of which its agent has said nothing: what is expected, what became of it and when, by the time alone.
@@ -144,7 +150,7 @@ fn keep(
     shows: Capabilities,
     now: i64,
 ) -> Result<(), StoreError> {
-    let attention = meaning(&text(&envelope.body), shows);
+    let attention = meaning(&EnvelopeText::read(&envelope.body), shows);
     let waited = Some(now - stored_at).filter(|waited| *waited > FRESH_MS).unwrap_or(0);
     let deadline_ms = attention.deadline_ms.map(|deadline| deadline + waited);
     let attention = Attention { deadline_ms, ..attention };
@@ -187,7 +193,12 @@ pub fn check_answer(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use chorus_protocol::words::{Directedness, Reason};
+    use chorus_protocol::relay::MAX_REPLY_DEPTH;
+    use chorus_protocol::words::Directedness;
+
+    fn saying(text: &str) -> EnvelopeText {
+        EnvelopeText { original_text: Some(text.to_owned()), ..EnvelopeText::default() }
+    }
 
     #[test]
     fn an_envelope_is_a_message_of_two_that_always_arrives() {
@@ -198,13 +209,26 @@ mod tests {
             ("Thanks!", Policy::AckOnly, Reason::Thanks, Mode::Buffered),
             ("Stop, that is the wrong database!", Policy::MustRespond, Reason::Cancellation, Mode::Immediate),
         ] {
-            let decided = meaning(text, all);
+            let decided = meaning(&saying(text), all);
             assert_eq!((decided.policy, decided.reason, decided.mode), (policy, reason, mode), "{text}");
             assert_eq!((decided.directedness, decided.deadline_ms), (Directedness::ToMe, Some(300_000)));
         }
         let only = |buffered| Capabilities { buffered, immediate: !buffered, notify: true, ..all };
-        assert_eq!(meaning("Coffee?", only(false)).mode, Mode::Immediate);
-        assert_eq!(meaning("Coffee?", only(true)).mode, Mode::Buffered);
+        assert_eq!(meaning(&saying("Coffee?"), only(false)).mode, Mode::Immediate);
+        assert_eq!(meaning(&saying("Coffee?"), only(true)).mode, Mode::Buffered);
+    }
+
+    #[test]
+    fn an_answer_to_many_answers_is_not_answered() {
+        for (depth, policy) in [
+            (0, Policy::MustRespond),
+            (MAX_REPLY_DEPTH - 1, Policy::MustRespond),
+            (MAX_REPLY_DEPTH, Policy::MustNotRespond),
+            (u64::MAX, Policy::MustNotRespond),
+        ] {
+            let envelope = EnvelopeText { reply_depth: Some(depth), ..saying("Coffee?") };
+            assert_eq!(meaning(&envelope, Capabilities::default()).policy, policy, "{depth}");
+        }
     }
 
     #[test]
@@ -221,7 +245,7 @@ mod tests {
             ("Thanks!", true, 5, Policy::AckOnly, Some(Disposition::Ignored)),
             ("Status: all green", true, 0, Policy::MustNotRespond, Some(Disposition::Ignored)),
         ] {
-            let (attention, found) = stands(meaning(text, all), 7, acked, 7 + minutes * minute);
+            let (attention, found) = stands(meaning(&saying(text), all), 7, acked, 7 + minutes * minute);
             let found = found.map(|(disposition, _)| disposition);
             assert_eq!((attention.policy, found), (policy, end), "{text} after {minutes} minutes");
         }

@@ -7,7 +7,7 @@ use super::earlier::Earlier;
 use chorus_attention::loop_guard::{DEFAULT_TURNS, Exchange, Loop, RECENT, Spoken, find_loop};
 use chorus_protocol::ids::Principal;
 use chorus_store::conversation::{Candidate, Draft, DraftKind};
-use chorus_store::conversations::Conversation;
+use chorus_store::conversations::{Conversation, Event};
 use chorus_store::{StoreError, Tx, log, loop_guards};
 use serde_json::{Map, Value, json};
 
@@ -40,13 +40,21 @@ pub(super) fn look_for_loop(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Option
     Ok(find_loop(text, &Exchange { on_task, ..exchange }, limit))
 }
 
+/// Whether a message was stopped, and no person has spoken since: until then nobody answers it.
+pub(super) fn stands(tx: &mut dyn Tx, said: &Event, body: &Value) -> Result<bool, StoreError> {
+    Ok(body.get(NOTE).is_some() && !log::person_spoke_after(tx, said.conversation, said.seq)?)
+}
+
+/// The member of a message that says that it was stopped.
+const NOTE: &str = "loop_guard";
+
 /// What is noted with a message that was stopped, for whoever reads the log: after how many turns, or that it repeats.
 pub fn note(found: Loop) -> Map<String, Value> {
     let why = match found {
         Loop::Turns(turns) => json!({"turns": turns}),
         Loop::Repeats => json!({"repeats": true}),
     };
-    Map::from_iter([("loop_guard".to_owned(), why)])
+    Map::from_iter([(NOTE.to_owned(), why)])
 }
 
 /// How many turns agents may take among themselves in a conversation; none, if its owner turned the guard off.

@@ -184,6 +184,7 @@ fn escalate(
     now: i64,
 ) -> Result<bool, StoreError> {
     let was_escalation = known.attention.reason == Reason::Escalation;
+    let message = known.supersedes.unwrap_or(said.id);
     // The conversation first, then the smaller inbox, as everywhere.
     tx.lock(said.conversation.0)?;
     let place = conversations::by_id(tx, said.conversation)?.filter(|place| place.archived_at.is_none());
@@ -215,7 +216,8 @@ fn escalate(
     if let Principal::Agent(agent) = to.principal {
         let told = Event { id: event, ..said.clone() };
         let mentions = format!("agent:{}", to.handle);
-        let bringing = Bringing { mentions: &mentions, ..Bringing::FIRST };
+        // By what it says of the original, the agent may answer that.
+        let bringing = Bringing { mentions: &mentions, supersedes: Some(message), ..Bringing::FIRST };
         bring(tx, &told, agent, escalation(), bringing, now)?;
     }
     Ok(true)

@@ -4,7 +4,7 @@
 //! something is no reason to answer it. What an agent says of its own accord, and what people say, is not asked about.
 
 use super::deciding::{Known, decide_each};
-use super::{claiming, disposing};
+use super::{claiming, disposing, loop_guard};
 use crate::error::{Error, Refused};
 use chorus_attention::capabilities::Capabilities;
 use chorus_attention::claims::{Claim, Request};
@@ -100,9 +100,13 @@ fn newest(
 
 /// The name by which an agent was given last what it names.
 pub(crate) fn stands_as(tx: &mut dyn Tx, named: EventId, agent: AgentId) -> Result<EventId, StoreError> {
-    let said = conversations::event_by_id(tx, named)?;
-    let message =
-        said.filter(|said| said.kind == EventKind::Edit).and_then(|said| said.target).unwrap_or(named);
+    let mut message = named;
+    while let Some(said) = conversations::event_by_id(tx, message)?
+        && matches!(said.kind, EventKind::Edit | EventKind::Escalation)
+        && let Some(about) = said.target
+    {
+        message = about;
+    }
     Ok(obligations::current(tx, message, agent)?.unwrap_or(named))
 }
 
@@ -267,6 +271,7 @@ fn decide_now(
         directedness: word("directedness").and_then(Directedness::parse),
         priority: word("priority").and_then(Priority::parse),
         deadline_ms: said["deadline_ms"].as_i64(),
+        damped: loop_guard::stands(tx, answered, &said)?,
         ..Event::EMPTY
     };
     let known = Known { shows: vec![Capabilities::default()], ..Known::default() };

@@ -15,6 +15,7 @@ use crate::error::Error;
 use chorus_protocol::c2a::{Cursor, Event, EventPage, ListEvents};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{ConversationId, EventId};
+use chorus_protocol::relay::EnvelopeText;
 use chorus_protocol::words::{Directedness, EntryKind};
 use chorus_store::mailbox::{self, Found};
 use chorus_store::{Tx, conversations, deliveries, inboxes, obligations};
@@ -130,7 +131,7 @@ fn brought(
     let mut event = content.outside(app, identity, &entry)?.event(known.as_ref());
     if entry.kind == EntryKind::Message && known.is_none() {
         let shows = app.live.shows(identity.id).unwrap_or_default();
-        let attention = envelopes::meaning(&envelopes::text(&entry.body), shows);
+        let attention = envelopes::meaning(&EnvelopeText::read(&entry.body), shows);
         let acked = entry.seq <= inboxes::handed_through(tx, identity.id)?;
         let (attention, end) = envelopes::stands(attention, entry.created_at, acked, now);
         let intent = event.header.attention.intent;

@@ -18,7 +18,7 @@ use chorus_store::conversation;
 use chorus_store::conversations::{self, Conversation};
 use chorus_store::log::{self, At, Filter, Kinds, PageSize};
 use chorus_store::members::{self, Member, MembershipInterval};
-use chorus_store::{StoreError, Tx, obligations, work_streams};
+use chorus_store::{StoreError, Tx, chats, obligations, work_streams};
 
 /// What one page has at most, in bytes: a model must be able to read it.
 pub(super) const PAGE_BYTES: u64 = 256 * 1024;
@@ -222,16 +222,22 @@ fn event_of(
         Some(known) => known.mentions.clone(),
         None => mentions_of(tx, conversation, said, now)?,
     };
+    // What tells that another has not answered it is an event of its own, and shown as such.
+    let is_told_of = given != said.id
+        && conversations::event_by_id(tx, given)?.is_some_and(|given| given.kind == EventKind::Escalation);
+    let supersedes = known.as_ref().and_then(|known| known.supersedes).filter(|_| !is_told_of);
+    let about = chats::about(tx, conversation, agent, said)?;
     let told = Told {
-        id: given,
+        id: if is_told_of { said.id } else { given },
         conversation,
         agent,
         handle: Some(&member.handle),
         attention,
         mentions: &mentions,
-        supersedes: known.as_ref().and_then(|known| known.supersedes),
+        supersedes,
         sent: 1,
         event,
+        about: about.as_ref().map(views::about),
     };
     Ok(Some(c2a::event(app, &told, disposition)))
 }

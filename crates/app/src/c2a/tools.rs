@@ -4,6 +4,7 @@
 use super::harness::Harness;
 use super::{answering, mailbox, outside, reading, refusing};
 use crate::attention::claiming::Standing;
+use crate::attention::replying;
 use crate::conversation::{self, conversation_id};
 use crate::error::Error;
 use crate::once::Once;
@@ -333,7 +334,10 @@ async fn react(
 
 async fn recorded(harness: &Harness, event_id: WireId, event: EventId) -> Result<Recorded, Error> {
     let agent = harness.agent();
-    let find = move |tx: &mut dyn Tx| obligations::disposition(tx, event, agent);
+    let find = move |tx: &mut dyn Tx| {
+        let given = replying::stands_as(tx, event, agent)?;
+        obligations::disposition(tx, given, agent)
+    };
     let disposition = harness.app.store.read::<_, StoreError, _>(find).await?;
     Ok(Recorded { event_id, disposition })
 }

@@ -161,8 +161,18 @@ fn publish_message(
             Dialect::C2a => {
                 let (agent, mentions, event) = (recipient.agent, draft.mentions.as_str(), view.clone());
                 let (id, supersedes) = (act.event, None);
-                let told =
-                    Told { id, conversation, agent, handle, attention, mentions, supersedes, sent: 1, event };
+                let told = Told {
+                    id,
+                    conversation,
+                    agent,
+                    handle,
+                    attention,
+                    mentions,
+                    supersedes,
+                    sent: 1,
+                    event,
+                    about: None,
+                };
                 c2a::chat(app, &told)
             }
         };

@@ -11,7 +11,7 @@ use chorus_attention::claims::Request;
 use chorus_attention::disposition::Cause;
 use chorus_protocol::api::messages::{NewReaction, Noted};
 use chorus_protocol::ids::{AgentId, ConversationId, EventId, Principal};
-use chorus_protocol::words::Signal;
+use chorus_protocol::words::{ClaimState, Disposition, Signal};
 use chorus_store::conversation::{self, Reaction};
 use chorus_store::{Tx, conversations, obligations};
 use std::sync::Arc;
@@ -86,6 +86,16 @@ fn person_signals(
     Ok(())
 }
 
+/// Whether the last word on a message was spoken for an agent.
+fn is_settled(tx: &mut dyn Tx, message: EventId, agent: AgentId) -> Result<bool, Error> {
+    let given = obligations::current(tx, message, agent)?.unwrap_or(message);
+    let disposition = obligations::disposition(tx, given, agent)?;
+    // Who was not given it, and has answered it all the same, held the claim on it.
+    let held = claiming::of(tx, message)?.and_then(|claim| claim.held);
+    let was_its = held.is_some_and(|held| held.state == ClaimState::Resolved && held.holder == agent.into());
+    Ok(was_its || matches!(disposition, Some(Disposition::Responded | Disposition::Superseded)))
+}
+
 /// What an agent's signal means for the event and the claim on it.
 fn signal(
     tx: &mut dyn Tx,
@@ -99,6 +109,8 @@ fn signal(
     };
     let mut until = None;
     match signal {
+        // Who has answered, or whose event was replaced, has nothing left to take on.
+        Signal::Working | Signal::Claimed if is_settled(tx, at.1, agent)? => {}
         Signal::Working | Signal::Claimed => {
             until = Some(claiming::ask(tx, at, agent.into(), Request::Take { ttl_ms: None }, now)?.until);
         }

@@ -6,9 +6,10 @@ use super::follow::tell_attention;
 use crate::app::App;
 use crate::attention::claiming::{self, Standing};
 use crate::attention::{disposing, replying};
-use crate::error::Error;
+use crate::error::{Error, Refused};
 use chorus_attention::claims::Request;
 use chorus_attention::disposition::{Cause, PolicyForbidden};
+use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AgentId, EventId};
 use chorus_protocol::words::{Directedness, Disposition, Policy};
 use chorus_store::conversation::{self, ConversationError};
@@ -75,14 +76,41 @@ pub async fn defer(
 ) -> Result<Option<Disposition>, Error> {
     let now = app.now();
     let work = move |tx: &mut dyn Tx| {
-        let (place, _, said) = enter(tx, who, event)?;
+        let (place, member, said) = enter(tx, who, event)?;
+        may_put_off(tx, (&place, &member, &said), who, now)?;
         let deferred = disposing::record_of_message(tx, said.id, who, Cause::Deferred, None, now)?;
+        if deferred.is_none() {
+            let what = "this was not brought to you: nobody waits for you, so there is nothing to put off";
+            return Err(Error::new(Code::PolicyForbidden, what).refused(Refused::Policy));
+        }
         disposing::explain_message(tx, said.id, who, Some(&why), now)?;
         Ok((deferred, (place.id, said.id)))
     };
     let (deferred, at) = app.store.write::<_, Error, _>(work).await?;
     tell_attention(app, at);
     Ok(deferred)
+}
+
+/// Refuses to put off what is not to be answered, or is another's.
+fn may_put_off(
+    tx: &mut dyn Tx,
+    (place, member, said): (&Conversation, &Member, &Event),
+    who: AgentId,
+    now: i64,
+) -> Result<(), Error> {
+    let meant = replying::meaning(tx, place, member, said, now)?;
+    if meant.policy == Policy::MustNotRespond {
+        return Err(disposing::forbidden(PolicyForbidden { policy: meant.policy }));
+    }
+    if meant.directedness == Directedness::ToMe {
+        return Ok(());
+    }
+    let Some(claim) = claiming::of(tx, said.id)? else { return Ok(()) };
+    let take = Request::Take { ttl_ms: None };
+    match claim.settled_for(who.into()).map_or_else(|| claim.apply(now, who.into(), take).map(drop), Err) {
+        Ok(()) => Ok(()),
+        Err(refusal) => Err(claiming::refused(tx, place.id, refusal)?),
+    }
 }
 
 /// The message, and where it was said, for an agent that may do something about it.

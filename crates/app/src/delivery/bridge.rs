@@ -299,6 +299,7 @@ impl StoredChat {
             supersedes,
             sent: attempt.unwrap_or(sent),
             event: self.view(),
+            about: self.chat.about.as_ref().map(views::about),
         }
     }
 

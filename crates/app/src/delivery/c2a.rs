@@ -16,7 +16,7 @@ use chorus_attention::{self as engine, classify};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::c2a::{
     Addressee, Author, ChatTool, Content, Conversation as Place, Delivery, Event, Exposure, Header,
-    IdempotencyKey, Knock, Reliability, ShownMode, Source, Target, Time, Timing, WireId,
+    IdempotencyKey, Knock, Part, Reliability, ShownMode, Source, Target, Time, Timing, WireId,
 };
 use chorus_protocol::ids::{AgentId, EventId};
 use chorus_protocol::time::parse_rfc3339;
@@ -44,6 +44,8 @@ pub struct Told<'a> {
     /// How often the agent was sent it, this time included.
     pub sent: i64,
     pub event: EventView,
+    /// What somebody has not answered, if it tells of that and the agent may read it.
+    pub about: Option<EventView>,
 }
 
 /// The params that bring it to the agent.
@@ -55,7 +57,7 @@ pub fn chat(app: &App, told: &Told<'_>) -> Result<String, serde_json::Error> {
             mode,
             context: (told.conversation.kind == ConversationKind::Channel).then(|| THREAD_WINDOW.to_owned()),
             role: Some("user".to_owned()),
-            content: content(&told.event),
+            content: content(told),
         },
     };
     let idempotency_key = IdempotencyKey::of_delivery(told.id, told.agent);
@@ -65,12 +67,14 @@ pub fn chat(app: &App, told: &Told<'_>) -> Result<String, serde_json::Error> {
 
 /// The whole event, for an agent that asked for it.
 pub fn event(app: &App, told: &Told<'_>, disposition: Option<Disposition>) -> Event {
-    Event { header: header(app, told, disposition), content: content(&told.event) }
+    Event { header: header(app, told, disposition), content: content(told) }
 }
 
 fn header(app: &App, told: &Told<'_>, disposition: Option<Disposition>) -> Header {
     let event = &told.event;
     let thread = event.thread.as_deref().and_then(EventId::parse);
+    // What tells that somebody has not answered a message is about it, and takes no place.
+    let supersedes = told.supersedes.filter(|_| event.kind.known() != Some(EventKind::Escalation));
     let recipient = told.handle.filter(|_| told.attention.directedness == Directedness::ToMe);
     Header {
         event_id: told.id.into(),
@@ -95,7 +99,7 @@ fn header(app: &App, told: &Told<'_>, disposition: Option<Disposition>) -> Heade
             intent: event.more.get("intent").and_then(Value::as_str).and_then(Intent::parse),
             ..told.attention.into()
         },
-        supersedes: told.supersedes.map(WireId::from),
+        supersedes: supersedes.map(WireId::from),
         // What a change is about, it takes the place of. An agent knows what waited by the name it waited under.
         in_reply_to: event
             .reply_to
@@ -103,7 +107,7 @@ fn header(app: &App, told: &Told<'_>, disposition: Option<Disposition>) -> Heade
             .or_else(|| event.more.get("approval").and_then(Value::as_str).map(str::to_owned))
             .or_else(|| event.target.clone())
             .map(WireId)
-            .filter(|_| told.supersedes.is_none()),
+            .filter(|_| supersedes.is_none()),
         disposition,
     }
 }
@@ -141,9 +145,20 @@ fn place_of(told: &Told<'_>, thread: Option<EventId>) -> Place {
     place
 }
 
-/// What was said, as it stands. What has no words says in a few what it is.
-fn content(event: &EventView) -> Content {
-    let text = match (&event.content, event.deleted) {
+/// What was said, as it stands; and what nobody has answered, if it is about that.
+fn content(told: &Told<'_>) -> Content {
+    let mut content = Content::text(words(&told.event));
+    if let Some(about) = &told.about {
+        let who = about.author.handle.as_deref().unwrap_or("somebody");
+        let text = format!("{who} said in {}:\n{}", about.event_id, words(about));
+        content.parts.push(Part::Text { text });
+    }
+    content
+}
+
+/// What has no words says in a few what it is.
+fn words(event: &EventView) -> String {
+    match (&event.content, event.deleted) {
         (_, true) => "(this message was deleted)".to_owned(),
         (Some(text), false) if !text.is_empty() => text.clone(),
         _ => event
@@ -151,8 +166,7 @@ fn content(event: &EventView) -> Content {
             .get("signal")
             .and_then(Value::as_str)
             .map_or_else(|| format!("({})", event.kind), |signal| format!("({}: {signal})", event.kind)),
-    };
-    Content::text(text)
+    }
 }
 
 fn knock_of(told: &Told<'_>) -> Knock {

@@ -11,7 +11,7 @@ use crate::usage::event_bytes;
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{DeliveryId, EventId};
-use chorus_protocol::relay::CHORUS_VERSION;
+use chorus_protocol::relay::{CHORUS_VERSION, EnvelopeText};
 use chorus_protocol::words::DeliveryState;
 use chorus_store::Tx;
 use chorus_store::conversations::Event;
@@ -129,6 +129,8 @@ fn envelope(app: &App, agent: &Agent, sent: &Event, content: &str) -> Result<Str
         "sender_id": app.address(&agent.name),
         "original_text": content,
         "sender_culture": culture,
+        // Two that answer each other's answers come to an end, as they do by their own account.
+        "reply_depth": EnvelopeText::read(&sent.body).depth().saturating_add(1),
     });
     if let Some(conversation) = answered.get("conversation_id").filter(|id| id.is_string()) {
         envelope["conversation_id"] = conversation.clone();

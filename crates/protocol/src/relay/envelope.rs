@@ -17,6 +17,9 @@ pub struct Envelope {
     pub turn: Option<(String, i64)>,
 }
 
+/// How many answers to answers two agents exchange before nobody answers any more.
+pub const MAX_REPLY_DEPTH: u64 = 8;
+
 /// What an envelope says to whoever reads it. A hub on its way need not have checked it: what is not as it should be counts as
 /// absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -46,6 +49,16 @@ impl EnvelopeText {
     /// Reads an envelope, whatever it is.
     pub fn read(envelope: &str) -> Self {
         serde_json::from_str(envelope).unwrap_or_default()
+    }
+
+    /// Whether it is an answer to so many answers that nobody answers it.
+    pub fn is_too_deep(&self) -> bool {
+        self.depth() >= MAX_REPLY_DEPTH
+    }
+
+    /// How many answers to answers came before it, by the senders' own account.
+    pub fn depth(&self) -> u64 {
+        self.reply_depth.unwrap_or(0)
     }
 
     /// The exchange and its place there, if it is a numbered turn.

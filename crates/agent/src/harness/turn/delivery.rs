@@ -38,10 +38,11 @@ impl Turn {
             header.author.unwrap_or(Author { id: None, kind: None, display_name: None });
         let thread = text(conversation.thread_id);
         let place = text(conversation.id);
-        let back = SessionBack { conversation: place.clone(), thread: thread.clone() };
         let envelope = content.and_then(|content| content.envelope.as_ref());
         let envelope =
             envelope.map(|envelope| EnvelopeText::read(&Value::Object(envelope.clone()).to_string()));
+        let depth = envelope.as_ref().map_or(0, EnvelopeText::depth);
+        let back = SessionBack { conversation: place.clone(), thread: thread.clone(), depth };
         Self {
             kind: if envelope.is_some() { EntryKind::Message } else { EntryKind::Chat },
             // The same as by an inbox: whichever way it comes, it is answered once.

@@ -11,6 +11,7 @@ use chorus_protocol::c2a::{
 };
 use chorus_protocol::ids::{AgentId, ConversationId, EventId};
 use chorus_protocol::inbox::DigestBody;
+use chorus_protocol::relay::EnvelopeText;
 use chorus_protocol::time::parse_rfc3339;
 use chorus_protocol::words::{
     AuthorKind, ConversationKind, Directedness, Intent, Policy, Reason, WireConversationKind,
@@ -78,7 +79,7 @@ pub fn envelope(
     let envelope: Map<String, Value> = serde_json::from_str(said.body)?;
     let text = envelope.get("original_text").and_then(Value::as_str).unwrap_or_default().to_owned();
     let shows = said.shows.or_else(|| app.live.shows(receiver)).unwrap_or_default();
-    let attention = envelopes::meaning(&text, shows);
+    let attention = envelopes::meaning(&EnvelopeText::read(said.body), shows);
     let place = Place::new(said.conversation, ConversationKind::Dm, None);
     let header = Header {
         author: Some(Author {

@@ -199,6 +199,12 @@ async fn calls_of_tools_are_in_the_audit_log() {
     eventually(async || of("actor=mallory".into(), OPERATOR).await, |calls| calls.len() == 2).await;
     let owner = of(format!("channel={channel}"), &fixture.anna).await;
     assert_eq!(owner, [call("chat.resolve", "done"), call("chat.list_events", "done")]);
+    // So it is of one event: the operator sees everything that was called about it.
+    let about = of(format!("channel={channel}&event={event}"), &fixture.anna).await;
+    assert_eq!(about, [call("chat.resolve", "done")]);
+    let about = of(format!("event={event}"), OPERATOR).await;
+    assert_eq!(about, [call("chat.resolve", "done"), call("chat.claim", "not_found")]);
+    assert_eq!(of(format!("event={event}&actor=lead"), OPERATOR).await, [call("chat.resolve", "done")]);
     // Page by page it is the same.
     let first = hub.get("/api/v1/audit?kind=tool_call&actor=lead&limit=2", Some(OPERATOR)).await;
     let next = first.body["next"].as_str().unwrap();

@@ -342,3 +342,43 @@ async fn who_answers_what_another_holds_is_refused_by_every_door() {
     clock.set(clock.now() + MINUTE / 2);
     assert_eq!(bob.refused("chat.claim", json!({"eventId": event})).await, "claimed_by_other");
 }
+
+#[tokio::test]
+async fn what_another_has_answered_is_not_taken_nor_put_off() {
+    let (fixture, clock, mut ada, mut bob) = two().await;
+    let reply = |event: &str| {
+        json!({"target": {"conversationId": fixture.channel}, "idempotencyKey": format!("re-{event}"),
+            "visibility": "thread", "directedness": "to_me", "text": "done", "inReplyTo": event})
+    };
+    for tool in ["chat.send_message", "chat.resolve"] {
+        let event = fixture.say("@ops please restart the cache").await;
+        clock.set(clock.now() + MINUTE);
+        let settle = if tool == "chat.resolve" { json!({"eventId": event}) } else { reply(&event) };
+        ada.done(tool, settle).await;
+        let refused = bob.call("chat.claim", json!({"eventId": event})).await["structuredContent"].clone();
+        assert_eq!(refused["code"], "claimed_by_other", "{tool}");
+        assert!(refused["message"].as_str().unwrap().contains("has answered this already"), "{refused}");
+        let working = json!({"inReplyTo": event, "signal": "working"});
+        assert_eq!(bob.refused("chat.react", working.clone()).await, "claimed_by_other");
+        let later = json!({"eventId": event, "reason": "later"});
+        assert_eq!(bob.refused("chat.defer", later).await, "claimed_by_other");
+        assert_eq!(bob.refused("chat.send_message", reply(&event)).await, "policy_forbidden");
+        // Nor does who has answered take it on again by a signal.
+        ada.done("chat.react", working).await;
+        let ladder = fixture.get(&format!("/api/v1/events/{event}")).await;
+        let claims = ladder.body["claims"].as_array().unwrap();
+        assert!(claims.iter().all(|claim| claim["state"] == "resolved"), "{}", ladder.text);
+    }
+}
+
+#[tokio::test]
+async fn what_is_anothers_or_nobodys_is_not_put_off() {
+    let (fixture, _clock, mut ada, mut bob) = two().await;
+    let nobodys = fixture.say("the build is red again").await;
+    let later = |event: &str| json!({"eventId": event, "reason": "later"});
+    assert_eq!(bob.refused("chat.defer", later(&nobodys)).await, "policy_forbidden");
+    let of_role = fixture.say("@ops please restart the cache").await;
+    ada.done("chat.claim", json!({"eventId": of_role})).await;
+    assert_eq!(bob.refused("chat.defer", later(&of_role)).await, "claimed_by_other");
+    assert_eq!(ada.done("chat.defer", later(&of_role)).await["disposition"], "deferred");
+}

@@ -1,0 +1,118 @@
+//! What was asked of another that did not answer: whoever is told of it may do with it what it may do with what it was asked itself.
+
+use super::harness::Harness;
+use super::sessions::member;
+use super::time::acked;
+use crate::channel_fixture::{ChannelFixture, MINUTE};
+use crate::support::eventually;
+use serde_json::{Value, json};
+
+struct Escalated {
+    fixture: ChannelFixture,
+    lead: Harness,
+    lead_key: String,
+    /// What was asked, and what tells that it was not answered.
+    original: String,
+    told: Value,
+}
+
+/// Asks somebody who keeps silent, until its lead is told.
+async fn escalated(text: &str) -> Escalated {
+    let (fixture, clock) = ChannelFixture::with_clock().await;
+    let silent = member(&fixture, "silent", &json!({})).await;
+    let lead_key = member(&fixture, "lead", &json!({"lead": true})).await;
+    let mut silent = Harness::connect(&fixture.hub, &silent).await;
+    let mut lead = Harness::connect(&fixture.hub, &lead_key).await;
+    let original = fixture.say(text).await;
+    silent.delivered().await;
+    acked(&fixture, &original).await;
+    clock.set(clock.now() + 5 * MINUTE);
+    silent.delivered().await;
+    acked(&fixture, &original).await;
+    clock.set(clock.now() + 5 * MINUTE);
+    let told = lead.delivered().await;
+    Escalated { fixture, lead, lead_key, original, told }
+}
+
+impl Escalated {
+    fn id(&self) -> &Value {
+        &self.told["eventId"]
+    }
+
+    /// What became of it for the lead, once that is known.
+    async fn becomes(&self, disposition: &str) {
+        let path = format!("/api/v1/events/{}", self.id().as_str().unwrap());
+        let ladder = async || self.fixture.get(&path).await.body["deliveries"][0]["disposition"].clone();
+        eventually(ladder, |known| known == disposition).await;
+    }
+
+    fn answer(&self, in_reply_to: &Value, key: &str) -> Value {
+        json!({"target": {"conversationId": self.told["conversation"]["id"]}, "inReplyTo": in_reply_to,
+            "idempotencyKey": key, "visibility": "channel", "directedness": "to_me", "text": "It is not."})
+    }
+
+    /// The last message of the channel is an answer to the original, in its thread.
+    async fn assert_answered(&self) {
+        let log = self.fixture.log().await;
+        let last = log.iter().rev().find(|event| event["content"] == "It is not.").unwrap();
+        assert_eq!((&last["reply_to"], &last["thread"]), (&json!(self.original), &json!(self.original)));
+    }
+}
+
+#[tokio::test]
+async fn an_escalation_says_what_was_asked_and_is_answered_as_the_original() {
+    let mut it = escalated("@silent is the deploy blocked?").await;
+    let quoted = it.told["content"][1]["text"].as_str().unwrap();
+    assert!(quoted.contains("is the deploy blocked?") && quoted.contains(&it.original), "{quoted}");
+    assert_eq!((&it.told["supersedes"], &it.told["inReplyTo"]), (&Value::Null, &json!(it.original)));
+    let answer = it.answer(it.id(), "one");
+    let sent = it.lead.done("chat.send_message", answer).await;
+    assert_eq!(sent["threadId"], json!(it.original));
+    it.assert_answered().await;
+    it.becomes("responded").await;
+}
+
+#[tokio::test]
+async fn to_answer_the_original_answers_the_escalation() {
+    let mut it = escalated("@silent is the deploy blocked?").await;
+    let answer = it.answer(&json!(it.original), "one");
+    it.lead.done("chat.send_message", answer).await;
+    it.assert_answered().await;
+    it.becomes("responded").await;
+}
+
+#[tokio::test]
+async fn an_escalation_is_answered_by_the_api() {
+    let it = escalated("@silent is the deploy blocked?").await;
+    let path = format!("/api/v1/channels/{}/messages", it.fixture.channel);
+    let body = json!({"content": "It is not.", "reply_to": it.id()});
+    let answered = it.fixture.hub.post(&path, Some(&it.lead_key), &body).await;
+    assert_eq!(answered.status, 201, "{}", answered.text);
+    it.assert_answered().await;
+    it.becomes("responded").await;
+}
+
+#[tokio::test]
+async fn an_escalation_is_claimed_put_off_reacted_to_and_resolved() {
+    let mut it = escalated("@silent is the deploy blocked?").await;
+    let id = it.id().clone();
+    let claimed = it.lead.done("chat.claim", json!({"eventId": id})).await;
+    assert_eq!((&claimed["state"], &claimed["eventId"]), (&json!("held"), &id));
+    it.becomes("claimed").await;
+    let put_off = it.lead.done("chat.defer", json!({"eventId": id, "reason": "I am in the train"})).await;
+    assert_eq!(put_off["disposition"], "deferred");
+    let seen = it.lead.done("chat.react", json!({"inReplyTo": id, "signal": "seen"})).await;
+    assert_eq!(seen["disposition"], "acknowledged");
+    let resolved = it.lead.done("chat.resolve", json!({"eventId": id})).await;
+    assert_eq!(resolved["disposition"], "responded");
+    it.becomes("responded").await;
+}
+
+#[tokio::test]
+async fn what_is_taken_back_is_asked_of_nobody() {
+    let it = escalated("@silent is the deploy blocked?").await;
+    let path = format!("/api/v1/channels/{}/messages/{}", it.fixture.channel, it.original);
+    let deleted = it.fixture.hub.delete(&path, Some(&it.fixture.anna)).await;
+    assert_eq!(deleted.status, 204, "{}", deleted.text);
+    it.becomes("superseded").await;
+}

@@ -1,0 +1,63 @@
+//! Agents that would talk for ever: what ends it is the same whether they look for what was said or are given it.
+
+use super::harness::Harness;
+use super::sessions::member;
+use crate::channel_fixture::ChannelFixture;
+use crate::support::Setup;
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn two_that_answer_each_others_envelopes_come_to_an_end() {
+    let hub = Setup::new().start();
+    let (ada, bob) = (hub.register("ada").await, hub.register("bob").await);
+    let mut both = [Harness::connect(&hub, &bob).await, Harness::connect(&hub, &ada).await];
+    hub.send(&ada, "ada", "bob", "Who goes first, number 0?").await;
+    for depth in 0..=8 {
+        let harness = &mut both[depth % 2];
+        let envelope = harness.delivered().await;
+        assert_eq!(envelope["envelope"]["reply_depth"].as_u64().unwrap_or(0), depth as u64, "{envelope}");
+        let answer = json!({"target": {"conversationId": envelope["conversation"]["id"]},
+            "inReplyTo": envelope["eventId"], "idempotencyKey": format!("answer-{depth}"), "visibility": "dm",
+            "directedness": "to_me", "text": format!("And who goes next, number {}?", depth + 1)});
+        if depth < 8 {
+            assert_eq!(envelope["attention"]["policy"], "must_respond", "{envelope}");
+            harness.done("chat.send_message", answer).await;
+            continue;
+        }
+        assert_eq!(
+            (&envelope["attention"]["policy"], &envelope["attention"]["reason"]),
+            (&json!("must_not_respond"), &json!("loop_guard"))
+        );
+        assert_eq!(harness.refused("chat.send_message", answer).await, "policy_forbidden");
+    }
+}
+
+/// What the guard stopped is in the mailbox as what it is, and is not answered until a person speaks.
+#[tokio::test]
+async fn what_was_stopped_is_not_answered_by_who_finds_it() {
+    let fixture = ChannelFixture::start().await;
+    let (ada, bob) = (member(&fixture, "ada", &json!({})).await, member(&fixture, "bob", &json!({})).await);
+    let mut bob = Harness::connect(&fixture.hub, &bob).await;
+    let path = format!("/api/v1/channels/{}/messages", fixture.channel);
+    let mut last = Value::Null;
+    for n in 0..9 {
+        let said = json!({"content": format!("@bob what about table number {n}?")});
+        let said = fixture.hub.post(&path, Some(&ada), &said).await;
+        assert_eq!(said.status, 201, "{}", said.text);
+        last = said.body["event_id"].clone();
+        if n < 8 {
+            bob.delivered().await;
+        }
+    }
+    let page = bob.done("chat.list_events", json!({})).await;
+    let found = page["events"].as_array().unwrap().iter().find(|event| event["eventId"] == last).unwrap();
+    assert_eq!(
+        (&found["attention"]["policy"], &found["attention"]["reason"]),
+        (&json!("must_not_respond"), &json!("loop_guard"))
+    );
+    let answer = json!({"target": {"conversationId": fixture.channel}, "inReplyTo": last, "text": "Nothing.",
+        "idempotencyKey": "one", "visibility": "channel", "directedness": "to_me"});
+    assert_eq!(bob.refused("chat.send_message", answer.clone()).await, "policy_forbidden");
+    fixture.say("go on, you two").await;
+    bob.done("chat.send_message", answer).await;
+}
