@@ -85,6 +85,7 @@ async fn a_page_is_read_as_its_entries_are(fixture: Fixture) {
                 supersedes: None,
                 sent: 1,
                 superseded: false,
+                about: None,
             })
         })
         .await;
