@@ -360,7 +360,8 @@ impl Core {
                 task.steps.push_back(Step::Answer(Answer { text, cut: cut || shorter, again: false }, true));
             }
             Outcome::Silence if self.profile.seen && notice::is_to_be_answered(&task.turn) => task.see(),
-            Outcome::Silence => task.be_silent("there is no answer", "silent", None),
+            Outcome::Silence if notice::is_to_be_answered(&task.turn) => task.have_no_answer(End::Failed),
+            Outcome::Silence => task.have_no_answer(End::Silent),
             Outcome::Answered => {
                 let verdict = Verdict::Answered { characters: 0, cut: false };
                 task.steps.extend([Step::Done(verdict), Step::Idle]);
@@ -408,8 +409,7 @@ impl Core {
             Verdict::Answered { characters, cut } => {
                 (End::Answered, Activity::Answered { characters, cut, elapsed_ms })
             }
-            Verdict::Silent { why } => (End::Silent, Activity::Silent { why, elapsed_ms }),
-            Verdict::NotOurs { why } => (End::Failed, Activity::Silent { why: Some(why), elapsed_ms }),
+            Verdict::Silent { why, end } => (end, Activity::Silent { why, elapsed_ms }),
             Verdict::Failed { why, end } => (end, Activity::Failed { why, elapsed_ms }),
             Verdict::Superseded => {
                 (End::Superseded, Activity::Superseded { message: task.turn.message_id.clone() })

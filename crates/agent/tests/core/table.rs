@@ -1,8 +1,9 @@
 //! Single promises of the core, one sequence of events each.
 
 use crate::world::{Kind, World, turn};
-use chorus_agent::harness::{Activity, Command, End, Event, Outcome, Posted, Record, To};
+use chorus_agent::harness::{Activity, Command, End, Event, Outcome, Posted, Record, To, Turn};
 use chorus_protocol::channel::CallbackEvent;
+use chorus_protocol::words::Policy;
 
 /// A world in which this message came.
 fn world(kind: Kind) -> World {
@@ -257,6 +258,24 @@ fn what_failed_may_come_again_and_what_was_answered_may_not() {
     world.finish();
     assert_eq!((world.answers["Chat1"].len(), world.runs), (1, 2));
     assert_eq!(told(&world).last().unwrap(), "cursor 3");
+}
+
+/// What must be answered is asked again by its hub; then the program is asked again, too.
+#[test]
+fn silence_to_what_must_be_answered_is_not_the_end() {
+    for (policy, runs) in [(Policy::MustRespond, 2), (Policy::MayRespond, 1)] {
+        let mut world = World::new(1);
+        let asked = Turn { policy: Some(policy), ..turn(Kind::Chat, 1) };
+        for _ in 0..2 {
+            world.tell(Event::Arrived { turn: Box::new(asked.clone()), cursor: None });
+            for _ in 0..5 {
+                world.end_post(true, None);
+                world.end_turn(0);
+            }
+        }
+        assert_eq!(world.runs, runs, "{policy:?}");
+        assert!(world.answers.is_empty());
+    }
 }
 
 #[test]

@@ -111,10 +111,8 @@ pub(super) enum Verdict {
     },
     Silent {
         why: Option<String>,
-    },
-    /// Somebody else has it, for now.
-    NotOurs {
-        why: String,
+        /// Whether it may come again.
+        end: End,
     },
     Failed {
         why: String,
@@ -192,13 +190,13 @@ impl Task {
     /// No turn is spent on it.
     pub(super) fn leave(&mut self, disposition: Disposition, why: Option<String>) {
         self.dispose(disposition, why.as_deref());
-        self.steps.extend([Step::Done(Verdict::Silent { why }), Step::Idle]);
+        self.steps.extend([Step::Done(Verdict::Silent { why, end: End::Silent }), Step::Idle]);
     }
 
     /// Somebody else has it. That is not to let it pass: if that one lets it go, it comes again, and is tried again.
     pub(super) fn not_ours(&mut self, why: String) {
         self.supersede_earlier();
-        self.steps.extend([Step::Done(Verdict::NotOurs { why }), Step::Idle]);
+        self.steps.extend([Step::Done(Verdict::Silent { why: Some(why), end: End::Failed }), Step::Idle]);
     }
 
     /// Tells what became of it, and that what was put together with it is part of that.
@@ -229,15 +227,28 @@ impl Task {
     }
 
     pub(super) fn be_silent(&mut self, told: &str, code: &'static str, why: Option<String>) {
+        self.be_silent_until(End::Silent, told, code, why);
+    }
+
+    /// There is nothing to say to it, for now: what must be answered stays open, and is asked again.
+    pub(super) fn have_no_answer(&mut self, end: End) {
+        self.be_silent_until(end, "there is no answer", "silent", None);
+    }
+
+    fn be_silent_until(&mut self, end: End, told: &str, code: &'static str, why: Option<String>) {
         let told = Step::TellSender { why: told.to_owned(), code };
         self.dispose(Disposition::Ignored, why.as_deref());
-        self.steps.extend([told, Step::Done(Verdict::Silent { why }), Step::Idle]);
+        self.steps.extend([told, Step::Done(Verdict::Silent { why, end }), Step::Idle]);
     }
 
     /// There is nothing to say to what must be answered: that it was read is the answer.
     pub(super) fn see(&mut self) {
         self.supersede_earlier();
-        self.steps.extend([Step::See, Step::Done(Verdict::Silent { why: None }), Step::Idle]);
+        self.steps.extend([
+            Step::See,
+            Step::Done(Verdict::Silent { why: None, end: End::Silent }),
+            Step::Idle,
+        ]);
     }
 
     pub(super) fn fail(&mut self, why: &str, code: &'static str, end: End) {
