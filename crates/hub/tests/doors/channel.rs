@@ -358,7 +358,7 @@ async fn an_envelope_is_answered_with_an_envelope() {
         requests[0].body["envelope"],
         json!({
             "chorus_version": "0.4", "sender_id": format!("timber@{HOST}"), "original_text": "hei",
-            "sender_culture": "nb-NO", "conversation_id": "talk-1"
+            "sender_culture": "nb-NO", "conversation_id": "talk-1", "reply_depth": 1
         })
     );
     assert_eq!(requests.len(), 1, "nothing else goes back");

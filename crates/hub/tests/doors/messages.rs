@@ -301,17 +301,21 @@ async fn reactions() {
     {
         react(bob.clone(), json!({"signal": signal})).await;
     }
-    react(carol.clone(), json!({"signal": "working", "eta": "10 minutes"})).await;
+    // What bob has done nobody else takes on.
+    let late = hub.post(&path, Some(&carol), &json!({"signal": "working"})).await;
+    assert!(late.own_failure(Code::PolicyForbidden).contains("another has answered this already"));
+    react(carol.clone(), json!({"signal": "queued", "eta": "10 minutes"})).await;
     react(bob.clone(), json!({"signal": "working"})).await;
     for signal in ["seen", "agree", "queued", "claimed", "declined", "blocked", "unclear"] {
         react(bob.clone(), json!({"signal": signal, "removed": true})).await;
     }
     let log = hub.log(&channel, &anna, "kind=message").await;
-    let expected = json!([{"signal": "done", "by": ["bob"]}, {"signal": "working", "by": ["bob", "carol"]}]);
+    let by = |signal: &str, who: &str| json!({"signal": signal, "by": [who]});
+    let expected = json!([by("done", "bob"), by("queued", "carol"), by("working", "bob")]);
     assert_eq!(log[0]["reactions"], expected);
     let events = hub.log(&channel, &anna, "kind=reaction").await;
     assert_eq!(events.len(), 17, "the same again added nothing");
-    assert_eq!((&events[9]["signal"], &events[9]["eta"]), (&json!("working"), &json!("10 minutes")));
+    assert_eq!((&events[9]["signal"], &events[9]["eta"]), (&json!("queued"), &json!("10 minutes")));
     assert_eq!((&events[9]["target"], &events[9]["author"]["handle"]), (&said["event_id"], &json!("carol")));
     assert_eq!(hub.history(&bob).await, [] as [Value; 0]);
 }
