@@ -121,6 +121,16 @@ pub fn record_of_message(
     Ok(disposed)
 }
 
+/// Whether an agent has answered a message, by whatever name it was given that.
+pub fn has_answered(tx: &mut dyn Tx, message: EventId, agent: AgentId) -> Result<bool, StoreError> {
+    for name in obligations::names(tx, message, agent, MAX_NAMES)? {
+        if obligations::disposition(tx, name, agent)? == Some(Disposition::Responded) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// The same for what nobody is refused: what happens to an event whatever its policy is.
 pub fn record_passively(
     tx: &mut dyn Tx,

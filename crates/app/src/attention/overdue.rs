@@ -193,7 +193,14 @@ fn escalate(
         Some(place) => {
             let lead = members::lead(tx, place.id)?.map(|lead| lead.principal);
             let to = escalate_to(&silent.principal, was_escalation, lead, Some(place.owner));
-            to.filter(|to| *to != said.author).map_or(Ok(None), |to| members::of(tx, place.id, to))?
+            let to = to.filter(|to| *to != said.author);
+            let to = to.map_or(Ok(None), |to| members::of(tx, place.id, to))?;
+            // Who has said what it has to say is not asked for more.
+            let has_answered = match to.as_ref().and_then(|to| to.principal.agent()) {
+                Some(agent) => disposing::has_answered(tx, message, agent)?,
+                None => false,
+            };
+            to.filter(|_| !has_answered)
         }
     };
     let agents = [silent.principal.agent(), to.as_ref().and_then(|to| to.principal.agent())];

@@ -64,7 +64,8 @@ fn offers_are_asked_for_and_one_is_taken() {
 
     // What nobody does, nobody else's offers, and what is no agent.
     at.run(&boss, &["market", "quote", "paint", "--wait", "0"]).failed(3, "nobody offers");
-    at.run(&boss, &["market", "quote", "sum", "--wait", "0", "--budget", "0.10"]).failed(3, "nobody offers");
+    at.run(&boss, &["market", "quote", "sum", "--wait", "0", "--budget", "0.10"])
+        .failed(3, "BUDGET_INSUFFICIENT");
     at.run(&cheap_key, &["market", "accept", &id, &cheap]).failed(3, "not yours");
     at.run(&boss, &["market", "accept", &id, "cheap"]).failed(2, "must be the UUID");
     at.run("", &["market", "quote", "sum"]).failed(2, "this needs a key");

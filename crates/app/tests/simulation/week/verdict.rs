@@ -5,7 +5,7 @@ use super::story::Story;
 use chorus_attention::disposition::is_final;
 use chorus_protocol::ids::{AgentId, EventId, Principal};
 use chorus_protocol::inbox::DigestBody;
-use chorus_protocol::words::{ClaimState, Disposition, EventKind, Policy};
+use chorus_protocol::words::{ClaimState, Disposition, EventKind, Policy, Reason};
 use chorus_store::conversations::{self, Event};
 use chorus_store::log::{self, At, PageSize};
 use chorus_store::obligations::{self, Obligation};
@@ -44,6 +44,19 @@ impl Tally {
     }
 }
 
+/// As what an agent was given a message that it was not given itself: that another has not answered it.
+fn told_of(
+    given: &BTreeMap<(EventId, AgentId), Obligation>,
+    message: EventId,
+    agent: AgentId,
+) -> Option<EventId> {
+    if given.contains_key(&(message, agent)) {
+        return None;
+    }
+    let told = given.iter().filter(|((_, to), known)| *to == agent && known.supersedes == Some(message));
+    told.map(|((event, _), _)| *event).max()
+}
+
 impl Story {
     /// Nobody gets a claim before whoever had it is done with it.
     pub(crate) fn look_at_claims(&mut self) {
@@ -79,12 +92,14 @@ impl Story {
         self.nothing_is_open(&given);
         tally.given = given.len();
         let (mut answers, mut targets, mut texts) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
+        let mut escalations = BTreeSet::new();
         for n in 0..self.channels.len() {
             let events = self.events(n);
             for (place, event) in (1..).zip(&events) {
                 assert_eq!(event.seq, place, "places follow each other");
             }
-            tally.escalations += events.iter().filter(|event| event.kind == EventKind::Escalation).count();
+            let escalated = events.iter().filter(|event| event.kind == EventKind::Escalation);
+            escalations.extend(escalated.map(|event| event.id));
             self.what_was_heard_is_there(n, &events);
             for event in events.iter().filter(|event| event.kind == EventKind::Message) {
                 let Principal::Agent(agent) = event.author else { continue };
@@ -94,7 +109,10 @@ impl Story {
                 // What was changed is given again, and its answer belongs to the message; the text says which was answered.
                 let content = content(event);
                 let named = content.rsplit(' ').next().and_then(EventId::parse);
-                let answered = named.filter(|id| given.contains_key(&(*id, agent))).unwrap_or(target);
+                let answered = named
+                    .filter(|id| given.contains_key(&(*id, agent)))
+                    .or_else(|| told_of(&given, target, agent))
+                    .unwrap_or(target);
                 let before = answers.insert((answered, agent), event.id);
                 assert_eq!(before, None, "{answered} was answered twice: {event:?}");
             }
@@ -109,12 +127,19 @@ impl Story {
                 "{target} {agent}: {policy:?}"
             );
         }
+        tally.escalations = escalations.len();
+        // Of these messages agents were told that another has not answered: each may have ended before or after its agent answered that.
+        let told = given.iter().filter(|((event, _), _)| escalations.contains(event));
+        let told: BTreeSet<_> = told.map(|((_, agent), known)| (first_of(&given, known), *agent)).collect();
         let done = self.done_jobs();
         for ((event, agent), known) in &given {
             let key = (*event, *agent);
             let message = (first_of(&given, known), *agent);
             let by_another_id = known.supersedes.is_some() && targets.contains(&message);
-            Self::has_ended(known, answers.contains_key(&key) || by_another_id || done.contains(&key));
+            let is_changed = known.attention.reason == Reason::EditedAfterResponse;
+            let answered = answers.contains_key(&key) || by_another_id || done.contains(&key);
+            let may_pass = told.contains(&message) || (is_changed && !answers.contains_key(&key));
+            Self::has_ended(known, answered, may_pass);
         }
         tally.digests = self.judge_digests(&given);
         self.judge_money(&mut tally);
@@ -228,11 +253,12 @@ impl Story {
         }
     }
 
-    fn has_ended(known: &Obligation, answered: bool) {
+    /// What `may_pass` is one of several by which its agent was given the same message.
+    fn has_ended(known: &Obligation, answered: bool, may_pass: bool) {
         let disposition = known.disposition.expect("it has one");
         assert!(is_final(disposition), "{known:?}");
         assert!(
-            !answered || matches!(disposition, Disposition::Responded | Disposition::Superseded),
+            !answered || may_pass || matches!(disposition, Disposition::Responded | Disposition::Superseded),
             "{known:?}"
         );
         assert!(answered || disposition != Disposition::Responded, "nobody answered: {known:?}");
