@@ -49,6 +49,7 @@ mod mailbox;
 mod market;
 #[cfg(test)]
 mod market_agents;
+mod market_words;
 #[cfg(test)]
 mod mcp_sessions;
 #[cfg(test)]
