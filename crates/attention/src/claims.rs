@@ -176,7 +176,7 @@ impl Claim {
     }
 
     /// Why an agent does not take what another has dealt with. A person may: it asks again by that.
-    pub fn settled_for(self, who: Principal) -> Option<Refusal> {
+    fn settled_for(self, who: Principal) -> Option<Refusal> {
         let settled = self.held.filter(|held| held.state == ClaimState::Resolved && held.holder != who)?;
         who.agent().map(|_| Refusal::ResolvedByOther { holder: settled.holder })
     }
@@ -200,6 +200,9 @@ impl Claim {
         let hold = |until_ms, state| Some(Held { holder: who, since_ms, until_ms, state });
         match request {
             Request::Take { ttl_ms } => {
+                if let Some(settled) = self.settled_for(who) {
+                    return Err(settled);
+                }
                 let ttl_ms = ttl_ms.unwrap_or(DEFAULT_TTL_MS).clamp(*TTL_MS.start(), *TTL_MS.end());
                 Ok(Self { held: hold(now_ms + ttl_ms, ClaimState::Held), ..now })
             }

@@ -206,12 +206,7 @@ pub trait Tx {
     /// The first row of a query that is asked again and again while its tables seldom change: the database may not be asked
     /// each time.
     fn first_cached(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<Option<Row>, StoreError> {
-        let mut first = None;
-        self.each(sql, params, &mut |row| {
-            first = Some(row);
-            Ok(false)
-        })?;
-        Ok(first)
+        self.first(sql, params)
     }
 
     /// The next sequence number of a stream, gap-free in commit order.

@@ -93,11 +93,7 @@ pub fn ask(
 ) -> Result<Standing, Error> {
     let known = of(tx, event)?;
     let claim = known.unwrap_or(Claim::offered(None, now));
-    let takes = matches!(request, Request::Take { .. });
-    let next = match claim.settled_for(who).filter(|_| takes) {
-        Some(settled) => Err(settled),
-        None => claim.apply(now, who, request),
-    };
+    let next = claim.apply(now, who, request);
     let next = match next {
         Ok(next) => next,
         Err(refusal) => return Err(refused(tx, conversation, refusal)?),

@@ -4,16 +4,15 @@
 
 use super::harness::{Harness, read};
 use super::{outside, refusing};
-use crate::attention::{disposing, envelopes};
+use crate::attention::envelopes;
 use crate::conversation;
 use crate::error::{Error, Refused};
-use crate::market::results;
 use crate::tool_log;
 use chorus_attention::disposition::Cause;
 use chorus_protocol::c2a::{Cancelled, Disposed, Injected, Method, Progress, RefusalCode, Typing, WireId};
 use chorus_protocol::ids::{AgentId, ConversationId, EventId, JobId};
 use chorus_protocol::rpc::RpcError;
-use chorus_protocol::words::{Disposition, Signal};
+use chorus_protocol::words::Signal;
 use chorus_store::market::jobs;
 use chorus_store::{StoreError, Tx, obligations};
 use serde_json::{Map, Value};
@@ -78,17 +77,9 @@ async fn disposed(harness: &Harness, told: Disposed) -> Result<(), Error> {
     let (agent, now) = (harness.agent(), harness.app.now());
     let Some(event) = told.event_id.event() else { return Ok(()) };
     let (cause, why) = (Cause::Noticed(told.disposition), told.reason);
-    let (app, failed) = (Arc::clone(&harness.app), told.disposition == Disposition::Failed);
-    let record = move |tx: &mut dyn Tx| {
-        // Before anything of the inbox: the end of a job moves money. What became of it is noted with that.
-        let disposed = if failed && results::given_up(tx, &app, agent, event, why.as_deref())? {
-            Some(Disposition::Failed)
-        } else {
-            disposing::record(tx, event, agent, cause, None, now)?
-        };
-        disposing::explain(tx, event, agent, why.as_deref(), now)?;
-        Ok(disposed)
-    };
+    let app = Arc::clone(&harness.app);
+    let record =
+        move |tx: &mut dyn Tx| outside::record(tx, &app, (event, agent), cause, (None, why.as_deref()), now);
     let recorded = harness.app.store.write::<_, Error, _>(record).await;
     // What policy does not allow did not happen; that it was told is in the audit log, because nobody waits for an answer.
     if let Err(error) = &recorded

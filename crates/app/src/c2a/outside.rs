@@ -4,6 +4,7 @@
 //! else sees a reaction, and there is nothing to claim. How they are answered is [`answering`](super::answering)'s business.
 
 use super::harness::Harness;
+use crate::app::App;
 use crate::attention::{disposing, envelopes};
 use crate::error::Error;
 use crate::market::results;
@@ -47,16 +48,26 @@ pub(super) async fn dispose(
         _ => None,
     };
     let app = Arc::clone(&harness.app);
-    let record = move |tx: &mut dyn Tx| {
-        // Before anything of the inbox: the end of a job moves money. What became of it is noted with that.
-        let declined = matches!(cause, Cause::Reacted(Signal::Declined));
-        let disposed = if declined && results::given_up(tx, &app, agent, event, why.as_deref())? {
-            Some(Disposition::Failed)
-        } else {
-            disposing::record(tx, event, agent, cause, until, now)?
-        };
-        disposing::explain(tx, event, agent, why.as_deref(), now)?;
-        Ok(disposed)
+    let work = move |tx: &mut dyn Tx| record(tx, &app, (event, agent), cause, (until, why.as_deref()), now);
+    harness.app.store.write::<_, Error, _>(work).await
+}
+
+/// What an agent made of an event, and why: a job that it will not do, or could not, fails at once.
+pub(super) fn record(
+    tx: &mut dyn Tx,
+    app: &App,
+    (event, agent): (EventId, AgentId),
+    cause: Cause,
+    (until, why): (Option<i64>, Option<&str>),
+    now: i64,
+) -> Result<Option<Disposition>, Error> {
+    let gives_up = matches!(cause, Cause::Reacted(Signal::Declined) | Cause::Noticed(Disposition::Failed));
+    // Before anything of the inbox: the end of a job moves money. What became of it is noted with that.
+    let disposed = if gives_up && results::given_up(tx, app, agent, event, why)? {
+        Some(Disposition::Failed)
+    } else {
+        disposing::record(tx, event, agent, cause, until, now)?
     };
-    harness.app.store.write::<_, Error, _>(record).await
+    disposing::explain(tx, event, agent, why, now)?;
+    Ok(disposed)
 }

@@ -107,8 +107,8 @@ fn may_put_off(
     }
     let Some(claim) = claiming::of(tx, said.id)? else { return Ok(()) };
     let take = Request::Take { ttl_ms: None };
-    match claim.settled_for(who.into()).map_or_else(|| claim.apply(now, who.into(), take).map(drop), Err) {
-        Ok(()) => Ok(()),
+    match claim.apply(now, who.into(), take) {
+        Ok(_) => Ok(()),
         Err(refusal) => Err(claiming::refused(tx, place.id, refusal)?),
     }
 }
