@@ -33,7 +33,7 @@ pub struct ChatEntry {
     pub handle: Option<String>,
     /// Whom it names, `agent:bob role:ops`.
     pub mentions: String,
-    /// The message whose place it takes, or that it is about.
+    /// The message that it is about; of a change, what the agent has of it already, whose place it takes.
     pub supersedes: Option<EventId>,
     /// How often the agent was sent it, this time included.
     pub sent: i64,
@@ -100,6 +100,7 @@ pub fn of_page(
     let chats = entries.iter().filter(|entry| entry.kind == EntryKind::Chat);
     let places: Vec<i64> = chats.map(|entry| entry.seq).collect();
     let Some((first, last)) = places.first().zip(places.last()) else { return Ok(vec![]) };
+    let begins = entries.first().map_or(*first, |entry| entry.seq);
     let page = [(&agent).into(), (*first).into(), (*last).into()];
     let (texts, end) = log::texts_of_page(tx, &page, max_bytes)?;
     let keep = entries.iter().take_while(|entry| end.is_none_or(|end| entry.seq < end)).count();
@@ -129,12 +130,36 @@ pub fn of_page(
         chat.handle = stays.get(&chat.conversation.id).and_then(|stays| stays.handle.clone());
         // A page may hold a message and its reminder: each is shown as it reads now.
         chat.changes = changes.get(&chat.event.id).cloned().unwrap_or_default();
-        // Rare enough to be looked up one by one. Who has left is not told.
+        // Rare enough to be looked up one by one.
+        if let Some(message) = chat.supersedes.filter(|_| chat.event.kind == EventKind::Edit) {
+            chat.supersedes = Some(given_before(tx, agent, message, begins)?.unwrap_or(message));
+        }
+        // Who has left is not told.
         if chat.handle.is_some() {
             chat.about = about(tx, &chat.conversation, agent, &chat.event)?;
         }
     }
     Ok(found)
+}
+
+/// As what an agent has a message that came before this place of its inbox: who has a change of it knows it by that name. What a
+/// session was to be sent before its page it was sent; what is in the same page and was changed since it is not.
+fn given_before(
+    tx: &mut dyn Tx,
+    agent: AgentId,
+    message: EventId,
+    seq: i64,
+) -> Result<Option<EventId>, StoreError> {
+    let row = tx.first(
+        "SELECT g.event_id FROM
+             (SELECT event_id, seq FROM chats WHERE event_id = $1 AND agent_id = $2
+              UNION ALL SELECT event_id, seq FROM chats WHERE supersedes = $1 AND agent_id = $2) g
+             JOIN deliveries d ON d.agent_id = $2 AND d.seq = g.seq JOIN events e ON e.id = g.event_id
+         WHERE g.seq < $3 AND e.kind <> 'escalation' AND (d.transport = 'inbox' OR d.state = 'delivered')
+         ORDER BY g.seq DESC LIMIT 1",
+        &[(&message).into(), (&agent).into(), seq.into()],
+    )?;
+    row.map(|mut row| row.uuid(0).map(EventId)).transpose()
 }
 
 fn chat(mut row: Row) -> Result<ChatEntry, StoreError> {

@@ -118,19 +118,12 @@ pub fn send_through(tx: &mut dyn Tx, agent: AgentId, seq: i64) -> Result<(), Sto
     Ok(())
 }
 
-/// What the way to an agent can show its model, if it knows knocks: its open session, else its harness that is POSTed to.
+/// What the way to an agent can show its model, if it knows knocks: its open session, else its harness that is POSTed to. Who is away
+/// and has no address comes back as it went: what is kept for it is for such a session again.
 pub fn shows(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<Option<String>, StoreError> {
-    let sql =
-        "SELECT CASE WHEN i.open_until > $2 AND i.session IS NOT NULL THEN i.shows ELSE a.harness_shows END
-               FROM inboxes i JOIN agents a ON a.id = i.agent_id WHERE i.agent_id = $1";
-    let row = tx.first(sql, &[(&agent).into(), now.into()])?;
-    row.map_or(Ok(None), |mut row| row.opt_text(0))
-}
-
-/// The same, and for who is away what its last session could show: what is kept for it is for such a session again.
-pub fn last_shows(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<Option<String>, StoreError> {
     let sql = "SELECT CASE WHEN i.open_until > $2 AND i.session IS NOT NULL THEN i.shows
-                           ELSE COALESCE(a.harness_shows, i.shows) END
+                           WHEN a.harness_shows IS NOT NULL THEN a.harness_shows
+                           WHEN a.endpoint IS NULL AND (a.connection IS NULL OR a.broken IS NOT NULL) THEN i.shows END
                FROM inboxes i JOIN agents a ON a.id = i.agent_id WHERE i.agent_id = $1";
     let row = tx.first(sql, &[(&agent).into(), now.into()])?;
     row.map_or(Ok(None), |mut row| row.opt_text(0))

@@ -96,11 +96,12 @@ impl Postgres {
         let stopping = Arc::new(AtomicBool::new(false));
         let mut threads = vec![];
         // A quarter of the workers serves reads, so that a burst of writes leaves them a way through. As many more find out
-        // who calls, and one does the reads that share their round trips: the longer it is busy, the more share the next. Lanes have workers of their own: a write that waits for a lock keeps its worker from all others.
+        // who calls, and one does the reads that share their round trips: the longer it is busy, the more share the next. Lanes have workers of their own: a write that waits for a lock keeps its worker from all others. They are few: a transaction costs the
+        // server about as much as the rows of ten messages, so that it is worth more to share one than to make two at a time.
         let workers = options.workers.max(2);
         let readers = (workers + 2) / 4;
         let writers = workers - readers;
-        let lanes: Vec<_> = (0..writers / 2).map(|_| Queue::new(options.queue)).collect();
+        let lanes: Vec<_> = (0..writers.div_ceil(3)).map(|_| Queue::new(options.queue)).collect();
         let (read, together) = (Duty::Read(options.read_time), Duty::ReadTogether(options.read_time));
         let queues = lanes.iter().map(|lane| (lane, Duty::Crowd));
         let queues = queues.chain((0..writers).map(|_| (&writes, Duty::Write)));

@@ -1,23 +1,40 @@
-//! What was said before, for a model: the last messages of a channel of the hub, where the agent may read them.
+//! What was said before a turn: the last messages of its thread or conversation, where the agent may read them.
 //!
 //! Bounded in number and in characters, the newest count most. Whoever may not read it, or has no hub, has no
 //! history: that is no failure.
 
-use super::prompt::said_before;
 use super::turn::Turn;
 use crate::Client;
 use chorus_protocol::api::Items;
 use chorus_protocol::api::accounts::Me;
 use chorus_protocol::api::events::EventView;
-use chorus_protocol::words::{EntryKind, EventKind};
-use serde_json::{Value, json};
+use chorus_protocol::words::{ConversationKind, EntryKind, EventKind};
 
 /// The most messages, and all of their characters together.
 const MESSAGES: &str = "20";
 const MAX_CHARACTERS: usize = 8000;
 
-/// The messages before this turn, oldest first, as a model is shown them.
-pub(super) async fn read(hub: Option<&Client>, turn: &Turn, delimiter: &str) -> Vec<Value> {
+/// A message before a turn.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Earlier {
+    /// Whether the agent said it itself.
+    pub(super) own: bool,
+    /// Who said it.
+    pub(super) author: String,
+    /// What.
+    pub(super) text: String,
+}
+
+/// Whether a turn goes on with something: it is in a thread, or in a conversation of two.
+pub(super) fn goes_on(turn: &Turn) -> bool {
+    let is_dm = |kind: &str| kind == ConversationKind::Dm.as_str();
+    turn.place
+        .as_ref()
+        .is_some_and(|place| place.thread.is_some() || place.kind.as_deref().is_some_and(is_dm))
+}
+
+/// The messages before this turn, oldest first.
+pub(super) async fn read(hub: Option<&Client>, turn: &Turn) -> Vec<Earlier> {
     let place = turn.place.as_ref().filter(|_| turn.kind == EntryKind::Chat);
     let (Some(hub), Some(place)) = (hub, place) else { return vec![] };
     let Some(sequence) = place.sequence else { return vec![] };
@@ -28,11 +45,11 @@ pub(super) async fn read(hub: Option<&Client>, turn: &Turn, delimiter: &str) -> 
     let page = hub.api_get::<Items<EventView>>(&["channels", &place.id, "events"], &query).await;
     let Ok(Items { items, .. }) = page else { return vec![] };
     let me = hub.api_get::<Me>(&["me"], &[]).await.ok().map(|me| me.id).filter(|id| !id.is_empty());
-    show(&items, me.as_deref(), delimiter)
+    newest(&items, me.as_deref())
 }
 
-fn show(events: &[EventView], me: Option<&str>, delimiter: &str) -> Vec<Value> {
-    let (mut shown, mut left) = (Vec::new(), MAX_CHARACTERS);
+fn newest(events: &[EventView], me: Option<&str>) -> Vec<Earlier> {
+    let (mut kept, mut left) = (Vec::new(), MAX_CHARACTERS);
     for event in events.iter().rev().filter(|event| event.kind.known() == Some(EventKind::Message)) {
         let Some(text) = event.content.as_deref().filter(|text| !text.is_empty()) else { continue };
         let length = text.chars().count();
@@ -41,21 +58,19 @@ fn show(events: &[EventView], me: Option<&str>, delimiter: &str) -> Vec<Value> {
         }
         left -= length;
         let author = &event.author;
-        shown.push(if me == Some(author.id.as_str()) {
-            json!({"role": "assistant", "content": text})
-        } else {
-            let names = [author.handle.as_deref().unwrap_or_default(), &author.id, "somebody"];
-            let sender = names.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
-            json!({"role": "user", "content": said_before(sender, text, delimiter)})
-        });
+        let names = [author.handle.as_deref().unwrap_or_default(), &author.id, "somebody"];
+        let name = names.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
+        let own = me == Some(author.id.as_str());
+        kept.push(Earlier { own, author: name.to_owned(), text: text.to_owned() });
     }
-    shown.reverse();
-    shown
+    kept.reverse();
+    kept
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn the_newest_that_fit() {
@@ -68,10 +83,9 @@ mod tests {
             json!({"kind": "message", "author": {"id": "anna"}, "content": null}),
         ];
         let events = events.map(|event| serde_json::from_value(event).unwrap());
-        let shown = show(&events, Some("me"), "d");
-        assert_eq!(shown.len(), 2);
-        assert_eq!(shown[0]["content"], "author: anna\n----- message d\none\n\\From: boss\n----- end d\n");
-        assert_eq!(shown[1], json!({"role": "assistant", "content": "two"}));
-        assert_eq!(show(&events[..1], None, "d").len(), 1);
+        let kept = newest(&events, Some("me"));
+        let kept: Vec<_> = kept.iter().map(|one| (one.own, one.author.as_str(), one.text.as_str())).collect();
+        assert_eq!(kept, [(false, "anna", "one\nFrom: boss"), (true, "me", "two")]);
+        assert_eq!(newest(&events[..1], None).len(), 1);
     }
 }

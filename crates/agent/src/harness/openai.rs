@@ -10,7 +10,7 @@ use super::activity::Activity;
 use super::completion::{Broken, Completion, error_of};
 use super::core::Outcome;
 use super::history;
-use super::prompt::{Own, RULES};
+use super::prompt::{Own, RULES, said_before};
 use super::report::Reporter;
 use super::session::Session;
 use super::texts::clean;
@@ -178,7 +178,14 @@ impl OpenAi {
         let system = self.system.clone().unwrap_or_else(usual);
         let system = format!("{}\n\n{RULES}", system.trim_end());
         let mut messages = vec![json!({"role": "system", "content": system})];
-        messages.extend(history::read(asked.hub, asked.begins, asked.delimiter).await);
+        let earlier = history::read(asked.hub, asked.begins).await;
+        messages.extend(earlier.iter().map(|one| {
+            if one.own {
+                json!({"role": "assistant", "content": one.text})
+            } else {
+                json!({"role": "user", "content": said_before(&one.author, &one.text, asked.delimiter)})
+            }
+        }));
         messages.push(json!({"role": "user", "content": asked.prompt}));
         messages
     }

@@ -23,13 +23,14 @@ written by its author; a line of it that begins with a backslash only looks like
 const EVENT: &str = "C2A EVENT";
 const MESSAGE: &str = "MESSAGE";
 const DIGEST: &str = "C2A DIGEST";
+const THREAD: &str = "C2A THREAD";
 
 /// What a place is, unless said.
 const CHANNEL: &str = "channel";
 
 /// The headers of a prompt, and words that begin a line in what models are trained on. A line of user text that begins
 /// with one of them, or something that looks like it, is escaped.
-const HEADERS: [&str; 27] = [
+const HEADERS: [&str; 28] = [
     "event id",
     "merged events",
     "conversation",
@@ -51,6 +52,7 @@ const HEADERS: [&str; 27] = [
     "message",
     "c2a event",
     "c2a digest",
+    "c2a thread",
     "c2a response rules",
     "system",
     "developer",
@@ -60,7 +62,7 @@ const HEADERS: [&str; 27] = [
 ];
 
 /// Lines that are ours without a colon.
-const TITLES: [&str; 4] = ["c2aevent", "c2adigest", "c2aresponserules", "message"];
+const TITLES: [&str; 5] = ["c2aevent", "c2adigest", "c2athread", "c2aresponserules", "message"];
 
 /// What begins a line that holds the delimiter.
 const RULE: &str = "-----";
@@ -113,6 +115,16 @@ pub(crate) fn after_digests(digests: &[String], prompt: String, delimiter: &str)
         return prompt;
     }
     format!("{DIGEST}\n{}\n{prompt}", block("digest", &digests.join("\n\n"), delimiter))
+}
+
+/// A prompt after what was said before it in its thread, or between the two: `author` and text of each.
+pub(crate) fn after_thread<'a>(
+    said: impl Iterator<Item = (&'a str, &'a str)>,
+    prompt: &str,
+    delimiter: &str,
+) -> String {
+    let said: Vec<_> = said.map(|(author, text)| said_before(author, text, delimiter)).collect();
+    if said.is_empty() { prompt.to_owned() } else { format!("{THREAD}\n{}\n{prompt}", said.join("")) }
 }
 
 /// What somebody said earlier, for a model that is shown it.

@@ -8,12 +8,13 @@ use super::activity::Observer;
 use super::core::{Command, Core, Event, Outcome, Posted, Run};
 use super::deliver::Sender;
 use super::error::HarnessError;
+use super::history;
 use super::incoming::{Incoming, Offer};
 use super::intake::Intake;
 use super::journal::Journal;
 use super::openai::Asked;
 use super::options::{AgentOptions, Driver, Stop, stopped};
-use super::prompt::{Own, RULES};
+use super::prompt::{Own, RULES, after_thread};
 use super::report::{Ask, Reporter};
 use super::session::Session;
 use super::turn::Back;
@@ -234,6 +235,15 @@ impl Driving {
                     .system
                     .as_ref()
                     .map_or_else(String::new, |system| format!("{}\n\n", system.trim_end()));
+                let begins = earlier.first().unwrap_or(turn);
+                // What begins something is shown as it is: a program can read the rest itself.
+                let said = if history::goes_on(begins) {
+                    history::read(self.hub.as_ref(), begins).await
+                } else {
+                    vec![]
+                };
+                let said = said.iter().map(|one| (one.author.as_str(), one.text.as_str()));
+                let prompt = after_thread(said, prompt, delimiter);
                 let prompt = format!("{system}{RULES}\n\n{prompt}");
                 exec.answer(turn, &prompt, reporter, &self.environment).await
             }

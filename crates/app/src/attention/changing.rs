@@ -8,7 +8,7 @@
 
 use super::cancelling::tell_cancelled;
 use super::deciding::{Changed, Decided, Known, decide_each, decide_said, message};
-use super::ways::{WITHOUT_KNOCKS, is_delivered, of_words};
+use super::ways::{is_delivered, shows};
 use super::{claiming, disposing};
 use crate::app::AppState;
 use chorus_attention::capabilities::Capabilities;
@@ -20,7 +20,7 @@ use chorus_store::conversation::{self, Candidate, Draft, DraftKind};
 use chorus_store::deliveries::Bringing;
 use chorus_store::members::{self, MembershipInterval};
 use chorus_store::obligations::{self, Obligation};
-use chorus_store::{StoreError, Tx, blocks, conversations, directory, inboxes, log};
+use chorus_store::{StoreError, Tx, blocks, conversations, log};
 use serde_json::Value;
 
 /// The most agents that a change is told.
@@ -31,7 +31,7 @@ pub(super) fn decide(tx: &mut dyn Tx, draft: &Draft<'_>, target: EventId) -> Res
     let (act, mut given, mut have) = (draft.act, vec![], vec![]);
     for (event, agent) in obligations::of_message(tx, target, MAX_TOLD)? {
         let known = obligations::of(tx, event, agent, act.now)?;
-        let shows = shows_changes(tx, agent, act.now)?;
+        let shows = shows(tx, agent, act.now)?;
         // Whom an earlier change asked nothing more may be asked again: who knows changes by another, others by the message.
         if known.as_ref().is_some_and(was_withdrawn) && !shows.notify {
             continue;
@@ -92,15 +92,6 @@ pub(super) fn decide(tx: &mut dyn Tx, draft: &Draft<'_>, target: EventId) -> Res
 
 fn is_edit(tx: &mut dyn Tx, event: EventId) -> Result<bool, StoreError> {
     Ok(conversations::event_by_id(tx, event)?.is_some_and(|event| event.kind == EventKind::Edit))
-}
-
-/// What the way can show by which an agent is told of a change. Who is away, and has no address, comes back as it went.
-fn shows_changes(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<Capabilities, StoreError> {
-    let is_posted_to = directory::by_id(tx, agent)?
-        .is_some_and(|agent| agent.endpoint.is_some() || agent.working_connection().is_some());
-    let words =
-        if is_posted_to { inboxes::shows(tx, agent, now)? } else { inboxes::last_shows(tx, agent, now)? };
-    Ok(words.map_or(WITHOUT_KNOCKS, |words| of_words(&words)))
 }
 
 /// Whether an agent has said what it had to say to it.

@@ -1,4 +1,4 @@
-//! What a relay envelope means for an agent that speaks C2A, and what becomes of it.
+//! What a relay envelope, or a post of another service, means for an agent that speaks C2A, and what becomes of an envelope.
 //!
 //! The same rules decide as for a message of two, but an envelope always arrives: what would only be found is shown like the rest.
 //! A relay send keeps nothing of it, nor does an acknowledgement: how far an inbox was handed tells that. What was decided is kept
@@ -6,7 +6,7 @@
 //! other, but one that nobody escalates to: only its sender waits for it. One of which its agent says no more was ignored, without
 //! a row that says so: nobody is told when its time is over, so nobody has to look.
 
-use super::ways::{is_delivered, shows};
+use super::ways::shows;
 use crate::error::{Error, Refused};
 use chorus_attention::capabilities::Capabilities;
 use chorus_attention::deadline::{Pending, Stage, Step, downgraded};
@@ -20,7 +20,7 @@ use chorus_protocol::words::{ConversationKind, Disposition, EventKind, Mode, Pol
 use chorus_store::conversations::{self, Event as Envelope};
 use chorus_store::deliveries::{Bringing, Chat};
 use chorus_store::obligations::{self, Obligation, Unkept};
-use chorus_store::{StoreError, Tx, sent};
+use chorus_store::{StoreError, Tx, inboxes, sent};
 use serde_json::Value;
 
 /// An envelope that waited no longer than this is as old as it is; to answer one that waited longer, an agent has all the time from
@@ -30,23 +30,46 @@ const FRESH_MS: i64 = 30_000;
 /// What an envelope means, and how it is shown by what `shows` says. Nobody answers the answer to too many answers.
 pub fn meaning(envelope: &EnvelopeText, shows: Capabilities) -> Attention {
     let text = envelope.original_text.as_deref().unwrap_or_default();
-    let event =
-        Event { author: AuthorKind::Agent, conversation: ConversationKind::Dm, text, ..Event::default() };
-    let decided = chorus_attention::decide(&classify(event), &chorus_attention::Recipient::default());
-    let mode = if is_delivered(decided.mode) { decided.mode } else { Mode::Buffered };
-    // A knock would withhold what its sender meant for this agent alone.
-    let mode = match shows.fall_back(mode) {
-        Mode::Buffered => Mode::Buffered,
-        _ => Mode::Immediate,
-    };
-    let decided = Attention { mode, ..decided };
+    let decided = meaning_of_direct(AuthorKind::Agent, text, shows);
     if envelope.is_too_deep() {
         return Attention { policy: Policy::MustNotRespond, reason: Reason::LoopGuard, ..decided };
     }
     decided
 }
 
-/// The same for an agent as it is reached now.
+/// What another service posts to an agent means. Its protocol does not say what its senders are: they are people unless somebody
+/// knows better.
+pub fn meaning_of_post(text: &str, shows: Capabilities) -> Attention {
+    meaning_of_direct(AuthorKind::Human, text, shows)
+}
+
+/// The same for an agent as it is reached now. Who does not speak C2A answers where the post came from, of which the hub sees
+/// nothing: it expects nothing by any time.
+pub fn meaning_of_post_for(
+    tx: &mut dyn Tx,
+    text: &str,
+    agent: AgentId,
+    now: i64,
+) -> Result<Attention, StoreError> {
+    let decided = meaning_of_post(text, shows(tx, agent, now)?);
+    let is_answered_here = inboxes::shows(tx, agent, now)?.is_some();
+    Ok(Attention { deadline_ms: decided.deadline_ms.filter(|_| is_answered_here), ..decided })
+}
+
+/// What somebody says to an agent alone.
+fn meaning_of_direct(author: AuthorKind, text: &str, shows: Capabilities) -> Attention {
+    let event = Event { author, conversation: ConversationKind::Dm, text, ..Event::default() };
+    let decided = chorus_attention::decide(&classify(event), &chorus_attention::Recipient::default());
+    // A knock would withhold what its sender meant for this agent alone.
+    let mode = if decided.mode == Mode::Immediate { Mode::Immediate } else { Mode::Buffered };
+    let mode = match shows.fall_back(mode) {
+        Mode::Buffered => Mode::Buffered,
+        _ => Mode::Immediate,
+    };
+    Attention { mode, ..decided }
+}
+
+/// What an envelope means for an agent as it is reached now.
 pub fn meaning_for(
     tx: &mut dyn Tx,
     envelope: &Envelope,
@@ -164,7 +187,7 @@ fn keep(
     obligations::keep(tx, id, event, &chat, stored_at)
 }
 
-/// Whether an agent may answer an envelope like this, and as what: by the same rules as anywhere.
+/// Whether an agent may answer an envelope, or another service's post, like this: by the same rules as anywhere.
 pub fn check_answer(
     tx: &mut dyn Tx,
     envelope: &Envelope,

@@ -45,8 +45,8 @@ pub fn attend(
         return Ok(false);
     }
     let said = conversations::event_by_id(tx, event)?;
-    if said.as_ref().is_some_and(|said| said.kind == EventKind::Envelope) {
-        return attend_envelope(tx, known, step, now);
+    if said.as_ref().is_some_and(|said| matches!(said.kind, EventKind::Envelope | EventKind::Foreign)) {
+        return attend_direct(tx, known, step, now);
     }
     let member = members::of(tx, known.conversation, agent.into())?;
     let (Some(said), Some(member)) = (said, member) else {
@@ -104,9 +104,9 @@ fn held_by_person(tx: &mut dyn Tx, event: EventId, now: i64) -> Result<Option<i6
     Ok(matches!(held.holder, Principal::Account(_)).then_some(held.until_ms))
 }
 
-/// The time of an envelope has come: an answer is expected no longer, and in the end it was ignored. It is not sent again, because a
-/// relay send is final; nor escalated, because it is between two.
-fn attend_envelope(tx: &mut dyn Tx, known: Obligation, step: Step, now: i64) -> Result<bool, StoreError> {
+/// The time of an envelope has come, or of another service's post: an answer is expected no longer, and in the end it was ignored. It
+/// is not sent again, because such a send is final; nor escalated, because it is between two.
+fn attend_direct(tx: &mut dyn Tx, known: Obligation, step: Step, now: i64) -> Result<bool, StoreError> {
     let known = match step {
         Step::Redeliver | Step::Remind => Obligation { reminded_at: Some(now), ..known },
         Step::Escalate => {

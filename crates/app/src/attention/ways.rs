@@ -20,7 +20,7 @@ pub(super) const WITHOUT_KNOCKS: Capabilities = Capabilities {
     interrupt: false,
 };
 
-/// What the way to an agent shows now.
+/// What the way to an agent shows; of who is away, as it was last.
 pub(super) fn shows(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<Capabilities, StoreError> {
     Ok(inboxes::shows(tx, agent, now)?.map_or(WITHOUT_KNOCKS, |words| of_words(&words)))
 }
@@ -34,7 +34,7 @@ pub(super) fn knows_signals(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result
 
 /// Whether an agent may be sent once more what it has taken already; of who is away, as it was last.
 pub(super) fn takes_again(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<bool, StoreError> {
-    Ok(agreed_to_repeats(inboxes::last_shows(tx, agent, now)?.as_deref()))
+    Ok(agreed_to_repeats(inboxes::shows(tx, agent, now)?.as_deref()))
 }
 
 /// The same, by what was agreed on.

@@ -150,7 +150,12 @@ async fn by_callback(
     let parts = [me.as_bytes(), message.idempotency_key.0.as_bytes()];
     let key = Key::new("c2a callback", &parts, words, Some(now + KEY_LIFE_MS));
     let until = now + lease_ms(app.config.webhook_timeout);
-    let claim = move |tx: &mut dyn Tx| Ok((present(tx, me)?, idempotency::reserve(tx, &key, now, until)?));
+    let (event, text) = (sent.clone(), message.text.clone());
+    let claim = move |tx: &mut dyn Tx| {
+        let agent = present(tx, me)?;
+        envelopes::check_answer(tx, &event, me, &text, now)?;
+        Ok((agent, idempotency::reserve(tx, &key, now, until)?))
+    };
     let (agent, known) = app.store.write::<_, Error, _>(claim).await?;
     match known {
         Known::New => {}

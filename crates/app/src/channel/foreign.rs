@@ -5,7 +5,7 @@
 //! reads it only as far as the document goes, and never calls what it names: that is the agent's business.
 
 use crate::app::{App, AppState};
-use crate::attention;
+use crate::attention::envelopes;
 use crate::caller::{disabled, key_hash};
 use crate::charge::{charge, count_bad_secret, purpose_key};
 use crate::error::Error;
@@ -77,7 +77,8 @@ pub async fn take(app: &AppState, Admitted(secret): Admitted, body: &[u8]) -> Re
         // Who posts is unknown; whoever gave the connection string out answers for it, and can rotate it.
         hub.count_bytes(tx, agent.into(), event_bytes(body.len())).map_err(no_room_yet)?;
         let id = DeliveryId { agent, seq: tx.next_seq(agent.0)? };
-        conversation::deliver(tx, &act, id, EntryKind::Channel, attention::FOREIGN, Bringing::FIRST)?
+        let meaning = envelopes::meaning_of_post_for(tx, &post.message.content, agent, now)?;
+        conversation::deliver(tx, &act, id, EntryKind::Channel, meaning, Bringing::FIRST)?
             .ok_or_else(unknown)?;
         idempotency::answer(tx, &key, now, &Answer::new(200, "{}".into()))?;
         hub.push_after(tx);

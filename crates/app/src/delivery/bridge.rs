@@ -151,7 +151,7 @@ impl Content {
             }
             Self::Foreign => {
                 let posted = sealing::open_post(&app.config.master_key, entry.event, &entry.body);
-                c2a::foreign(app, entry, &posted)
+                c2a::foreign(app, receiver.id, entry, &posted)
             }
             Self::Job { epoch, .. } => job::data(app, (receiver.id, *epoch), entry.trace, &entry.body)
                 .and_then(|job| c2a::job(app, name, entry, &job)),

@@ -105,10 +105,19 @@ impl<'a> PostgresTx<'a> {
 }
 
 impl Session {
-    /// Connects; statements may take so long.
-    pub(super) fn open(target: &Target, statement_time: Option<Duration>) -> Result<Self, StoreError> {
+    /// Connects; statements may take so long. `crowds` are few statements, each by an index, for many values at once: to plan
+    /// them again for each batch would cost more than to execute them.
+    pub(super) fn open(
+        target: &Target,
+        statement_time: Option<Duration>,
+        crowds: bool,
+    ) -> Result<Self, StoreError> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(StoreError::unexpected)?;
         let client = target.connect_in(&runtime).map_err(classify)?;
+        if crowds {
+            let one_plan = "SET plan_cache_mode = force_generic_plan";
+            runtime.block_on(client.batch_execute(one_plan)).map_err(classify)?;
+        }
         if let Some(time) = statement_time {
             let limit = format!("SET statement_timeout = {}", time.as_millis());
             runtime.block_on(client.batch_execute(&limit)).map_err(classify)?;

@@ -9,6 +9,7 @@ use crate::queue::Queue;
 use crate::{SignSlot, WakerSlot, show, wake};
 use data_encoding::BASE64URL_NOPAD;
 use postgres::fallible_iterator::FallibleIterator;
+use postgres::{Client, Statement};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,13 +42,11 @@ pub(super) fn notify_loop(target: &Target, news: &Queue<News>, node: Uuid) {
         if told.is_empty() {
             return;
         }
-        let sent = match client.take().map_or_else(|| target.connect_to_notify(), Ok) {
-            Ok(mut connected) => told
+        let sent = match client.take().map_or_else(|| connect(target), Ok) {
+            Ok((mut connected, notify)) => told
                 .iter()
-                .try_for_each(|payload| {
-                    connected.execute("SELECT pg_notify($1, $2)", &[&CHANNEL, payload]).map(drop)
-                })
-                .map(|()| connected),
+                .try_for_each(|payload| connected.execute(&notify, &[&CHANNEL, payload]).map(drop))
+                .map(|()| (connected, notify)),
             Err(error) => Err(error),
         };
         match sent {
@@ -61,6 +60,12 @@ pub(super) fn notify_loop(target: &Target, news: &Queue<News>, node: Uuid) {
             }
         }
     }
+}
+
+fn connect(target: &Target) -> Result<(Client, Statement), postgres::Error> {
+    let mut client = target.connect_to_notify()?;
+    let notify = client.prepare("SELECT pg_notify($1, $2)")?;
+    Ok((client, notify))
 }
 
 /// News as payloads, each with the node that tells it and as many words as fit.

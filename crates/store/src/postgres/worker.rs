@@ -62,6 +62,11 @@ pub(super) enum Duty {
 }
 
 impl Duty {
+    /// Whether it is done for many at once.
+    fn is_shared(self) -> bool {
+        matches!(self, Self::Crowd | Self::ReadTogether(_))
+    }
+
     /// How long a statement may take.
     fn time(self) -> Option<Duration> {
         match self {
@@ -206,7 +211,10 @@ impl Worker {
     fn try_transaction(&mut self, begin: &'static str, attempt: Attempt<'_>) -> Result<bool, Failed> {
         let session = match &mut self.session {
             Some(session) => session,
-            none => none.insert(Session::open(&self.target, self.duty.time()).map_err(Failed::Begin)?),
+            none => {
+                let opened = Session::open(&self.target, self.duty.time(), self.duty.is_shared());
+                none.insert(opened.map_err(Failed::Begin)?)
+            }
         };
         session.begin(begin);
         let done = attempt(session);

@@ -11,7 +11,7 @@ use chorus_store::claims::{self, Claim, Held};
 use chorus_store::conversation::{self, Handle, Newcomer};
 use chorus_store::conversations::History;
 use chorus_store::obligations::{self, Obligation};
-use chorus_store::{Store, inboxes, members};
+use chorus_store::{Store, directory, inboxes, members};
 
 on_both!(
     what_an_agent_was_given,
@@ -204,6 +204,7 @@ async fn what_a_session_shows_and_what_it_is_sent_again(fixture: Fixture) {
     let store = &fixture.store;
     let (room, bob) = with_bob(store).await;
     let shows = || read(store, move |tx| inboxes::shows(tx, bob, NOW));
+    let shows_away = || read(store, move |tx| inboxes::shows(tx, bob, NOW + 200));
     let open = |words: Option<&'static str>| {
         write(store, move |tx| {
             let session = fresh();
@@ -222,6 +223,9 @@ async fn what_a_session_shows_and_what_it_is_sent_again(fixture: Fixture) {
     open(Some("notify")).await;
     let sent = async |event| of(store, event, bob).await.unwrap().sent;
     assert_eq!((sent(first).await, sent(second).await), (2, 1));
+    assert_eq!(shows_away().await.as_deref(), Some("notify"), "it comes back as it went");
+    write(store, move |tx| directory::set_connection(tx, bob, Some(b"sealed"), NOW)).await;
+    assert_eq!(shows_away().await, None, "it is POSTed to, which shows no knocks");
     open(None).await;
     assert_eq!(shows().await, None, "what comes later shows only what it says");
 }

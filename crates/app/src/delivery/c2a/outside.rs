@@ -96,27 +96,33 @@ pub fn envelope(
 }
 
 /// What another service posted.
-pub fn foreign(app: &App, entry: &Entry, posted: &str) -> Result<Brought, serde_json::Error> {
+pub fn foreign(
+    app: &App,
+    receiver: AgentId,
+    entry: &Entry,
+    posted: &str,
+) -> Result<Brought, serde_json::Error> {
     // It was checked when it came.
     let posted: Value = serde_json::from_str(posted)?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (sender, content) = (text(&posted["message"]["sender"]), text(&posted["message"]["content"]));
     let sender: String = sender.chars().take(MAX_NAME).collect();
+    let attention = envelopes::meaning_of_post(&content, app.live.shows(receiver).unwrap_or_default());
     let header = Header {
         source: Some(Source {
             platform: "channel".into(),
             workspace_id: posted["channel"]["service"].as_str().map(str::to_owned),
         }),
-        // The Channel Protocol does not say what its senders are: they are people unless somebody knows better.
         author: Some(Author {
             id: Some(WireId(sender.clone())).filter(|WireId(id)| !id.is_empty()),
             kind: Some(AuthorKind::Human),
             display_name: Some(sender),
         }),
+        attention: attention.into(),
         ..direct(app, entry.event, entry.created_at, place(entry, WireConversationKind::Channel), "")
     };
-    let content = Content::text(content);
-    Ok(Brought { event: entry.event, header, mode: ShownMode::Immediate, content })
+    let mode = ShownMode::of(attention.mode).unwrap_or(ShownMode::Immediate);
+    Ok(Brought { event: entry.event, header, mode, content: Content::text(content) })
 }
 
 /// A digest: counts and ids, all of them the hub's own, and nothing that anybody wrote.

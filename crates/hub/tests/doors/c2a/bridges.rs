@@ -1,8 +1,8 @@
 //! What comes from outside any conversation of this hub is answered where it came from, by `chat.send_message`.
 
 use super::harness::{Harness, text};
-use crate::channel_fixture::ChannelFixture;
-use crate::support::{HOST, SOON};
+use crate::channel_fixture::{ChannelFixture, MINUTE};
+use crate::support::{HOST, SOON, eventually};
 use chorus_testkit::receiver::{FakeAgent, Reply};
 use serde_json::{Value, json};
 
@@ -85,4 +85,49 @@ async fn a_foreign_post_is_answered_at_its_callback() {
     assert_eq!(key(0), key(1), "the service knows it again");
     service.set(Reply::Json(410, json!({})));
     assert_eq!(timber.refused("chat.send_message", reply(&params, "k2", "late")).await, "not_found");
+}
+
+/// It is for this agent alone, and what it means its words say, as of any other message.
+#[tokio::test]
+async fn a_foreign_post_is_decided_on_like_a_direct_message() {
+    let (fixture, clock) = ChannelFixture::with_clock().await;
+    let service = FakeAgent::start().await;
+    let made = fixture.agent(&json!({"name": "timber"})).await;
+    let mut timber = Harness::connect(&fixture.hub, made["api_key"].as_str().unwrap()).await;
+    let mut given = vec![];
+    for (id, content, expected) in [
+        ("m1", "is the deploy blocked?", json!(["must_respond", "direct_message", "buffered"])),
+        ("m2", "thanks!", json!(["ack_only", "thanks", "buffered"])),
+    ] {
+        let post = json!({"channel": {"id": "C04ABCDEF"}, "callback": format!("http://{}/cb", service.addr()),
+            "message": {"id": id, "sender": "alice", "content": content}});
+        assert_eq!(fixture.call_back(&made["connection_string"], &post).await.status, 200);
+        let params = timber.delivered().await;
+        let attention = &params["attention"];
+        let found = json!([attention["policy"], attention["reason"], params["injection"]["mode"]]);
+        assert_eq!(found, expected, "{params}");
+        assert_eq!(attention["deadlineMs"], 300_000);
+        given.push(params);
+    }
+    let essay = "a".repeat(201);
+    assert_eq!(timber.refused("chat.send_message", reply(&given[1], "k1", &essay)).await, "policy_forbidden");
+    // It is nobody else's: in the end its time is over, and nobody is told.
+    let event = given[0]["eventId"].as_str().unwrap().to_owned();
+    let stands = async || {
+        let listed = events_of(&fixture, made["api_key"].as_str().unwrap()).await;
+        let found = listed.as_array().unwrap().iter().find(|one| one["eventId"] == event.as_str());
+        found.cloned().unwrap_or_default()
+    };
+    clock.set(clock.now() + 11 * MINUTE);
+    eventually(stands, |found| found["attention"]["policy"] == "may_respond").await;
+    clock.set(clock.now() + 11 * MINUTE);
+    eventually(stands, |found| found["disposition"] == "ignored").await;
+    timber.assert_quiet().await;
+}
+
+async fn events_of(fixture: &ChannelFixture, key: &str) -> Value {
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "chat.list_events", "arguments": {}}});
+    let listed = fixture.hub.post("/c2a", Some(key), &call).await;
+    listed.body["result"]["structuredContent"]["events"].clone()
 }

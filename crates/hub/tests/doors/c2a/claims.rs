@@ -158,8 +158,9 @@ async fn a_knock_that_was_lost_comes_again_and_is_claimed_once() {
     let mut ada = Harness::connect(&fixture.hub, &key).await;
     let knock = ada.delivered().await;
     assert_eq!((&knock["eventId"], &knock["injection"]["mode"]), (&json!(event), &json!("notify")));
+    // How often the session before was sent it is written down now and then: at least once more than the first.
     assert!(
-        knock["reliability"]["attempt"].as_i64().unwrap() >= 3 && knock.get("content").is_none(),
+        knock["reliability"]["attempt"].as_i64().unwrap() >= 2 && knock.get("content").is_none(),
         "{knock}"
     );
     assert_eq!(knock["reliability"]["idempotencyKey"], first["params"]["reliability"]["idempotencyKey"]);

@@ -39,7 +39,7 @@ async fn disposition(fixture: &ChannelFixture, event: &str) -> Value {
 }
 
 /// Ends a session, and waits until the hub knows.
-async fn leave(fixture: &ChannelFixture, harness: Harness, name: &str) {
+pub(super) async fn leave(fixture: &ChannelFixture, harness: Harness, name: &str) {
     drop(harness);
     let online = async || {
         let agent = fixture.hub.get(&format!("/agents/{name}"), Some(&fixture.anna)).await;

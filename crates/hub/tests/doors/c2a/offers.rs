@@ -1,6 +1,7 @@
 //! What a role is asked, and nobody holds any more: whoever's claim ends, somebody who may still answer is asked again.
 
 use super::harness::Harness;
+use super::missed_edits::leave;
 use super::sessions::member;
 use crate::channel_fixture::{ChannelFixture, MINUTE};
 use crate::support::eventually;
@@ -158,4 +159,27 @@ async fn inboxes_take_their_turns_again() {
         expected.push(next);
         eventually(holders, |found| *found == expected).await;
     }
+}
+
+/// What waits for who is away is a knock as for who is there, and nobody holds it before somebody takes it.
+#[tokio::test]
+async fn a_role_that_is_all_away_is_knocked_when_it_comes_back() {
+    let (fixture, clock) = ChannelFixture::with_clock().await;
+    let mut keys = vec![];
+    for name in ["ada", "bob"] {
+        let key = member(&fixture, name, &json!({"roles": ["ops"]})).await;
+        leave(&fixture, Harness::connect(&fixture.hub, &key).await, name).await;
+        keys.push(key);
+    }
+    let event = fixture.say("@ops please restart the cache").await;
+    clock.set(clock.now() + MINUTE / 2);
+    let mut ada = Harness::connect(&fixture.hub, &keys[0]).await;
+    let mut bob = Harness::connect(&fixture.hub, &keys[1]).await;
+    for one in [&mut ada, &mut bob] {
+        let knock = one.delivered().await;
+        assert_eq!((&knock["eventId"], &knock["injection"]["mode"]), (&json!(event), &json!("notify")));
+        assert!(knock.get("content").is_none(), "{knock}");
+    }
+    bob.done("chat.claim", json!({"eventId": event})).await;
+    assert_eq!(ada.refused("chat.claim", json!({"eventId": event})).await, "claimed_by_other");
 }
