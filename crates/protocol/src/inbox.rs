@@ -24,6 +24,10 @@ pub struct Chat<E = EventView> {
     pub channel: ConversationView,
     /// What was said. (The hub encodes it once for all who get it.)
     pub event: E,
+    /// The message that it is about, if it tells that somebody has not answered one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<EventView>)]
+    pub about: Option<Box<EventView>>,
     /// What the agent is called there: by this it knows itself among those that are named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handle: Option<String>,

@@ -140,8 +140,12 @@ impl Turn {
 
     /// The event `chat` of an inbox.
     pub fn chat(data: &str) -> Result<Self, Faults> {
-        let Chat::<EventView> { trace_id, channel, event, handle, attention, callback, mcp } =
+        let Chat::<EventView> { trace_id, channel, event, about, handle, attention, callback, mcp } =
             serde_json::from_str(data).map_err(|error| Faults::one("data", format_args!("{error}")))?;
+        let about = about.and_then(|about| {
+            let who = about.author.handle.as_deref().unwrap_or("somebody");
+            Some(format!("{who} said in {}:\n{}", about.event_id, about.content?))
+        });
         let name = Some(channel.name).filter(|name| !name.is_empty());
         let kind = channel.kind.known().map(|kind| kind.as_str().to_owned());
         let sender = event.author.handle.unwrap_or(event.author.id);
@@ -164,6 +168,9 @@ impl Turn {
             Some(PrincipalKind::Agent) => Some(AuthorKind::Agent),
             _ => None,
         };
+        if let Some(about) = about {
+            turn.text.extend(["\n\n", &about]);
+        }
         if let Some(place) = &mut turn.place {
             (place.kind, place.thread) = (kind, event.thread);
             // Sequences begin with 1: a hub that says none has none.

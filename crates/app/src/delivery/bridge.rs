@@ -226,6 +226,7 @@ impl ChatDelivery<'_> {
             trace_id: Some(self.trace.to_string()),
             channel: views::conversation(self.conversation),
             event,
+            about: None,
             handle: self.handle.map(str::to_owned),
             attention: self.attention.into(),
             callback: self.callback(app),
@@ -305,16 +306,19 @@ impl StoredChat {
 
     /// For an inbox or an endpoint.
     pub fn data(&self, app: &App) -> Chat {
-        self.delivery().data(app, self.view())
+        let about = self.chat.about.as_ref().map(|about| Box::new(views::about(about)));
+        Chat { about, ..self.delivery().data(app, self.view()) }
     }
 
-    /// For a connection string. Nothing, unless it is a message: the Channel Protocol has no other words, and would show a change
-    /// of a message as a new one.
+    /// For a connection string. Nothing, unless it is a message, or tells that one was not answered: the Channel Protocol has no
+    /// other words, and would show a change of a message as a new one.
     pub fn channel_post(&self, app: &App) -> Option<Post> {
-        if self.chat.event.kind != EventKind::Message {
+        if !matches!(self.chat.event.kind, EventKind::Message | EventKind::Escalation) {
             return None;
         }
         let (view, delivery) = (self.view(), self.delivery());
+        let about = self.chat.about.as_ref().map(|about| c2a::words_about(&views::about(about)));
+        let content = [Some(c2a::words(&view)), about].into_iter().flatten().collect::<Vec<_>>().join("\n\n");
         Some(Post {
             channel: Channel {
                 id: self.chat.conversation.id.to_string(),
@@ -325,7 +329,7 @@ impl StoredChat {
             message: Message {
                 id: view.event_id,
                 sender: view.author.handle.unwrap_or(view.author.id),
-                content: view.content.unwrap_or_else(|| "(this message was deleted)".into()),
+                content,
             },
             callback: delivery.callback(app),
             mcp: vec![delivery.mcp(app)],

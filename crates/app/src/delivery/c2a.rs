@@ -149,15 +149,19 @@ fn place_of(told: &Told<'_>, thread: Option<EventId>) -> Place {
 fn content(told: &Told<'_>) -> Content {
     let mut content = Content::text(words(&told.event));
     if let Some(about) = &told.about {
-        let who = about.author.handle.as_deref().unwrap_or("somebody");
-        let text = format!("{who} said in {}:\n{}", about.event_id, words(about));
-        content.parts.push(Part::Text { text });
+        content.parts.push(Part::Text { text: words_about(about) });
     }
     content
 }
 
+/// A message that another event is about.
+pub fn words_about(about: &EventView) -> String {
+    let who = about.author.handle.as_deref().unwrap_or("somebody");
+    format!("{who} said in {}:\n{}", about.event_id, words(about))
+}
+
 /// What has no words says in a few what it is.
-fn words(event: &EventView) -> String {
+pub fn words(event: &EventView) -> String {
     match (&event.content, event.deleted) {
         (_, true) => "(this message was deleted)".to_owned(),
         (Some(text), false) if !text.is_empty() => text.clone(),

@@ -167,9 +167,12 @@ pub fn deliver(
             (pushed, DeliveryState::Waiting, Some((None, give_up_at)))
         }
     };
-    // At its deadline somebody looks what became of it. What follows is decided by who looks.
+    // At its deadline somebody looks what became of it. What follows is decided by who looks. Of what other services post, only
+    // where there is one: elsewhere it is answered without the hub.
     let deadline_at = act.now.saturating_add(attention.deadline_ms.unwrap_or(0));
-    let next_at = (kind == EntryKind::Chat).then_some(deadline_at);
+    let is_looked_at =
+        kind == EntryKind::Chat || kind == EntryKind::Channel && attention.deadline_ms.is_some();
+    let next_at = is_looked_at.then_some(deadline_at);
     let delivery = NewDelivery {
         agent: id.agent,
         event: act.event,

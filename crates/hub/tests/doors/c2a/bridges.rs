@@ -114,13 +114,12 @@ async fn a_foreign_post_is_decided_on_like_a_direct_message() {
     // It is nobody else's: in the end its time is over, and nobody is told.
     let event = given[0]["eventId"].as_str().unwrap().to_owned();
     let stands = async || {
+        clock.set(clock.now() + MINUTE);
         let listed = events_of(&fixture, made["api_key"].as_str().unwrap()).await;
         let found = listed.as_array().unwrap().iter().find(|one| one["eventId"] == event.as_str());
         found.cloned().unwrap_or_default()
     };
-    clock.set(clock.now() + 11 * MINUTE);
     eventually(stands, |found| found["attention"]["policy"] == "may_respond").await;
-    clock.set(clock.now() + 11 * MINUTE);
     eventually(stands, |found| found["disposition"] == "ignored").await;
     timber.assert_quiet().await;
 }

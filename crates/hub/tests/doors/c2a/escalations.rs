@@ -4,7 +4,8 @@ use super::harness::Harness;
 use super::sessions::member;
 use super::time::acked;
 use crate::channel_fixture::{ChannelFixture, MINUTE};
-use crate::support::eventually;
+use crate::support::{SOON, eventually};
+use chorus_testkit::receiver::FakeAgent;
 use serde_json::{Value, json};
 
 struct Escalated {
@@ -70,6 +71,53 @@ async fn an_escalation_says_what_was_asked_and_is_answered_as_the_original() {
     assert_eq!(sent["threadId"], json!(it.original));
     it.assert_answered().await;
     it.becomes("responded").await;
+}
+
+/// Whatever door the lead has, it is told what was asked, and can answer.
+#[tokio::test]
+async fn an_escalation_comes_by_every_door_with_what_was_asked() {
+    for by_inbox in [true, false] {
+        let (fixture, clock) = ChannelFixture::with_clock().await;
+        let (silent, receiver) = (member(&fixture, "silent", &json!({})).await, FakeAgent::start().await);
+        let lead = fixture.connected("lead", &receiver).await;
+        let path = format!("/api/v1/channels/{}/members/lead", fixture.channel);
+        let made = fixture.hub.ask("PATCH", &path, Some(&fixture.anna), &json!({"lead": true})).await;
+        assert_eq!(made.status, 200, "{}", made.text);
+        let mut inbox = match by_inbox {
+            true => Some(fixture.hub.inbox(lead["api_key"].as_str().unwrap(), None).await),
+            false => None,
+        };
+        let mut silent = Harness::connect(&fixture.hub, &silent).await;
+        let original = fixture.say("@silent is the deploy blocked?").await;
+        for _ in 0..2 {
+            silent.delivered().await;
+            acked(&fixture, &original).await;
+            clock.set(clock.now() + 5 * MINUTE);
+        }
+        let callback = match &mut inbox {
+            Some(inbox) => {
+                let chat = inbox.event("chat").await;
+                assert_eq!(chat["event"]["kind"], "escalation", "{chat}");
+                assert_eq!(chat["about"]["event_id"], json!(original), "{chat}");
+                assert_eq!(chat["about"]["content"], "@silent is the deploy blocked?");
+                chat["callback"].clone()
+            }
+            None => {
+                let post = receiver.wait_for(1, SOON).await.remove(0).body;
+                let text = post["message"]["content"].as_str().unwrap();
+                assert!(
+                    text.contains("has not answered") && text.contains("is the deploy blocked?"),
+                    "{text}"
+                );
+                post["callback"].clone()
+            }
+        };
+        let answer = json!({"type": "message", "content": "It is not."});
+        assert_eq!(fixture.call_back(&callback, &answer).await.status, 200);
+        let log = fixture.log().await;
+        let last = log.iter().rev().find(|event| event["content"] == "It is not.").unwrap();
+        assert_eq!(last["thread"], json!(original), "{last}");
+    }
 }
 
 #[tokio::test]
