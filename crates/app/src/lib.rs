@@ -99,14 +99,31 @@ mod tests {
     fn imports(text: &str) -> Vec<String> {
         let text = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or_default();
         let code: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+        // Of `{a::{b, c}, d}` the names at its outermost level.
         let names = |rest: &str| {
-            let several = rest.strip_prefix('{').and_then(|rest| rest.split('}').next());
-            let names = several.or_else(|| rest.split([':', ';']).next()).unwrap_or_default().split(',');
-            names
-                .map(|name| name.trim().split("::").next().unwrap_or_default().to_owned())
-                .collect::<Vec<_>>()
+            let Some(several) = rest.strip_prefix('{') else {
+                return vec![rest.split([':', ';', ' ', ')', ',']).next().unwrap_or_default().to_owned()];
+            };
+            let (mut depth, mut names) = (0, vec![String::new()]);
+            for sign in several.chars() {
+                match sign {
+                    '{' => depth += 1,
+                    '}' if depth == 0 => break,
+                    '}' => depth -= 1,
+                    ',' if depth == 0 => names.push(String::new()),
+                    _ if depth == 0 => names.last_mut().unwrap().push(sign),
+                    _ => {}
+                }
+            }
+            names.iter().map(|name| name.trim().split("::").next().unwrap_or_default().to_owned()).collect()
         };
         code.split("crate::").skip(1).flat_map(names).collect()
+    }
+
+    #[test]
+    fn names_behind_a_nested_one_are_read() {
+        let code = "use crate::{a::{b, c::d}, e};\nuse crate::f::g;\nfn x() -> crate::h { crate::i::j() }";
+        assert_eq!(imports(code), ["a", "e", "f", "h", "i"]);
     }
 
     /// Folders, and the files beside them, stand on floors: none imports what is above it.

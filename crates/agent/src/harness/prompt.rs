@@ -399,6 +399,13 @@ mod tests {
             assert_eq!(value("event_id"), "evt_1");
             let lines = || split(&text).collect::<Vec<_>>().join("\n");
             assert_eq!(message, format!("{}\n{}", lines(), lines()), "nothing is lost");
+            let thread = [(said.sender.as_str(), text.as_str())];
+            let asked = prompt(&[], &said, OWN, "d1");
+            let shown = after_thread(thread.into_iter(), &asked, "d1");
+            let before = shown.strip_suffix(&asked).unwrap();
+            let ours: Vec<_> = before.lines().filter(|line| looks_like_ours(line)).collect();
+            let [THREAD, author, "----- message d1", "----- end d1"] = ours[..] else { panic!("{before}") };
+            assert!(author.starts_with("author: mallory "), "{author}");
         }
     }
 

@@ -198,6 +198,11 @@ async fn a_thread_goes_on_with_who_was_asked() {
     assert_eq!(disposed(&fixture, &question, "ada").await, "responded");
     let prompt = fixture.read(&format!("prompt-{question}"));
     assert!(prompt.contains("\nresponse_policy: must_respond\nreason: thread_question\n"), "{prompt}");
+    let (thread, event) = prompt.split_once("\nC2A EVENT\n").unwrap();
+    let thread = thread.split_once("\nC2A THREAD\n").unwrap().1;
+    for said in ["@ada please restart the cache on eu-1", "I meant the one on eu-2", "yes"] {
+        assert!(thread.contains(&format!("\n{said}\n-----")) && !event.contains(said), "{prompt}");
+    }
     assert_eq!(turns(&fixture), ["ada", "ada", "ada"], "bob was never asked");
     for agent in agents {
         agent.end().await;

@@ -22,7 +22,7 @@ const NEWS_PER_NOTIFY: usize = 140;
 /// PostgreSQL takes payloads of less than 8000 bytes.
 const MAX_PAYLOAD: usize = 7900;
 /// A node tells no sooner again, so that the next time tells of more.
-const PAUSE: Duration = Duration::from_millis(2);
+const PAUSE: Duration = Duration::from_millis(5);
 const RECONNECT_AFTER: Duration = Duration::from_millis(500);
 const CHANNEL: &str = "chorus";
 
