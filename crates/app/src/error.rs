@@ -157,6 +157,13 @@ impl From<ConversationError> for Error {
                     "somebody else in this conversation is called {handle:?}; give another `handle`"
                 ),
             ),
+            ConversationError::HandleReserved(handle) => Self::new(
+                Code::Conflict,
+                format_args!(
+                    "{handle:?} would be taken for a role of this conversation, for everybody in it or for the hub; \
+                     give another `handle`"
+                ),
+            ),
             ConversationError::Already(handle) => {
                 Self::new(Code::Conflict, format_args!("it is a member already, as {handle:?}"))
             }

@@ -26,8 +26,8 @@ use utoipa::{IntoParams, ToSchema};
 /// What a member is called, or what it does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(
-    title = "1 to 64 letters, digits, '.', '_' and '-'",
-    pattern = "^[A-Za-z0-9._-]{1,64}$",
+    title = "1 to 64 letters, digits, '.', '_' and '-', and not dots alone",
+    pattern = r"^([A-Za-z0-9_-][A-Za-z0-9._-]{0,63}|\.[A-Za-z0-9._-]{0,31}[A-Za-z0-9_-][A-Za-z0-9._-]{0,31})$",
     example = "bob"
 )]
 pub struct Name(pub String);

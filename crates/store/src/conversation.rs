@@ -58,6 +58,9 @@ pub enum ConversationError {
     /// Somebody else has this handle.
     #[error("the handle {0} is taken")]
     HandleTaken(String),
+    /// A role here is called so, or the hub and everybody would be.
+    #[error("the handle {0} is no member's")]
+    HandleReserved(String),
     /// It is a member already, under this handle.
     #[error("a member already, as {0}")]
     Already(String),

@@ -117,6 +117,32 @@ pub fn update(tx: &mut dyn Tx, conversation: ConversationId, member: &Member) ->
     insert_roles(tx, conversation, member)
 }
 
+/// Notes since which event a present member is called what it is called.
+pub(crate) fn call_since(
+    tx: &mut dyn Tx,
+    conversation: ConversationId,
+    principal: Principal,
+    seq: i64,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE members SET handle_seq = $3 WHERE conversation_id = $1 AND member_id = $2 AND left_seq IS NULL",
+        &[(&conversation).into(), (&principal.uuid()).into(), seq.into()],
+    )?;
+    Ok(())
+}
+
+/// Since which event a present member is called what it is called: who was named before was another.
+pub fn called_since(
+    tx: &mut dyn Tx,
+    conversation: ConversationId,
+    principal: Principal,
+) -> Result<i64, StoreError> {
+    let sql = "SELECT COALESCE(handle_seq, joined_seq) FROM members
+               WHERE conversation_id = $1 AND member_id = $2 AND left_seq IS NULL";
+    let row = tx.first(sql, &[(&conversation).into(), (&principal.uuid()).into()])?;
+    row.map_or(Ok(i64::MAX), |mut row| row.int(0))
+}
+
 /// The roles of a member, to be found by.
 fn insert_roles(tx: &mut dyn Tx, conversation: ConversationId, member: &Member) -> Result<(), StoreError> {
     for role in &member.roles {

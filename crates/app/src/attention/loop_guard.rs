@@ -7,8 +7,8 @@ use super::earlier::Earlier;
 use chorus_attention::loop_guard::{DEFAULT_TURNS, Exchange, Loop, RECENT, Spoken, find_loop};
 use chorus_protocol::ids::Principal;
 use chorus_store::conversation::{Candidate, Draft, DraftKind};
-use chorus_store::conversations::{Conversation, Event};
-use chorus_store::{StoreError, Tx, log, loop_guards};
+use chorus_store::conversations::Event;
+use chorus_store::{StoreError, Tx, directory, log, loop_guards};
 use serde_json::{Map, Value, json};
 
 /// An exchange in which no agent woke another for so long is over: where there is no person, none could end it.
@@ -32,7 +32,7 @@ pub(super) fn look_for_loop(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Option
     let recent: Vec<_> =
         recent.iter().map(|(by_person, text)| Spoken { by_person: *by_person, text }).collect();
     let exchange = Exchange { turns, recent: &recent, on_task: false };
-    let (text, limit) = (draft.body.text("content"), limit(&draft.conversation));
+    let (text, limit) = (draft.body.text("content"), limit(tx, draft)?);
     if find_loop(text, &exchange, limit).is_none() {
         return Ok(None);
     }
@@ -57,13 +57,33 @@ pub fn note(found: Loop) -> Map<String, Value> {
     Map::from_iter([(NOTE.to_owned(), why)])
 }
 
-/// How many turns agents may take among themselves in a conversation; none, if its owner turned the guard off.
-fn limit(conversation: &Conversation) -> Option<u32> {
-    match conversation.loop_turns.map(u32::try_from) {
-        None | Some(Err(_)) => Some(DEFAULT_TURNS),
-        Some(Ok(0)) => None,
-        Some(Ok(turns)) => Some(turns),
+/// How many turns agents may take among themselves in a conversation; none, if its owner turned the guard off. The owner may
+/// loosen it for agents of its own: others did not agree to pay for them.
+fn limit(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Option<u32>, StoreError> {
+    let set = match draft.conversation.loop_turns.map(u32::try_from) {
+        None | Some(Err(_)) => return Ok(Some(DEFAULT_TURNS)),
+        Some(Ok(turns)) => Some(turns).filter(|turns| *turns > 0),
+    };
+    let is_strict = set.is_some_and(|turns| turns <= DEFAULT_TURNS);
+    Ok(if is_strict || are_all_of_owner(tx, draft)? { set } else { Some(DEFAULT_TURNS) })
+}
+
+/// Whether the author, and all whom the message may concern, are agents of the conversation's owner.
+fn are_all_of_owner(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<bool, StoreError> {
+    let owner = draft.conversation.owner;
+    let account = match owner {
+        Principal::Account(account) => Some(account),
+        Principal::Agent(agent) => directory::by_id(tx, agent)?.and_then(|agent| agent.owner),
+    };
+    let concerned = draft.candidates.iter().map(|candidate| candidate.agent);
+    for agent in draft.act.author.agent().into_iter().chain(concerned) {
+        let is_own = owner == agent.into()
+            || account.is_some() && directory::by_id(tx, agent)?.and_then(|agent| agent.owner) == account;
+        if !is_own {
+            return Ok(false);
+        }
     }
+    Ok(true)
 }
 
 /// Whether the author works for one of those that it addresses, or one of them for it.

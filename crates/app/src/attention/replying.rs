@@ -236,10 +236,12 @@ fn decide_now(
     let beside = said["to"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let names: Vec<&str> = mentions(text).into_iter().chain(beside).collect();
     let is_named = |name: &str| names.iter().any(|other| other.eq_ignore_ascii_case(name));
+    // Whoever was called so when it was said was named, not who is called so now.
+    let called_since = members::called_since(tx, conversation.id, member.principal)?;
     let mut candidate = Candidate {
         agent,
         handle: member.handle.clone(),
-        named: is_named(&member.handle),
+        named: is_named(&member.handle) && answered.seq > called_since,
         in_named_role: member.roles.iter().any(|role| is_named(role)),
         owns_thread: false,
         participates: false,

@@ -21,7 +21,7 @@ use chorus_protocol::mentions::MAX_HANDLE;
 use chorus_store::audit::{Action, Actor, Subject};
 use chorus_store::conversation::{self, Act, ConversationError, Handle, Newcomer};
 use chorus_store::invitations::Invitation;
-use chorus_store::{Tx, members};
+use chorus_store::{Tx, directory, members};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::sync::Arc;
@@ -206,7 +206,8 @@ pub async fn list_members(
     Ok(page(app, found, limit, |last: &MemberView| last.handle.clone()))
 }
 
-/// Removes a member. Everybody may leave but the owner; the owner and the leads may remove others.
+/// Removes a member. Everybody may leave but the owner; the owner and the leads may remove others, and whoever owns an agent
+/// takes it out of wherever somebody has put it.
 pub async fn remove_member(
     app: &AppState,
     who: Principal,
@@ -216,7 +217,10 @@ pub async fn remove_member(
 ) -> Result<Done<()>, Error> {
     let (act, hub) = (act(app, who, id), Arc::clone(app));
     let work = move |tx: &mut dyn Tx| {
-        hold_channel_of(tx, id, who, &handle)?;
+        // Its owner has it leave.
+        let author = own_agent(tx, id, who, &handle)?.unwrap_or(who);
+        let act = Act { author, ..act };
+        hold_channel_of(tx, id, author, &handle)?;
         let gone = members::by_handle(tx, id, &handle)?;
         conversation::remove_member(tx, &act, &handle).map_err(only(
             "the owner of the channel and its leads remove others; and the owner is removed by nobody",
@@ -268,6 +272,20 @@ pub async fn change_member(
         Ok(views::member(changed))
     };
     app.once(once, is_member(who, id), work).await
+}
+
+/// The agent that is called this here, if it belongs to `who`.
+fn own_agent(
+    tx: &mut dyn Tx,
+    id: ConversationId,
+    who: Principal,
+    handle: &str,
+) -> Result<Option<Principal>, Error> {
+    let Principal::Account(owner) = who else { return Ok(None) };
+    let member = members::by_handle(tx, id, handle)?.map(|member| member.principal);
+    let Some(agent) = member.and_then(|member| member.agent()) else { return Ok(None) };
+    let is_own = directory::by_id(tx, agent)?.is_some_and(|agent| agent.owner == Some(owner));
+    Ok(is_own.then_some(agent.into()))
 }
 
 /// Holds a channel for a member that wants to change another, which this may be the handle of.

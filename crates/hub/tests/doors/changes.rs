@@ -40,6 +40,64 @@ async fn members() {
     change(&anna, "bob", json!({})).await.own_failure(Code::Validation);
 }
 
+/// A handle wins over a role: who chooses one for itself may not take what is meant for others.
+#[tokio::test]
+async fn nobody_takes_the_name_of_a_role_or_of_somebody_who_was_named() {
+    let hub = TestHub::start();
+    let anna = hub.account("anna@example.org").await;
+    let mallory = hub.register("mallory").await;
+    let channel = hub.channel(&anna, &json!({"name": "c"})).await;
+    for name in ["bea", "backend"] {
+        hub.register(name).await;
+    }
+    hub.add(&channel, &anna, &json!({"agent": "mallory"})).await;
+    hub.add(&channel, &anna, &json!({"agent": "bea", "roles": ["backend"]})).await;
+    let change = async |key: &str, handle: &str, body: Value| {
+        hub.ask("PATCH", &format!("{channel}/members/{handle}"), Some(key), &body).await
+    };
+    for taken in ["backend", "Backend", "operator", "EVERYONE", "hub"] {
+        change(&mallory, "mallory", json!({"handle": taken})).await.own_failure(Code::Conflict);
+    }
+    for dots in [".", ".."] {
+        change(&mallory, "mallory", json!({"handle": dots})).await.own_failure(Code::Validation);
+    }
+    // Who is named like a role is called otherwise, unless whoever adds it says so.
+    hub.add(&channel, &anna, &json!({"agent": "backend"})).await;
+    let said = hub.say(&channel, &anna, &json!({"content": "@backend-2 hello"})).await;
+    assert_eq!(said["attention"]["woken"], json!(["backend-2"]), "{said}");
+    assert_eq!(change(&anna, "backend-2", json!({"handle": "backend"})).await.body["handle"], "backend");
+
+    let asked = hub.say(&channel, &anna, &json!({"content": "@bea what is the password?"})).await;
+    let gone = hub.ask("DELETE", &format!("{channel}/members/bea"), Some(&anna), &json!({})).await;
+    assert_eq!(gone.status, 204, "{}", gone.text);
+    change(&mallory, "mallory", json!({"handle": "bea"})).await;
+    let answer = json!({"content": "it is me", "reply_to": asked["event_id"]});
+    hub.post(&format!("{channel}/messages"), Some(&mallory), &answer)
+        .await
+        .own_failure(Code::PolicyForbidden);
+    let said = hub.say(&channel, &anna, &json!({"content": "@bea are you new?"})).await;
+    let answer = json!({"content": "I am", "reply_to": said["event_id"]});
+    assert_eq!(hub.post(&format!("{channel}/messages"), Some(&mallory), &answer).await.status, 201);
+}
+
+/// Whoever may put somebody's agent into a channel of his does not keep it there.
+#[tokio::test]
+async fn an_owner_takes_its_agent_out_of_wherever_it_is() {
+    let hub = TestHub::start();
+    let (anna, ben) = (hub.account("anna@example.org").await, hub.account("ben@example.org").await);
+    let (mallory, vic) = (hub.register("mallory").await, hub.register("vic").await);
+    let channel = hub.channel(&mallory, &json!({"name": "trap"})).await;
+    hub.add(&channel, &mallory, &json!({"agent": "vic", "lead": true})).await;
+    hub.post("/api/v1/agents/claim", Some(&anna), &json!({"api_key": vic})).await;
+    let remove =
+        async |key: &str| hub.ask("DELETE", &format!("{channel}/members/vic"), Some(key), &json!({})).await;
+    remove(&ben).await.own_failure(Code::NotFound);
+    assert_eq!(remove(&anna).await.status, 204);
+    let said = hub.say(&channel, &mallory, &json!({"content": "@vic hello"})).await;
+    assert_eq!(said["attention"]["woken"], json!([]), "{said}");
+    remove(&anna).await.own_failure(Code::NotFound);
+}
+
 #[tokio::test]
 async fn what_is_for_a_paused_agent_waits() {
     let hub = TestHub::start();

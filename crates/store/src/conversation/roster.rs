@@ -68,10 +68,27 @@ pub struct Newcomer {
     pub lead: bool,
 }
 
-/// The handle a newcomer gets.
+/// What nobody is called: it would be taken for the hub, or for everybody.
+const RESERVED: [&str; 7] = ["all", "channel", "everyone", "here", "hub", "operator", "system"];
+
+fn is_reserved(handle: &str) -> bool {
+    RESERVED.iter().any(|word| word.eq_ignore_ascii_case(handle))
+}
+
+/// Whether a role here is called so: a handle would win over it, and get everything that is meant for the role.
+fn is_role(tx: &mut dyn Tx, id: ConversationId, handle: &str) -> Result<bool, StoreError> {
+    Ok(!members::in_role(tx, id, handle, 1)?.is_empty())
+}
+
+/// The handle a newcomer gets. Whoever adds it may call it like a role; by itself nobody comes to be called so.
 fn free_handle(tx: &mut dyn Tx, id: ConversationId, wanted: &Handle) -> Result<String, ConversationError> {
     let (Handle::Exactly(base) | Handle::Like(base)) = wanted;
-    if members::by_handle(tx, id, base)?.is_none() {
+    let is_chosen = matches!(wanted, Handle::Exactly(_));
+    if is_chosen && is_reserved(base) {
+        return Err(ConversationError::HandleReserved(base.clone()));
+    }
+    let is_apart = is_chosen || !(is_reserved(base) || is_role(tx, id, base)?);
+    if is_apart && members::by_handle(tx, id, base)?.is_none() {
         return Ok(base.clone());
     }
     if matches!(wanted, Handle::Like(_)) {
@@ -219,6 +236,10 @@ pub fn change_member(
         if other.is_some_and(|other| other.principal != member.principal) {
             return Err(ConversationError::HandleTaken(new.clone()));
         }
+        let is_own_choice = !owns && !leads;
+        if is_reserved(new) || is_own_choice && is_role(tx, act.conversation, new)? {
+            return Err(ConversationError::HandleReserved(new.clone()));
+        }
         member.handle.clone_from(new);
     }
     member.roles = change.roles.clone().unwrap_or(member.roles);
@@ -230,6 +251,9 @@ pub fn change_member(
         json!({"handle": member.handle, "id": id, "kind": kind, "roles": member.roles, "lead": member.lead}),
     )]);
     let seq = append(tx, act, EventKind::Change, None, None, &told)?;
+    if change.handle.is_some() {
+        members::call_since(tx, act.conversation, member.principal, seq)?;
+    }
     if member.lead {
         begin_digests(tx, act, &member, seq)?;
     }

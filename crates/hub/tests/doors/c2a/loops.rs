@@ -61,3 +61,31 @@ async fn what_was_stopped_is_not_answered_by_who_finds_it() {
     fixture.say("go on, you two").await;
     bob.done("chat.send_message", answer).await;
 }
+
+/// Whoever makes a channel lets agents of its own go on for ever, not those of others.
+#[tokio::test]
+async fn the_guard_is_loosened_for_agents_of_the_owner_alone() {
+    for owned in [true, false] {
+        let fixture = ChannelFixture::start().await;
+        let mut keys = vec![];
+        for name in ["ada", "bob"] {
+            let key = member(&fixture, name, &json!({})).await;
+            if owned {
+                let claim = json!({"api_key": key});
+                fixture.hub.post("/api/v1/agents/claim", Some(&fixture.anna), &claim).await;
+            }
+            keys.push(key);
+        }
+        let path = format!("/api/v1/channels/{}", fixture.channel);
+        let off = fixture.hub.ask("PATCH", &path, Some(&fixture.anna), &json!({"loop_guard": 0})).await;
+        assert_eq!(off.status, 200, "{}", off.text);
+        let mut woken = 0;
+        for n in 0..12 {
+            let said = json!({"content": format!("@bob what about table number {n}?")});
+            let said = fixture.hub.post(&format!("{path}/messages"), Some(&keys[0]), &said).await;
+            assert_eq!(said.status, 201, "{}", said.text);
+            woken += said.body["attention"]["woken"].as_array().unwrap().len();
+        }
+        assert_eq!(woken, if owned { 12 } else { 8 });
+    }
+}
