@@ -2,6 +2,8 @@
 //!
 //! So the database holds none of them, and whoever reads it can sign nothing.
 
+mod places;
+
 use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, JobId, ScoreId};
 use data_encoding::{BASE64, BASE64URL_NOPAD, HEXLOWER};

@@ -10,12 +10,13 @@ use crate::caller::Caller;
 use crate::error::Error;
 use crate::operator::{audit_log, party_id, party_id_for_owner};
 use crate::page::fitting;
+use crate::secrets::MasterKey;
 use chorus_protocol::api::Items;
 use chorus_protocol::api::audit::{TrailEntry, TrailKind, TrailQuery};
 use chorus_protocol::api::operator::{AuditParty, AuditQuery, PartyName, RecordedAct};
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
-use chorus_protocol::ids::{AccountId, AgentId, AuditId, ConversationId, DeliveryId, EventId, Principal};
+use chorus_protocol::ids::{AccountId, AgentId, AuditId, ConversationId, EventId, Principal};
 use chorus_protocol::time::{parse_rfc3339, rfc3339};
 use chorus_protocol::words::{Action, EventKind, Word};
 use chorus_store::conversations::Event;
@@ -33,6 +34,7 @@ const LOOKED_AT: i64 = 1000;
 
 /// What was asked for, read.
 struct Asked {
+    key: MasterKey,
     kind: TrailKind,
     actor: Option<Principal>,
     event: Option<EventId>,
@@ -86,7 +88,8 @@ pub async fn list(app: &AppState, caller: Caller, mut query: TrailQuery) -> Resu
     let find = move |tx: &mut dyn Tx| {
         let actor = actor.as_ref().map(|PartyName(text)| principal(tx, &hub, text)).transpose()?;
         let (since, after) = (since.unwrap_or_default(), after.clone().filter(|after| !after.is_empty()));
-        entries(tx, &Asked { kind, actor, event, channel, since, after, limit })
+        let key = hub.config.master_key.clone();
+        entries(tx, &Asked { key, kind, actor, event, channel, since, after, limit })
     };
     let (items, next) = app.store.read::<_, Error, _>(find).await?;
     Ok(fitting(app, items, next, |last: &TrailEntry| last.cursor.clone()))
@@ -236,7 +239,7 @@ fn about(tx: &mut dyn Tx, asked: &Asked, event: EventId) -> Result<Found, Error>
         TrailKind::Decision | TrailKind::Disposition => {
             let records = push::of_event(tx, event, asked.limit)?;
             let mine = records.iter().filter(|record| by(record.id.agent.into()));
-            mine.filter_map(|record| delivery(asked.kind, record)).collect()
+            mine.filter_map(|record| delivery(asked, record)).collect()
         }
         TrailKind::Claim => {
             let holders = claims::holders(tx, event, asked.limit)?;
@@ -263,25 +266,25 @@ fn deliveries(tx: &mut dyn Tx, asked: &Asked) -> Result<Found, Error> {
     };
     let after = asked.after.as_deref().map(|text| {
         let (time, id) = text.split_once('.')?;
-        Some((time.parse().ok()?, DeliveryId::parse(id)?))
+        Some((time.parse().ok()?, asked.key.named_delivery(id)?))
     });
     let after = after.map(|place| place.ok_or_else(wrong_place)).transpose()?;
     let filter = Filter { agent, conversation: asked.channel, since: asked.since, ..Filter::default() };
     let found = push::list(tx, &filter, after, asked.limit + 1)?;
     let more = found.len() as i64 > asked.limit;
     let records = &found[..found.len().min(asked.limit as usize)];
-    let next = records.last().filter(|_| more).map(place_of);
-    Ok((records.iter().filter_map(|record| delivery(asked.kind, record)).collect(), next))
+    let next = records.last().filter(|_| more).map(|record| place_of(asked, record));
+    Ok((records.iter().filter_map(|record| delivery(asked, record)).collect(), next))
 }
 
-fn place_of(record: &Record) -> String {
-    format!("{}.{}", record.created_at, record.id)
+fn place_of(asked: &Asked, record: &Record) -> String {
+    format!("{}.{}", record.created_at, asked.key.delivery_name(record.id))
 }
 
-fn delivery(kind: TrailKind, record: &Record) -> Option<TrailEntry> {
+fn delivery(asked: &Asked, record: &Record) -> Option<TrailEntry> {
     let (event, agent) = (party("event", &record.event), party("agent", &record.id.agent));
     let channel = record.conversation.to_string();
-    let attention = record.attention;
+    let (kind, attention) = (asked.kind, record.attention);
     let (at, actor, action, subject, detail) = if kind == TrailKind::Decision {
         let detail = json!({
             "event_id": record.event.to_string(), "channel": channel, "directedness": attention.directedness,
@@ -300,8 +303,8 @@ fn delivery(kind: TrailKind, record: &Record) -> Option<TrailEntry> {
         actor,
         action,
         subject,
-        cursor: place_of(record),
-        ..entry(kind, record.id.to_string(), detail)
+        cursor: place_of(asked, record),
+        ..entry(kind, asked.key.delivery_name(record.id), detail)
     })
 }
 

@@ -6,7 +6,6 @@ use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
 use chorus_protocol::api::deliveries::AttemptView;
-use chorus_protocol::ids::DeliveryId;
 use chorus_protocol::time::rfc3339;
 use chorus_store::push::{self, Attempt};
 use chorus_store::{Tx, directory};
@@ -18,7 +17,7 @@ const MOST: i64 = 300;
 pub async fn attempts(app: &App, caller: Caller, id: &str) -> Result<Vec<AttemptView>, Error> {
     may_replay(&caller)?;
     let missing = || Error::not_found("delivery");
-    let id = DeliveryId::parse(id).ok_or_else(missing)?;
+    let id = app.config.master_key.named_delivery(id).ok_or_else(missing)?;
     let find = move |tx: &mut dyn Tx| {
         let agent = directory::by_id(tx, id.agent)?.filter(|agent| may_manage(&caller, agent));
         agent.ok_or_else(missing)?;

@@ -6,6 +6,7 @@ use super::attempts;
 use crate::app::App;
 use crate::attention::envelopes;
 use crate::error::Error;
+use crate::secrets::MasterKey;
 use crate::views::{self, EventView};
 use chorus_protocol::api::deliveries::{LadderDelivery, Recipient, Rung, StepView};
 use chorus_protocol::attention::Attention;
@@ -52,13 +53,14 @@ pub struct ClaimView {
 pub async fn ladder(app: &App, who: Principal, id: &str) -> Result<LadderView, Error> {
     let missing = || Error::not_found("event");
     let (id, now) = (EventId::parse(id).ok_or_else(missing)?, app.now());
+    let key = app.config.master_key.clone();
     let show = move |tx: &mut dyn Tx| {
         let event = conversations::event_by_id(tx, id)?.ok_or_else(missing)?;
         if event.seq == conversations::UNPLACED {
             let view = outside(tx, who, &event, now)?.ok_or_else(missing)?;
-            let mut deliveries = deliveries(tx, id)?;
+            let mut deliveries = deliveries(&key, tx, id)?;
             if deliveries.is_empty() && event.kind == EventKind::Envelope {
-                deliveries.extend(unkept(tx, &event, now)?);
+                deliveries.extend(unkept(&key, tx, &event, now)?);
             }
             return Ok(LadderView { event: view, deliveries, claims: vec![] });
         }
@@ -72,23 +74,28 @@ pub async fn ladder(app: &App, who: Principal, id: &str) -> Result<LadderView, E
         let standing = log::stand(tx, &conversation, who, &stays, &events)?;
         let event = views::events(&events, &standing.changes, &standing.replies).remove(0);
         let claims = claims(tx, &conversation, id, now)?;
-        Ok(LadderView { event, deliveries: deliveries(tx, id)?, claims })
+        Ok(LadderView { event, deliveries: deliveries(&key, tx, id)?, claims })
     };
     app.store.read::<_, Error, _>(show).await
 }
 
-fn deliveries(tx: &mut dyn Tx, event: EventId) -> Result<Vec<LadderDelivery>, StoreError> {
+fn deliveries(key: &MasterKey, tx: &mut dyn Tx, event: EventId) -> Result<Vec<LadderDelivery>, StoreError> {
     let records = push::of_event(tx, event, MAX_DELIVERIES)?;
-    records.into_iter().map(|record| delivery(tx, record)).collect()
+    records.into_iter().map(|record| delivery(key, tx, record)).collect()
 }
 
 /// The delivery of an envelope of which its receiver has said nothing.
-fn unkept(tx: &mut dyn Tx, envelope: &Event, now: i64) -> Result<Option<LadderDelivery>, StoreError> {
+fn unkept(
+    key: &MasterKey,
+    tx: &mut dyn Tx,
+    envelope: &Event,
+    now: i64,
+) -> Result<Option<LadderDelivery>, StoreError> {
     let Some(record) = push::of_envelope(tx, envelope)? else { return Ok(None) };
     let attention = envelopes::meaning_for(tx, envelope, record.id.agent, now)?;
     let acked = record.handed || record.state == DeliveryState::Delivered;
     let (attention, disposition) = envelopes::stands(attention, record.created_at, acked, now);
-    delivery(tx, Record { attention, disposition, ..record }).map(Some)
+    delivery(key, tx, Record { attention, disposition, ..record }).map(Some)
 }
 
 /// What has no place in a conversation, for the agents it is between: an envelope as it was sent, of everything else only what it is.
@@ -134,7 +141,7 @@ fn claims(
     Ok(views)
 }
 
-fn delivery(tx: &mut dyn Tx, record: Record) -> Result<LadderDelivery, StoreError> {
+fn delivery(key: &MasterKey, tx: &mut dyn Tx, record: Record) -> Result<LadderDelivery, StoreError> {
     let member = members::of(tx, record.conversation, record.id.agent.into())?;
     let attempts = push::attempts(tx, record.id, MAX_ATTEMPTS)?;
     let attempts = attempts.into_iter().map(attempts::view);
@@ -143,7 +150,7 @@ fn delivery(tx: &mut dyn Tx, record: Record) -> Result<LadderDelivery, StoreErro
         directedness,
         policy,
         mode,
-        id: record.id.to_string(),
+        id: key.delivery_name(record.id),
         recipient: Recipient {
             id: record.id.agent.to_string(),
             handle: member.map_or_else(|| record.agent.clone(), |member| member.handle),

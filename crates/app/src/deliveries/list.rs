@@ -10,7 +10,7 @@ use chorus_protocol::api::Items;
 use chorus_protocol::api::deliveries::{DeliveryView, RecipientAgent};
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
-use chorus_protocol::ids::{ConversationId, DeliveryId};
+use chorus_protocol::ids::ConversationId;
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::DeliveryState;
 use chorus_store::Tx;
@@ -61,7 +61,7 @@ pub async fn list(
     after: Option<&str>,
     limit: i64,
 ) -> Result<Items<DeliveryView>, Error> {
-    let after = after.map(parse_cursor).transpose()?;
+    let after = after.map(|text| parse_cursor(app, text)).transpose()?;
     let find = move |tx: &mut dyn Tx| match asked.filter(tx, &caller)? {
         Some(filter) => Ok(push::list(tx, &filter, after, limit + 1)?),
         None => Ok(vec![]),
@@ -72,17 +72,19 @@ pub async fn list(
 }
 
 /// A place in the list: the time of a delivery, and the delivery.
-fn parse_cursor(text: &str) -> Result<Cursor, Faults> {
+fn parse_cursor(app: &App, text: &str) -> Result<Cursor, Faults> {
     let parse = || {
         let (time, id) = text.split_once('.')?;
-        Some((time.parse().ok()?, DeliveryId::parse(id)?))
+        Some((time.parse().ok()?, app.config.master_key.named_delivery(id)?))
     };
     parse().ok_or_else(|| Faults::one("after", "must be `next` of the page before"))
 }
 
 fn view(app: &App, record: &Record) -> DeliveryView {
+    let id = app.config.master_key.delivery_name(record.id);
     DeliveryView {
-        id: record.id.to_string(),
+        cursor: format!("{}.{id}", record.created_at),
+        id,
         event_id: record.event.to_string(),
         channel: record.conversation.to_string(),
         agent: RecipientAgent { id: record.id.agent.to_string(), address: app.address(&record.agent) },
@@ -94,6 +96,5 @@ fn view(app: &App, record: &Record) -> DeliveryView {
         next_try: record.due_at.map(rfc3339),
         error: record.detail.clone(),
         created_at: rfc3339(record.created_at),
-        cursor: format!("{}.{}", record.created_at, record.id),
     }
 }

@@ -8,7 +8,6 @@ use crate::caller::Caller;
 use crate::error::Error;
 use chorus_protocol::api::deliveries::{ReplayView, ReplayedView};
 use chorus_protocol::code::Code;
-use chorus_protocol::ids::DeliveryId;
 use chorus_protocol::words::DeliveryState;
 use chorus_store::audit::{Action, Subject};
 use chorus_store::{Tx, directory, push};
@@ -34,7 +33,7 @@ pub async fn replay(
 ) -> Result<ReplayView, Error> {
     may_replay(&caller)?;
     let missing = || Error::not_found("delivery");
-    let id = DeliveryId::parse(id).ok_or_else(missing)?;
+    let id = app.config.master_key.named_delivery(id).ok_or_else(missing)?;
     let (hub, now) = (Arc::clone(app), app.now());
     let replay = move |tx: &mut dyn Tx| {
         let agent = directory::by_id(tx, id.agent)?.filter(|agent| may_manage(&caller, agent));
@@ -46,7 +45,8 @@ pub async fn replay(
             return Err(Error::new(Code::Conflict, what));
         }
         if caller == Caller::Operator {
-            let (subject, detail) = (Subject::Agent(id.agent), json!({"delivery": id.to_string()}));
+            let name = hub.config.master_key.delivery_name(id);
+            let (subject, detail) = (Subject::Agent(id.agent), json!({"delivery": name}));
             let deed = Deed::new(caller.actor(), Action::DeliveriesReplayed, subject, detail);
             context.record(tx, &hub, deed)?;
         }
@@ -54,7 +54,7 @@ pub async fn replay(
         Ok(())
     };
     app.store.write::<_, Error, _>(replay).await?;
-    Ok(ReplayView { id: id.to_string(), state: DeliveryState::Waiting })
+    Ok(ReplayView { id: app.config.master_key.delivery_name(id), state: DeliveryState::Waiting })
 }
 
 /// Tries all of these anew, the oldest first, as many as one call may.

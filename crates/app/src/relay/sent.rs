@@ -36,13 +36,16 @@ pub async fn sent(
     after: Option<&str>,
     limit: i64,
 ) -> Result<Items<SentMessage>, Error> {
-    let after = after.map(parse_cursor).transpose()?;
+    let after = after.map(|text| parse_cursor(app, text)).transpose()?;
     let id = sender.id;
     let read = move |tx: &mut dyn Tx| sent::page(tx, id, after, limit + 1);
     let mut page = app.store.read::<_, StoreError, _>(read).await?;
     let more = page.len() as i64 > limit;
     page.truncate(limit as usize);
-    let next = page.last().filter(|_| more).map(|last| format!("{}-{}", last.trace, last.seq));
+    let next = page.last().filter(|_| more).map(|last| {
+        let place = app.config.master_key.hide_place(last.trace.as_bytes(), last.seq);
+        format!("{}-{place}", last.trace)
+    });
     Ok(Items { items: page.into_iter().map(|sent| shown(app, sender, sent)).collect(), next })
 }
 
@@ -59,9 +62,11 @@ pub async fn sent_one(app: &App, sender: &Identity, trace: &str) -> Result<SentM
     Ok(shown(app, sender, found.ok_or_else(missing)?))
 }
 
-fn parse_cursor(text: &str) -> Result<Place, Error> {
-    let place =
-        text.split_once('-').and_then(|(trace, seq)| Some((TraceId::parse(trace)?, seq.parse().ok()?)));
+fn parse_cursor(app: &App, text: &str) -> Result<Place, Error> {
+    let place = text.split_once('-').and_then(|(trace, place)| {
+        let (trace, place) = (TraceId::parse(trace)?, place.parse().ok()?);
+        Some((trace, app.config.master_key.reveal_place(trace.as_bytes(), place)))
+    });
     place.ok_or_else(|| Faults::one("after", "must be `metadata.next` of the page before").into())
 }
 

@@ -64,6 +64,8 @@ async fn a_member_that_left_gets_nothing_more() {
     let failed = fixture.delivery_is(&event, "dead").await;
     let why = "the agent is not a member of the conversation any more";
     assert_eq!((&failed["rungs"][1]["reason"], &failed["state"]), (&json!(why), &json!("dead")));
+    // Its name does not say how much else its agent gets.
+    assert!(!failed["id"].as_str().unwrap().ends_with("_1"), "{failed}");
     let replay = format!("/api/v1/deliveries/{}/replay", failed["id"].as_str().unwrap());
     assert_eq!(fixture.hub.post(&replay, Some(&fixture.anna), &json!({})).await.status, 202);
     fixture.delivery_is(&event, "dead").await;

@@ -51,7 +51,8 @@ pub struct ChannelChange {
     #[schema(minimum = 0, maximum = 36_500)]
     pub keep_days: Option<i64>,
     /// After how many turns among themselves, without a person, what agents say there wakes no agent any more; 8 unless said, 0
-    /// turns this off. Work on something that was taken on is no such turn, and what repeats itself is stopped before.
+    /// turns this off. More than 8, or off, holds among agents of the channel's owner. Work on something that was taken on is no such
+    /// turn, and what repeats itself is stopped before.
     #[schema(minimum = 0, maximum = 1000)]
     pub loop_guard: Option<i64>,
     /// How signals are shown there: all that are not as usual. No two look alike.
