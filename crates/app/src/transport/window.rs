@@ -10,6 +10,8 @@ use std::collections::VecDeque;
 
 /// How many deliveries may be unacknowledged at a time.
 pub const MAX_UNACKED: usize = 32;
+/// How many are remembered behind one that is not: after a reconnect all of them come again.
+const MAX_BEHIND: usize = 256;
 /// How often the time between two tries is doubled.
 const MAX_DOUBLINGS: i64 = 4;
 
@@ -18,6 +20,8 @@ const MAX_DOUBLINGS: i64 = 4;
 pub struct Window {
     /// In order.
     sent: VecDeque<Sent>,
+    /// How many of them are not acknowledged.
+    unacked: usize,
     /// How long the first redelivery waits, and the longest that any does.
     waits_ms: (i64, i64),
 }
@@ -33,22 +37,24 @@ struct Sent {
 
 impl Window {
     pub fn new(first_ms: i64, longest_ms: i64) -> Self {
-        Self { sent: VecDeque::new(), waits_ms: (first_ms, longest_ms) }
+        Self { sent: VecDeque::new(), unacked: 0, waits_ms: (first_ms, longest_ms) }
     }
 
     /// Whether more may be sent.
     pub fn has_room(&self) -> bool {
-        self.sent.len() < MAX_UNACKED
+        self.unacked < MAX_UNACKED && self.sent.len() < MAX_BEHIND
     }
 
     /// The entry at this place was sent.
     pub fn send(&mut self, seq: i64, now: i64) {
+        self.unacked += 1;
         self.sent.push_back(Sent { seq, acked: false, attempts: 1, due_at: now + self.waits_ms.0 });
     }
 
     /// It was acknowledged: up to where all is, if that moved. What was not sent, or twice acknowledged, changes nothing.
     pub fn ack(&mut self, seq: i64) -> Option<i64> {
         self.sent.iter_mut().find(|sent| sent.seq == seq && !sent.acked)?.acked = true;
+        self.unacked -= 1;
         let mut through = None;
         while self.sent.front().is_some_and(|sent| sent.acked) {
             through = self.sent.pop_front().map(|sent| sent.seq);
@@ -108,8 +114,14 @@ mod tests {
             window.send(seq, 0);
         }
         assert!(!window.has_room());
-        // What is acknowledged behind something that is not keeps its place.
+        // One that is stuck holds up nobody for long.
         assert_eq!(window.ack(1), None);
+        for seq in MAX_UNACKED as i64..MAX_BEHIND as i64 {
+            assert!(window.has_room());
+            window.send(seq, 0);
+            assert!(!window.has_room());
+            assert_eq!(window.ack(seq - 1), None);
+        }
         assert!(!window.has_room());
         assert_eq!(window.ack(0), Some(1));
         assert!(window.has_room());
