@@ -39,7 +39,7 @@ use route::stream_error;
 use task::{Answer, Purpose, Request, Step, Task, Verdict};
 
 /// How many arrivals wait for the agent.
-const QUEUE: usize = 64;
+const QUEUE: usize = 512;
 
 /// How long an answer on its way, or the last word about a turn, may hold up the end of the agent.
 const GRACE_MS: i64 = 5000;

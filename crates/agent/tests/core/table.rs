@@ -222,17 +222,17 @@ fn a_stop_puts_off_what_runs_and_gives_an_answer_a_moment() {
 #[test]
 fn the_queue_is_bounded_and_full_means_not_taken() {
     let mut world = world(Kind::Chat);
-    for n in 0..64 {
+    for n in 0..512 {
         assert!(world.core.has_room(), "{n}");
         world.offer(n);
     }
     assert!(!world.core.has_room());
-    world.offer(64);
-    assert_eq!((world.accepted.len(), world.refused), (64, 1));
+    world.offer(512);
+    assert_eq!((world.accepted.len(), world.refused), (512, 1));
     world.inbox.push(turn(Kind::Chat, 2));
     assert!(!world.hand_over(), "the inbox is not read");
     world.finish();
-    assert_eq!(world.answers.len(), 66);
+    assert_eq!(world.answers.len(), 514);
 }
 
 #[test]

@@ -7,8 +7,11 @@
 use crate::harness::ledger::{End, Record};
 use crate::harness::turn::Turn;
 use chorus_attention::turn::{Arrival, Assembled, Assembly, Piece, Source};
-use chorus_protocol::words::Mode;
-use std::collections::VecDeque;
+use chorus_protocol::words::{Mode, Priority};
+use std::collections::{HashMap, VecDeque};
+
+/// So many conversations are remembered by when something was begun there.
+const MAX_BEGUN: usize = 1000;
 
 /// What is dealt with together.
 #[derive(Debug)]
@@ -58,11 +61,20 @@ pub(super) struct Line {
     assembly: Assembly<Turn>,
     ready: VecDeque<Batch>,
     places: VecDeque<Place>,
+    /// When something was begun last in a conversation, counted.
+    begun: HashMap<String, u64>,
+    count: u64,
 }
 
 impl Line {
     pub(super) fn new(quiet_ms: i64) -> Self {
-        Self { assembly: Assembly::with_quiet(quiet_ms), ready: VecDeque::new(), places: VecDeque::new() }
+        Self {
+            assembly: Assembly::with_quiet(quiet_ms),
+            ready: VecDeque::new(),
+            places: VecDeque::new(),
+            begun: HashMap::new(),
+            count: 0,
+        }
     }
 
     /// How many messages wait.
@@ -155,8 +167,29 @@ impl Line {
         while let Some(assembled) = self.assembly.due(now_ms) {
             self.ready.extend(Batch::of(assembled));
         }
-        let place = self.ready.iter().position(|batch| free(&batch.turn.conversation()))?;
-        self.ready.remove(place)
+        let place = self.next_place(free)?;
+        let batch = self.ready.remove(place)?;
+        if self.begun.len() >= MAX_BEGUN {
+            self.begun.clear();
+        }
+        self.count += 1;
+        self.begun.insert(batch.turn.conversation(), self.count);
+        Some(batch)
+    }
+
+    /// Where somebody is in a hurry first, then where nothing was begun for longest: who says much holds up nobody else. Of one
+    /// conversation the first comes first.
+    fn next_place(&self, free: impl Fn(&str) -> bool) -> Option<usize> {
+        let mut waiting: HashMap<String, (usize, bool)> = HashMap::new();
+        for (place, batch) in self.ready.iter().enumerate() {
+            let urgent = batch.turns().any(|turn| turn.priority == Some(Priority::Urgent));
+            waiting.entry(batch.turn.conversation()).or_insert((place, false)).1 |= urgent;
+        }
+        let waiting = waiting.into_iter().filter(|(conversation, _)| free(conversation));
+        let in_turn = waiting.map(|(conversation, (place, urgent))| {
+            (!urgent, self.begun.get(&conversation).copied().unwrap_or(0), place)
+        });
+        in_turn.min().map(|(_, _, place)| place)
     }
 
     /// Whether something could be begun now.
@@ -213,4 +246,34 @@ impl Line {
 
 fn piece(turn: Turn) -> Piece<Turn> {
     Piece { event_id: turn.message_id.clone(), body: turn }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn batch(channel: &str, n: usize, priority: &str) -> Batch {
+        let data = json!({"channel": {"id": channel}, "callback": "http://hub/cb",
+            "attention": {"reason": "direct_mention", "priority": priority},
+            "event": {"event_id": format!("{channel}{n}"), "content": "hello", "author": {"id": "anna"}}});
+        Batch::single(Turn::chat(&data.to_string()).unwrap(), 0)
+    }
+
+    /// However much is said in one conversation, another waits for a turn of it and no longer.
+    #[test]
+    fn who_says_much_holds_up_nobody_else() {
+        let mut line = Line::new(0);
+        for n in 1..=3 {
+            line.push(batch("a", n, "normal"));
+        }
+        line.push(batch("b", 1, "normal"));
+        line.push(batch("c", 1, "normal"));
+        line.push(batch("c", 2, "urgent"));
+        let mut order = vec![];
+        while let Some(next) = line.next(0, |_| true) {
+            order.push(next.turn.message_id);
+        }
+        assert_eq!(order, ["c1", "c2", "a1", "b1", "a2", "a3"]);
+    }
 }
