@@ -192,7 +192,7 @@ impl<'a> Looker<'a> {
     pub(super) fn show(&mut self, tx: &mut dyn Tx, known: Known) -> Result<FleetAgent, Error> {
         let Known { agent, mine, troubles, reached_by, doing, blocked, state } = known;
         let shown = view(self.app, self.caller, &agent);
-        let (last_hour, turns_today, last_at) = self.lately(tx, &agent)?;
+        let (last_hour, turns_today, last_at) = self.lately(tx, &agent, mine)?;
         let since = match (state, &doing) {
             (FleetState::Failing, _) => agent.broken.as_ref().map(|(_, since)| rfc3339(*since)),
             (FleetState::Blocked, _) => {
@@ -228,14 +228,20 @@ impl<'a> Looker<'a> {
         })
     }
 
-    /// What it did and was given in each minute of the last hour; today's turns; and when the last of all that was.
-    fn lately(&mut self, tx: &mut dyn Tx, agent: &Agent) -> Result<(Vec<i64>, Turns, Option<i64>), Error> {
+    /// What it did and was given in each minute of the last hour; today's turns; and when the last of all that was. Who manages it
+    /// knows all that it costs, wherever.
+    fn lately(
+        &mut self,
+        tx: &mut dyn Tx,
+        agent: &Agent,
+        mine: bool,
+    ) -> Result<(Vec<i64>, Turns, Option<i64>), Error> {
         let hour = self.now - 60 * MINUTE_MS;
         let since = hour.min(self.midnight);
         let mut done = fleet::done_since(tx, agent.id, since)?;
         let mut given = fleet::given_since(tx, agent.id, since)?;
-        done.retain(|one| self.sees(one.conversation));
-        given.retain(|(one, _)| self.sees(one.conversation));
+        done.retain(|one| mine || self.sees(one.conversation));
+        given.retain(|(one, _)| mine || self.sees(one.conversation));
         let woken = given.iter().filter(|(one, woke)| *woke && one.at >= self.midnight).count() as i64;
         let given: Vec<_> = given.into_iter().map(|(one, _)| one).collect();
         let mut minutes = vec![0; 60];
@@ -249,7 +255,7 @@ impl<'a> Looker<'a> {
         let (said, spent) = (today(&done), today(&given));
         let mut messages = 0;
         for (conversation, joined) in fleet::places(tx, agent.id)? {
-            if self.sees(conversation) {
+            if mine || self.sees(conversation) {
                 messages += self.messages_since(tx, conversation, joined)?;
             }
         }

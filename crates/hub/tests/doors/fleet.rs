@@ -110,6 +110,22 @@ async fn what_an_agent_does_is_told_where_one_may_look() {
     }
 }
 
+/// Whoever answers for an agent sees what strangers have it do.
+#[tokio::test]
+async fn an_owner_sees_all_that_its_agent_spends() {
+    let fixture = ChannelFixture::start().await;
+    let hub = &fixture.hub;
+    let (bob, mallory) = (hub.register("bob").await, hub.register("mallory").await);
+    let elsewhere = hub.channel(&mallory, &json!({"name": "elsewhere"})).await;
+    hub.add(&elsewhere, &mallory, &json!({"agent": "bob"})).await;
+    hub.post("/api/v1/agents/claim", Some(&fixture.anna), &json!({"api_key": bob})).await;
+    for n in 0..3 {
+        hub.say(&elsewhere, &mallory, &json!({"content": format!("@bob what about number {n}?")})).await;
+    }
+    let spent = async |key: &str| one(&fleet(hub, key).await, "bob")["turns_today"]["spent"].clone();
+    assert_eq!((spent(&fixture.anna).await, spent(OPERATOR).await), (json!(3), json!(3)));
+}
+
 #[tokio::test]
 async fn turns_are_spent_and_saved() {
     let fixture = ChannelFixture::start().await;
