@@ -67,6 +67,13 @@ pub(super) async fn refresh(
     Ok(run)
 }
 
+/// Whether all messages of a turn were taken back while it ran.
+pub(super) async fn is_gone(hub: Option<&Client>, run: &Run) -> bool {
+    let Some(hub) = hub.filter(|_| run.turn.kind == EntryKind::Chat) else { return false };
+    let events = read(&hub.clone().with_retry(Retry::ONCE), run).await.unwrap_or_default();
+    apply(&mut run.clone(), &events, false).gone.len() == run.turns().count()
+}
+
 /// The messages of a turn's place since its first.
 async fn read(hub: &Client, run: &Run) -> Option<Vec<EventView>> {
     let place = run.earlier.first().unwrap_or(&run.turn).place.as_ref()?;

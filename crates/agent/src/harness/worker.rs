@@ -15,7 +15,7 @@ use super::journal::Journal;
 use super::openai::Asked;
 use super::options::{AgentOptions, Driver, Stop, stopped};
 use super::prompt::{Own, RULES, after_thread};
-use super::refresh::{Gone, refresh};
+use super::refresh::{Gone, is_gone, refresh};
 use super::report::{Ask, Reporter};
 use super::session::Session;
 use super::turn::Back;
@@ -238,7 +238,7 @@ impl Driving {
         };
         let prompt = run.prompt(&self.name, &self.culture);
         let Run { turn, earlier, delimiter, .. } = &run;
-        match &self.driver {
+        let outcome = match &self.driver {
             Driver::Exec(exec) => {
                 let system = self
                     .system
@@ -271,6 +271,14 @@ impl Driving {
                 };
                 model.answer(asked).await
             }
+        };
+        // An inbox does not tell it, and the hub takes no answer to what is not there any more.
+        let is_told = matches!(turn.back, Back::Session(_));
+        if matches!(outcome, Outcome::Say { .. }) && !is_told && is_gone(self.hub.as_ref(), &run).await {
+            return Outcome::Withdrawn {
+                messages: run.turns().map(|turn| turn.message_id.clone()).collect(),
+            };
         }
+        outcome
     }
 }

@@ -139,7 +139,7 @@ impl Core {
         task.steps.extend([Step::Done(Verdict::Superseded), Step::Idle]);
     }
 
-    /// Messages of a turn were taken back before it began: it is made of the others, if there are any.
+    /// Messages of a turn were taken back, and it says nothing: it is made of the others, if there are any.
     pub(super) fn leave_out(&mut self, task: &mut Task, messages: &[String], out: &mut Vec<Command>) {
         let is_gone = |turn: &Turn| messages.contains(&turn.message_id);
         let (gone, mut rest): (Vec<_>, Vec<_>) = task.turns().cloned().partition(is_gone);

@@ -160,9 +160,9 @@ pub enum Outcome {
     Silence,
     /// A tool has said what there was to say.
     Answered,
-    /// Nothing was made yet: these messages of it, as the other side calls them, were taken back.
+    /// Messages of it were taken back: some before anything was made of it, or all of them.
     Withdrawn {
-        /// At least one.
+        /// As the other side calls them.
         messages: Vec<String>,
     },
     /// There is no answer.
