@@ -29,6 +29,7 @@ mod openai;
 mod options;
 mod peers;
 mod prompt;
+mod refresh;
 mod report;
 mod session;
 mod texts;

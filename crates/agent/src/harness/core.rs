@@ -28,7 +28,6 @@ pub use route::{AT_ONCE, Profile};
 
 use super::activity::Activity;
 use super::ledger::{End, Known, Ledger, Record};
-use super::prompt::{Own, prompt};
 use super::turn::Back;
 use chorus_environment::Environment;
 use chorus_protocol::channel::{CallbackEvent, Lifecycle};
@@ -286,14 +285,15 @@ impl Core {
                 task.running = false;
                 // What it was showing when it ended is not waited for.
                 task.cancel_post(out);
-                let failed = matches!(outcome, Outcome::Failed { .. });
+                // Of these nobody has seen what the turn was to show.
+                let failed = matches!(outcome, Outcome::Failed { .. } | Outcome::Withdrawn { .. });
                 self.ended(task, outcome, out);
                 self.end_digests(task.number, failed, out);
             }
             Event::Posted { number, posted: Posted::Given(result) } => {
                 let own = task.request.take_if(|request| request.is(number));
                 if own.is_some_and(|request| request.purpose == Purpose::Claim) {
-                    task.claimed(*result);
+                    self.claimed(task, *result, now_ms);
                 }
             }
             Event::Posted { number, posted } => {
@@ -367,6 +367,7 @@ impl Core {
                 task.steps.extend([Step::Done(verdict), Step::Idle]);
             }
             Outcome::Failed { why, code } => task.fail(&why, code, End::Failed),
+            Outcome::Withdrawn { messages } => self.leave_out(task, &messages, out),
         }
     }
 
@@ -375,12 +376,10 @@ impl Core {
         let outgoing = match step {
             Step::Run => {
                 let delimiter = self.environment.random_hex();
-                let own = Own { name: &self.profile.name, culture: &self.profile.culture };
-                let asked = prompt(&task.earlier, &task.turn, own, &delimiter);
-                let prompt = self.digests.before(&self.ledger, task.number, asked, &delimiter);
+                let digests = self.digests.of(&self.ledger, task.number);
                 task.running = true;
                 let (task, turn, earlier) = (task.number, task.turn.clone(), task.earlier.clone());
-                return out.push(Command::Run(Box::new(Run { task, turn, earlier, prompt, delimiter })));
+                return out.push(Command::Run(Box::new(Run { task, turn, earlier, digests, delimiter })));
             }
             Step::Answer(answer, stream) => return self.answer(task, answer, stream, now_ms, out),
             Step::PutOff => {

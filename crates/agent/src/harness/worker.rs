@@ -15,6 +15,7 @@ use super::journal::Journal;
 use super::openai::Asked;
 use super::options::{AgentOptions, Driver, Stop, stopped};
 use super::prompt::{Own, RULES, after_thread};
+use super::refresh::{Gone, is_gone, refresh};
 use super::report::{Ask, Reporter};
 use super::session::Session;
 use super::turn::Back;
@@ -92,6 +93,7 @@ impl Worker {
             name: options.name,
             culture: options.culture,
             system: options.system,
+            quiet: options.quiet,
             hub: hub.clone(),
             session: session.clone(),
             reach: reach.clone(),
@@ -213,6 +215,7 @@ struct Driving {
     name: String,
     culture: String,
     system: Option<String>,
+    quiet: Duration,
     hub: Option<Client>,
     session: Option<Session>,
     reach: Reach,
@@ -221,7 +224,7 @@ struct Driving {
 
 impl Driving {
     async fn drive(&self, run: &Run, reporter: &Reporter) -> Outcome {
-        let Run { turn, earlier, prompt, delimiter, .. } = run;
+        let turn = &run.turn;
         if let Back::Callback(url) = &turn.back
             && let Ok(url) = Url::parse(url)
             && let Err(blocked) = self.reach.check(&url).await
@@ -229,7 +232,13 @@ impl Driving {
             // An answer that nobody would get is not made.
             return Outcome::failed(format!("callback: {blocked}"), "blocked");
         }
-        match &self.driver {
+        let run = match refresh(self.hub.as_ref(), self.quiet, &self.environment, run).await {
+            Ok(run) => run,
+            Err(Gone(messages)) => return Outcome::Withdrawn { messages },
+        };
+        let prompt = run.prompt(&self.name, &self.culture);
+        let Run { turn, earlier, delimiter, .. } = &run;
+        let outcome = match &self.driver {
             Driver::Exec(exec) => {
                 let system = self
                     .system
@@ -243,7 +252,7 @@ impl Driving {
                     vec![]
                 };
                 let said = said.iter().map(|one| (one.author.as_str(), one.text.as_str()));
-                let prompt = after_thread(said, prompt, delimiter);
+                let prompt = after_thread(said, &prompt, delimiter);
                 let prompt = format!("{system}{RULES}\n\n{prompt}");
                 exec.answer(turn, &prompt, reporter, &self.environment).await
             }
@@ -252,7 +261,7 @@ impl Driving {
                     turn,
                     begins: earlier.first().unwrap_or(turn),
                     own: Own { name: &self.name, culture: &self.culture },
-                    prompt,
+                    prompt: &prompt,
                     delimiter,
                     hub: self.hub.as_ref(),
                     session: self.session.as_ref(),
@@ -262,6 +271,14 @@ impl Driving {
                 };
                 model.answer(asked).await
             }
+        };
+        // An inbox does not tell it, and the hub takes no answer to what is not there any more.
+        let is_told = matches!(turn.back, Back::Session(_));
+        if matches!(outcome, Outcome::Say { .. }) && !is_told && is_gone(self.hub.as_ref(), &run).await {
+            return Outcome::Withdrawn {
+                messages: run.turns().map(|turn| turn.message_id.clone()).collect(),
+            };
         }
+        outcome
     }
 }

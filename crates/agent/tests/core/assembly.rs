@@ -2,7 +2,7 @@
 
 use crate::world::{World, environment, profile, typed};
 use chorus_agent::harness::{
-    Command, Core, End, Event, Known, Ledger, Post, Posted, Profile, Record, Taken, To, Turn,
+    Command, Core, End, Event, Known, Ledger, Outcome, Post, Posted, Profile, Record, Taken, To, Turn,
 };
 use chorus_attention::turn::{LONGEST_MS, QUIET_MS, Source};
 use chorus_protocol::words::Reason;
@@ -281,6 +281,74 @@ fn after_a_crash_one_version_is_answered() {
     });
     disk.apply(Record::Took(delivered("b2", Some("b"), "buffered")));
     assert!(matches!(disk.known("chat b"), Known::Intended { .. }));
+}
+
+/// What was taken back without anybody telling is found out when it is to run: the rest is answered, and of nothing nothing is made.
+#[test]
+fn what_is_found_to_be_taken_back_is_left_out() {
+    let mut world = world(1);
+    for name in ["a", "b", "c"] {
+        world.say(typed(name, "ch_1", "anna"));
+    }
+    world.pass(QUIET_MS);
+    world.arrive();
+    let found = |world: &mut World, names: &[&str]| {
+        let (&task, messages) = (world.running.keys().next().unwrap(), names.iter().map(|&name| name.into()));
+        let outcome = Outcome::Withdrawn { messages: messages.collect() };
+        world.running.clear();
+        world.tell(Event::Ended { task, outcome });
+    };
+    found(&mut world, &["a", "c"]);
+    assert_eq!(world.runs_now(), [["b"]], "at once");
+    assert_eq!(["chat a", "chat c"].map(|id| world.disk.known(id)), [Known::Done, Known::Done]);
+    world.finish();
+    assert_eq!(world.answers.keys().collect::<Vec<_>>(), ["b"]);
+    assert_eq!(world.disk.cursor(), Some("3"));
+    // Nothing is left, and nobody is told of a failure.
+    world.say(typed("d", "ch_1", "anna"));
+    world.pass(QUIET_MS);
+    world.arrive();
+    found(&mut world, &["d"]);
+    let after = world.log.len();
+    world.finish();
+    assert_eq!((world.answers.len(), world.disk.cursor()), (1, Some("4")));
+    let told = world.log[after..].iter().filter(|one| matches!(one, Command::Post(_))).count();
+    assert_eq!((told, world.runs), (0, 3), "{:#?}", &world.log[after..]);
+}
+
+/// What a claim gives waits as anything that is typed: its change comes first, and is claimed in its place.
+#[test]
+fn what_was_claimed_waits_for_its_author_to_pause() {
+    let mut world = world(1);
+    let give = |world: &mut World, name: &str| {
+        let [post] = &world.flying[..] else { panic!("one claim: {:?}", world.flying) };
+        assert!(matches!(&post.to, To::Tool { arguments, .. } if arguments["eventId"] == name), "{post:?}");
+        let number = post.number;
+        world.flying.clear();
+        let event = json!({"eventId": name, "conversation": {"id": "ch_1", "kind": "channel"},
+            "author": {"kind": "human", "displayName": "anna"}, "target": {"mentions": [], "directedness": "to_my_role"},
+            "content": [{"type": "text", "text": format!("text of {name}")}],
+            "attention": {"policy": "may_respond", "reason": "role_mention"}});
+        let claimed = json!({"eventId": name, "state": "held", "holder": "agent:echo-2", "event": event});
+        let posted = Posted::Given(Box::new(serde_json::from_value(claimed).unwrap()));
+        world.tell(Event::Posted { number, posted });
+    };
+    world.tell(Event::Offered(delivered("a", None, "notify")));
+    give(&mut world, "a");
+    world.pass(1_000);
+    // The knock comes again: what was given stays.
+    world.tell(Event::Offered(delivered("a", None, "notify")));
+    assert!(world.running.is_empty() && world.flying.is_empty());
+    world.tell(Event::Offered(delivered("a2", Some("a"), "notify")));
+    give(&mut world, "a2");
+    world.pass(QUIET_MS - 1);
+    assert!(world.running.is_empty() && world.flying.is_empty());
+    world.pass(1);
+    world.arrive();
+    let prompts: Vec<_> = world.running.values().map(|run| run.prompt("echo", "en")).collect();
+    assert!(prompts.len() == 1 && prompts[0].contains("\ntext of a2\n"), "{prompts:?}");
+    assert!(prompts[0].contains("\nyou: echo-2\n"), "what it is called there: {prompts:?}");
+    assert_eq!(world.disk.known("chat a"), Known::Done);
 }
 
 /// A knock that is being claimed gives way to the change of what it is about.

@@ -24,7 +24,9 @@ impl World {
     /// For which messages turns were run that showed the digest, in order.
     fn shown_with(&self) -> Vec<&str> {
         let runs = self.log.iter().filter_map(|command| match command {
-            Command::Run(run) if run.prompt.contains(TOLD) => Some(run.turn.message_id.as_str()),
+            Command::Run(run) if run.prompt("echo", "en").contains(TOLD) => {
+                Some(run.turn.message_id.as_str())
+            }
             _ => None,
         });
         runs.collect()

@@ -175,10 +175,10 @@ impl World {
                 assert!(self.running.len() < self.profile.at_once, "no more than asked for");
                 for turn in run.earlier.iter().chain([&run.turn]) {
                     assert_eq!(self.disk.known(&turn.id), Known::New, "it was begun before: {run:?}");
-                    assert!(run.prompt.contains(&turn.text));
+                    assert!(run.prompt("echo", "en").contains(&turn.text));
                 }
                 self.check_order(run);
-                assert!(run.prompt.contains(&run.delimiter));
+                assert!(run.prompt("echo", "en").contains(&run.delimiter));
                 self.running.insert(run.task, (**run).clone());
                 self.runs += 1;
             }

@@ -3,7 +3,7 @@
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post, put};
@@ -44,6 +44,8 @@ pub(crate) struct World {
     pub(crate) outcomes: VecDeque<(u16, Value)>,
     /// It knows no idempotency keys, as other services.
     pub(crate) keyless: bool,
+    /// What the channel's log says of messages by now; it cannot be read while there is nothing in it.
+    pub(crate) log: Vec<Value>,
     /// Goes up when all inboxes must end.
     era: u64,
     /// How callbacks behave.
@@ -309,7 +311,15 @@ async fn channel(Path(id): Path<String>) -> Response {
     (StatusCode::NOT_FOUND, axum::Json(error)).into_response()
 }
 
-async fn events() -> Response {
+async fn events(State(hub): State<Hub>, Query(page): Query<HashMap<String, String>>) -> Response {
+    if let Some(after) = page.get("after") {
+        assert_eq!((after.as_str(), &page["kind"]), ("6", &"message".to_owned()), "since the first message");
+        let log = hub.world().log;
+        return match log.is_empty() {
+            true => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+            false => axum::Json(json!({"items": log, "next": null})).into_response(),
+        };
+    }
     let event = |author: &str, text: &str| json!({"kind": "message", "author": {"id": author, "handle": author}, "content": text});
     axum::Json(json!({"items": [event("anna", "earlier"), event("me", "indeed")], "next": null}))
         .into_response()

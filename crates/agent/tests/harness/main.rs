@@ -22,3 +22,5 @@ mod model;
 mod program;
 #[cfg(test)]
 mod reach;
+#[cfg(test)]
+mod refresh;

@@ -63,4 +63,6 @@ mod transfer_large;
 #[cfg(test)]
 mod trouble;
 #[cfg(test)]
+mod turns;
+#[cfg(test)]
 mod watching;

@@ -8,6 +8,8 @@ use crate::harness::activity::Activity;
 use crate::harness::ledger::{End, Known, Record, Taken};
 use crate::harness::turn::Turn;
 use chorus_attention::turn::{LONGEST_MS, interrupts};
+use chorus_protocol::c2a::Claimed;
+use chorus_protocol::words::Disposition;
 
 impl Core {
     /// The inbox handed over a message.
@@ -44,10 +46,12 @@ impl Core {
         let waits = self.line.holds(&turn.id);
         if waits || self.works_on(&turn.id) || self.ledger.known(&taken.id) == Known::Done {
             if waits {
-                // What it says of itself now counts: nobody has seen it yet.
+                // What it says of itself now counts: nobody has seen it yet. What a claim has given stays.
                 self.write(Record::Took(taken), out);
                 let same = turn.message_id.clone();
-                self.line.edit(&same, turn.clone(), now_ms).ok();
+                if !(turn.withheld && self.line.shows(&turn.id)) {
+                    self.line.edit(&same, turn.clone(), now_ms).ok();
+                }
             }
             // Whether it may come again is the journal's to say: one that failed may.
             out.push(Command::Accept);
@@ -133,6 +137,32 @@ impl Core {
         (task.running, task.committed) = (false, true);
         task.steps.clear();
         task.steps.extend([Step::Done(Verdict::Superseded), Step::Idle]);
+    }
+
+    /// Messages of a turn were taken back, and it says nothing: it is made of the others, if there are any.
+    pub(super) fn leave_out(&mut self, task: &mut Task, messages: &[String], out: &mut Vec<Command>) {
+        let is_gone = |turn: &Turn| messages.contains(&turn.message_id);
+        let (gone, mut rest): (Vec<_>, Vec<_>) = task.turns().cloned().partition(is_gone);
+        let Some(last) = rest.pop() else {
+            return task.steps.extend([Step::Done(Verdict::Superseded), Step::Idle]);
+        };
+        (task.earlier, task.turn, task.committed) = (rest, last, false);
+        task.steps.push_back(Step::Run);
+        gone.iter().for_each(|turn| self.supersede(&turn.id, out));
+    }
+
+    /// A claim is ours. What was withheld is worked on once its author has paused, as all that is typed, if it came with it.
+    pub(super) fn claimed(&mut self, task: &mut Task, claimed: Claimed, now_ms: i64) {
+        let Some(event) = claimed.event else {
+            let why = "nobody tells what was said".to_owned();
+            return task.leave(Disposition::Ignored, Some(why));
+        };
+        task.turn = task.turn.revealed(*event, &claimed.holder);
+        match task.turn.source().filter(|_| self.profile.quiet_ms > 0) {
+            // Until then there is nothing to be done about it.
+            Some(source) => self.line.say(source, task.turn.clone(), now_ms),
+            None => task.work(),
+        }
     }
 
     /// Another message, or nothing, has taken the place of one.

@@ -5,7 +5,6 @@
 
 use super::{Command, Core};
 use crate::harness::ledger::{Ledger, Record};
-use crate::harness::prompt::after_digests;
 use crate::harness::turn::Turn;
 use chorus_protocol::words::Mode;
 use std::collections::BTreeMap;
@@ -25,15 +24,15 @@ fn record(turn: &Turn) -> Option<Record> {
 pub(super) struct Digests(BTreeMap<String, u64>);
 
 impl Digests {
-    /// A task's prompt with all of them before it that no other task shows.
-    pub(super) fn before(&mut self, ledger: &Ledger, task: u64, prompt: String, delimiter: &str) -> String {
+    /// All of them that no other task shows.
+    pub(super) fn of(&mut self, ledger: &Ledger, task: u64) -> Vec<String> {
         let mut texts = vec![];
         for (id, text) in ledger.digests() {
             if *self.0.entry(id.clone()).or_insert(task) == task {
                 texts.push(text.clone());
             }
         }
-        after_digests(&texts, prompt, delimiter)
+        texts
     }
 
     /// A task shows none any more: which it did.
@@ -63,6 +62,7 @@ impl Core {
 mod tests {
     use super::*;
     use crate::harness::ledger::MAX_DIGESTS;
+    use crate::harness::prompt::after_digests;
     use serde_json::json;
 
     fn turn(mode: &str, id: usize, text: &str) -> Turn {
@@ -83,14 +83,14 @@ mod tests {
     #[test]
     fn the_newest_and_nothing_else() {
         let (mut digests, mut ledger) = (Digests::default(), Ledger::default());
-        assert_eq!(digests.before(&ledger, 1, "asked".into(), "d"), "asked");
+        assert!(digests.of(&ledger, 1).is_empty());
         assert_eq!(record(&turn("buffered", 0, "no digest")), None);
         for n in 0..MAX_DIGESTS + 2 {
             keep(&mut ledger, n);
             // It comes again, and is the same.
             keep(&mut ledger, n);
         }
-        let prompt = digests.before(&ledger, 1, "asked".into(), "d");
+        let prompt = after_digests(&digests.of(&ledger, 1), "asked".into(), "d");
         assert!(
             prompt.starts_with("C2A DIGEST\n----- digest d\n2 messages") && prompt.ends_with("asked"),
             "{prompt}"
@@ -104,16 +104,16 @@ mod tests {
     fn each_is_shown_by_one_task_at_a_time() {
         let (mut digests, mut ledger) = (Digests::default(), Ledger::default());
         keep(&mut ledger, 1);
-        let first = digests.before(&ledger, 1, "asked".into(), "d");
-        assert!(first.contains("1 messages"));
-        assert_eq!(digests.before(&ledger, 2, "asked".into(), "d"), "asked");
+        let first = digests.of(&ledger, 1);
+        assert!(first[0].contains("1 messages"));
+        assert!(digests.of(&ledger, 2).is_empty());
         keep(&mut ledger, 2);
-        let other = digests.before(&ledger, 2, "asked".into(), "d");
-        assert!(other.contains("2 messages") && !other.contains("1 messages"), "{other}");
+        let other = digests.of(&ledger, 2);
+        assert!(other.len() == 1 && other[0].contains("2 messages"), "{other:?}");
         // The first was broken off: whoever comes next shows it.
         assert_eq!(digests.release(1).len(), 1);
-        assert_eq!(digests.before(&ledger, 3, "asked".into(), "d"), first);
+        assert_eq!(digests.of(&ledger, 3), first);
         ledger.apply(Record::Told { digests: digests.release(3) });
-        assert_eq!(digests.before(&ledger, 4, "asked".into(), "d"), "asked");
+        assert!(digests.of(&ledger, 4).is_empty());
     }
 }

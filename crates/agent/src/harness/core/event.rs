@@ -3,6 +3,7 @@
 use super::post::{Post, Posted};
 use crate::harness::activity::Activity;
 use crate::harness::ledger::{Record, Taken};
+use crate::harness::prompt::{Own, after_digests, prompt};
 use crate::harness::turn::Turn;
 use chorus_attention::turn::Source;
 use chorus_protocol::channel::CallbackEvent;
@@ -126,10 +127,23 @@ pub struct Run {
     pub turn: Turn,
     /// What came before it and belongs to it, in order.
     pub earlier: Vec<Turn>,
-    /// What to answer.
-    pub prompt: String,
+    /// Digests that are shown before it.
+    pub digests: Vec<String>,
     /// What stands around the words of others in the prompt, which they cannot guess.
     pub delimiter: String,
+}
+
+impl Run {
+    /// What is answered together, in order.
+    pub fn turns(&self) -> impl Iterator<Item = &Turn> {
+        self.earlier.iter().chain([&self.turn])
+    }
+
+    /// What to answer, as an agent of this name and culture is shown it.
+    pub fn prompt(&self, name: &str, culture: &str) -> String {
+        let asked = prompt(&self.earlier, &self.turn, Own { name, culture }, &self.delimiter);
+        after_digests(&self.digests, asked, &self.delimiter)
+    }
 }
 
 /// What a driver made of a turn.
@@ -146,6 +160,11 @@ pub enum Outcome {
     Silence,
     /// A tool has said what there was to say.
     Answered,
+    /// Messages of it were taken back: some before anything was made of it, or all of them.
+    Withdrawn {
+        /// As the other side calls them.
+        messages: Vec<String>,
+    },
     /// There is no answer.
     Failed {
         /// Why.

@@ -93,6 +93,13 @@ impl Line {
         pieces.chain(self.ready.iter().flat_map(Batch::turns)).any(|turn| turn.id == id)
     }
 
+    /// Whether such a message says what was said.
+    pub(super) fn shows(&self, id: &str) -> bool {
+        let pieces = self.assembly.pieces().map(|piece| &piece.body);
+        let mut all = pieces.chain(self.ready.iter().flat_map(Batch::turns));
+        all.any(|turn| turn.id == id && !turn.withheld)
+    }
+
     /// Somebody types.
     pub(super) fn typing(&mut self, source: Source, now_ms: i64) {
         self.assembly.take(Arrival::Typing(source), now_ms);
@@ -114,6 +121,12 @@ impl Line {
     pub(super) fn edit(&mut self, supersedes: &str, turn: Turn, now_ms: i64) -> Result<String, Box<Turn>> {
         self.recall(|batch| batch.turns().any(|one| one.stands_for(supersedes)), now_ms);
         if let Some((supersedes, known)) = self.standing(supersedes) {
+            if turn.withheld {
+                // What it says now is to be claimed before it can be put together with anything.
+                self.assembly.take(Arrival::Deleted(supersedes), now_ms);
+                self.ready.push_front(Batch::single(turn, now_ms));
+                return Ok(known);
+            }
             // Its source is that of what it replaces.
             let source = Source { author: String::new(), conversation: String::new() };
             let mode = turn.mode.unwrap_or(Mode::Buffered);

@@ -7,7 +7,6 @@ use crate::harness::ledger::End;
 use crate::harness::texts::{clean, error_event};
 use crate::harness::turn::Turn;
 use chorus_attention::turn::Source;
-use chorus_protocol::c2a::Claimed;
 use chorus_protocol::channel::{CallbackEvent, Lifecycle};
 use chorus_protocol::words::Disposition;
 use std::collections::VecDeque;
@@ -174,17 +173,6 @@ impl Task {
     pub(super) fn work(&mut self) {
         let processing = CallbackEvent::Lifecycle { status: Lifecycle::Processing };
         self.steps.extend([Step::Report(processing), Step::Run]);
-    }
-
-    /// The claim is ours: what was withheld is worked on, if it came with it.
-    pub(super) fn claimed(&mut self, claimed: Claimed) {
-        match claimed.event {
-            Some(event) => {
-                self.turn = self.turn.revealed(*event);
-                self.work();
-            }
-            None => self.leave(Disposition::Ignored, Some("nobody tells what was said".to_owned())),
-        }
     }
 
     /// No turn is spent on it.

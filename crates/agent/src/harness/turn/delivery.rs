@@ -1,7 +1,7 @@
 //! A C2A delivery as a turn.
 
 use super::{Back, Culture, Place, SessionBack, Turn};
-use chorus_protocol::c2a::{Author, Content, Delivery, Event, Exposure, Header, WireId};
+use chorus_protocol::c2a::{Addressee, Author, Content, Delivery, Event, Exposure, Header, WireId};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::relay::EnvelopeText;
 use chorus_protocol::words::{AuthorKind, EntryKind, Mode};
@@ -21,13 +21,16 @@ impl Turn {
         Ok(turn)
     }
 
-    /// The same turn with what was withheld, as a claim gives it.
+    /// The same turn with what was withheld, as a claim gives it to its holder.
     #[must_use]
-    pub fn revealed(&self, event: Event) -> Self {
+    pub fn revealed(&self, event: Event, holder: &Addressee) -> Self {
         let mut turn = Self::event(event.header, Some(&event.content));
         // It is the same event, whatever it is called there.
         (turn.id, turn.message_id) = (self.id.clone(), self.message_id.clone());
         (turn.mode, turn.policy) = (Some(Mode::Buffered), self.policy.or(turn.policy));
+        // What is said to a role names nobody; the claim says what its holder is called there.
+        let called = || own_handle(holder);
+        turn.handle = turn.handle.or_else(|| self.handle.clone()).or_else(called);
         turn
     }
 
@@ -50,7 +53,7 @@ impl Turn {
             message_id: event,
             trace_id: None,
             sender: display_name.or(text(id)).unwrap_or_else(|| AuthorKind::System.as_str().to_owned()),
-            handle: header.target.recipient.and_then(|own| own.0.strip_prefix("agent:").map(str::to_owned)),
+            handle: header.target.recipient.as_ref().and_then(own_handle),
             place: Some(Place {
                 id: place.unwrap_or_default(),
                 kind: Some(conversation.kind.as_str().to_owned()),
@@ -76,6 +79,11 @@ impl Turn {
             mcp: vec![],
         }
     }
+}
+
+/// What an agent is called.
+fn own_handle(agent: &Addressee) -> Option<String> {
+    agent.0.strip_prefix("agent:").map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -148,9 +156,16 @@ mod tests {
         let mut event = example();
         event["content"] = json!([{"type": "text", "text": "now you know"}]);
         let event = serde_json::from_value(event).unwrap();
-        let revealed = turn.revealed(event);
+        let revealed = turn.revealed(event, &Addressee::agent("lead-2"));
         assert_eq!((revealed.text.as_str(), revealed.withheld), ("now you know", false));
         assert_eq!(revealed.id, turn.id);
+        // Of who is meant by a role the claim alone says what it is called.
+        let mut event = example();
+        event["target"] = json!({"mentions": ["role:backend"], "directedness": "to_my_role"});
+        let mut knock = turn.clone();
+        knock.handle = None;
+        let revealed = knock.revealed(serde_json::from_value(event).unwrap(), &Addressee::agent("lead-2"));
+        assert_eq!(revealed.handle.as_deref(), Some("lead-2"));
         assert!(Turn::delivery(json!({"eventId": "evt_1"})).is_err());
     }
 }
