@@ -46,7 +46,7 @@ pub use ledger::{End, Known, Ledger, Record, Taken};
 pub use openai::{ModelFault, OpenAi};
 pub use options::{AgentOptions, Driver, Guard, Listen, QUIET, Stop};
 pub use peers::{PeerFault, Peers};
-pub use turn::{Back, Culture, EnvelopeBack, Place, SessionBack, Turn};
+pub use turn::{Back, Culture, EnvelopeBack, Place, Quoted, SessionBack, Turn};
 
 use crate::{Client, ClientError};
 use chorus_protocol::address::Address;

@@ -414,6 +414,9 @@ impl Core {
                 (End::Superseded, Activity::Superseded { message: task.turn.message_id.clone() })
             }
         };
+        if end != End::Superseded {
+            self.keep_knock(&task.turn, out);
+        }
         let done = |id: &str, merged| Record::Done { id: id.to_owned(), end, cursor: None, merged };
         let mut records = vec![];
         task.recorded = true;

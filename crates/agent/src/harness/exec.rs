@@ -285,6 +285,7 @@ fn variables(turn: &Turn) -> impl Iterator<Item = (&'static str, String)> {
         ("CHORUS_EVENT_KIND", Some(turn.kind.as_str())),
         ("CHORUS_CHANNEL", turn.place.as_ref().map(|place| place.id.as_str())),
         ("CHORUS_SENDER", Some(turn.sender.as_str())),
+        ("CHORUS_SENDER_ID", turn.sender_id.as_deref()),
         ("CHORUS_MESSAGE_ID", Some(turn.message_id.as_str())),
         ("CHORUS_TRACE_ID", turn.trace_id.as_deref()),
     ];

@@ -5,8 +5,8 @@
 //! said, that ([`Record::Done`]), together with the place in the inbox to go on after. A program that dies in between
 //! sends the same text again under the same key. Messages that are put together into one turn are dealt with as its last
 //! one is: they are named with it. A change of a message that was taken ends what was taken before of it: of two versions one is
-//! answered. Digests are kept from when they came ([`Record::Digest`]) until a turn that showed them ended
-//! ([`Record::Told`]).
+//! answered. Digests are kept from when they came ([`Record::Digest`]), and knocks that were not taken up
+//! ([`Record::Knock`]), until a turn that showed them ended ([`Record::Told`]).
 
 use super::turn::{Turn, channel_turn};
 use chorus_protocol::channel::Post;
@@ -20,6 +20,9 @@ pub(super) const REMEMBERED: usize = 10_000;
 
 /// So many digests are kept; the newest say most.
 pub(super) const MAX_DIGESTS: usize = 5;
+
+/// So many knocks are.
+const MAX_KNOCKS: usize = 20;
 
 /// How something ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -178,7 +181,14 @@ pub enum Record {
         /// What it says.
         text: String,
     },
-    /// These digests were shown.
+    /// A knock was not taken up, and is to be shown with a turn.
+    Knock {
+        /// The turn's that brought it.
+        id: String,
+        /// What it says, in one line.
+        text: String,
+    },
+    /// These digests and knocks were shown, or are not to be any more.
     Told {
         /// By their ids.
         digests: Vec<String>,
@@ -193,6 +203,8 @@ pub struct Ledger {
     taken: Vec<Taken>,
     /// What no turn has shown yet, the oldest first: ids and texts.
     digests: VecDeque<(String, String)>,
+    /// The same of knocks.
+    knocks: VecDeque<(String, String)>,
     done: HashSet<String>,
     /// The same, the oldest first.
     order: VecDeque<String>,
@@ -209,9 +221,9 @@ impl Ledger {
         &self.taken
     }
 
-    /// The digests that no turn has shown to its end, the oldest first, with their ids.
-    pub(super) fn digests(&self) -> &VecDeque<(String, String)> {
-        &self.digests
+    /// The digests that no turn has shown to its end, the oldest first, with their ids; then the knocks.
+    pub(super) fn digests(&self) -> impl Iterator<Item = &(String, String)> {
+        self.digests.iter().chain(&self.knocks)
     }
 
     /// What is known of a turn.
@@ -249,15 +261,13 @@ impl Ledger {
                 self.end_merged(merged);
                 self.end(id, end);
             }
-            Record::Digest { id, text } => {
-                if self.digests.iter().all(|(known, _)| *known != id) {
-                    self.digests.push_back((id, text));
-                }
-                while self.digests.len() > MAX_DIGESTS {
-                    self.digests.pop_front();
+            Record::Digest { id, text } => keep(&mut self.digests, id, text, MAX_DIGESTS),
+            Record::Knock { id, text } => keep(&mut self.knocks, id, text, MAX_KNOCKS),
+            Record::Told { digests } => {
+                for kept in [&mut self.digests, &mut self.knocks] {
+                    kept.retain(|(id, _)| !digests.contains(id));
                 }
             }
-            Record::Told { digests } => self.digests.retain(|(id, _)| !digests.contains(id)),
         }
     }
 
@@ -308,12 +318,25 @@ impl Ledger {
         let cursor = self.cursor.clone().map(Record::Cursor);
         let digests =
             self.digests.iter().map(|(id, text)| Record::Digest { id: id.clone(), text: text.clone() });
+        let knocks =
+            self.knocks.iter().map(|(id, text)| Record::Knock { id: id.clone(), text: text.clone() });
         self.order
             .iter()
             .map(as_done)
             .chain(cursor)
             .chain(self.taken.iter().cloned().map(Record::Took))
             .chain(digests)
+            .chain(knocks)
             .chain(open)
+    }
+}
+
+/// Keeps what is to be shown, each once, and of too many the newest.
+fn keep(kept: &mut VecDeque<(String, String)>, id: String, text: String, most: usize) {
+    if kept.iter().all(|(known, _)| *known != id) {
+        kept.push_back((id, text));
+    }
+    while kept.len() > most {
+        kept.pop_front();
     }
 }

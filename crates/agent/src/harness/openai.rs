@@ -14,7 +14,7 @@ use super::prompt::{Own, RULES, said_before};
 use super::report::Reporter;
 use super::session::Session;
 use super::texts::clean;
-use super::tools::Tools;
+use super::tools::{Said, Tools};
 use super::turn::{Back, Turn};
 use crate::answer::{collect, retry_after};
 use crate::client::{http_client, web_address};
@@ -146,7 +146,10 @@ impl OpenAi {
             let wanted: Vec<_> = said.calls().cloned().collect();
             if wanted.is_empty() {
                 // Nobody is answered twice, once by a tool and once by what was said last.
-                return if tools.answered { Outcome::Answered } else { spoken_last(&said) };
+                return match (tools.said, spoken_last(&said)) {
+                    (Said::Answer, _) | (Said::Sign, Outcome::Silence) => Outcome::Answered,
+                    (Said::Nothing | Said::Sign, last) => last,
+                };
             }
             if exhausted {
                 return Outcome::failed("the model does not stop calling tools", "tool_limit");

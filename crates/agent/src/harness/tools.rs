@@ -11,10 +11,9 @@ use super::session::Session;
 use super::texts::cut;
 use super::turn::{Back, Turn};
 use crate::Reach;
-use chorus_attention::disposition::of_signal;
 use chorus_environment::Environment;
 use chorus_protocol::c2a::{ChatTool, ToolInfo};
-use chorus_protocol::words::{Disposition, EntryKind, Signal};
+use chorus_protocol::words::{EntryKind, Signal};
 use serde_json::{Map, Value, json};
 use url::Url;
 
@@ -31,8 +30,19 @@ pub(super) struct Tools {
     known: Vec<(usize, Tool)>,
     /// As a model is told of them.
     pub(super) described: Vec<Value>,
-    /// A tool has said what there was to say to the message.
-    pub(super) answered: bool,
+    /// What tools have said to the message.
+    pub(super) said: Said,
+}
+
+/// What a call says to the message that is being answered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Said {
+    #[default]
+    Nothing,
+    /// That it was read, or put off: words may follow, and need not.
+    Sign,
+    /// What there is to say to it: a text that the model ends with is not sent any more.
+    Answer,
 }
 
 /// Where tools are.
@@ -121,12 +131,14 @@ impl Tools {
             (None, _) => (format!("error: there is no tool {}", cut(&call.name, 100)), false, false),
             (_, Err(error)) => (format!("error: the arguments are no JSON object: {error}"), false, false),
             (Some((server, tool)), Ok(args)) => {
-                if !tool.harmless || answers(&tool.name, &args, turn) {
+                let said = says(&tool.name, &args, turn);
+                if !tool.harmless || said == Said::Answer {
                     reporter.acts(&tool.name).await;
                 }
                 let given = self.servers[*server].call(&tool.name, &args).await;
-                self.answered |=
-                    given.as_ref().is_ok_and(|given| given.ok) && answers(&tool.name, &args, turn);
+                if given.as_ref().is_ok_and(|given| given.ok) {
+                    self.said = self.said.max(said);
+                }
                 match given {
                     Ok(given) => (given.text, given.ok, true),
                     Err(why) => (format!("error: {why}"), false, true),
@@ -170,19 +182,20 @@ impl From<ToolInfo> for Tool {
     }
 }
 
-/// Whether a call says what there is to say to the message: an answer to it, or a signal that leaves nothing open for now. A
-/// text that the model ends with is not sent then.
-fn answers(name: &str, args: &Map<String, Value>, turn: &Turn) -> bool {
-    let Some((tool, _)) = ChatTool::named(name) else { return false };
+/// What a call says to the message. A reaction that commits to nothing keeps no answer from being sent.
+fn says(name: &str, args: &Map<String, Value>, turn: &Turn) -> Said {
+    let Some((tool, _)) = ChatTool::named(name) else { return Said::Nothing };
     let about = ["inReplyTo", "in_reply_to", "reply_to", "eventId", "event_id"];
     let own = about.iter().filter_map(|name| args.get(*name)?.as_str()).any(|id| id == turn.message_id);
-    own && match tool {
-        ChatTool::SendMessage | ChatTool::Defer | ChatTool::Resolve => true,
-        ChatTool::React => {
-            let signal = args.get("signal").and_then(Value::as_str).and_then(Signal::parse);
-            signal.and_then(of_signal).is_some_and(|disposition| disposition != Disposition::Claimed)
-        }
-        ChatTool::ListEvents | ChatTool::ReadThread | ChatTool::Claim => false,
+    match tool {
+        _ if !own => Said::Nothing,
+        ChatTool::SendMessage | ChatTool::Defer | ChatTool::Resolve => Said::Answer,
+        ChatTool::React => match args.get("signal").and_then(Value::as_str).and_then(Signal::parse) {
+            Some(Signal::Agree | Signal::Done | Signal::Declined) => Said::Answer,
+            Some(Signal::Seen | Signal::Queued | Signal::Blocked) => Said::Sign,
+            Some(Signal::Working | Signal::Claimed | Signal::Unclear) | None => Said::Nothing,
+        },
+        ChatTool::ListEvents | ChatTool::ReadThread | ChatTool::Claim => Said::Nothing,
     }
 }
 

@@ -4,10 +4,14 @@
 //! the headers of MCP servers), so its `Debug` shows little.
 
 mod delivery;
+mod quoted;
+
+pub use quoted::Quoted;
 
 use crate::seen::message_name;
 use chorus_attention::turn::Source;
 use chorus_protocol::api::events::EventView;
+use chorus_protocol::c2a::Knock;
 use chorus_protocol::channel::{InboxPost, McpServer, Post};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::inbox::Chat;
@@ -96,6 +100,8 @@ pub struct Turn {
     pub trace_id: Option<String>,
     /// Who wrote it.
     pub sender: String,
+    /// The sender's id at the hub, where it has one that is not its name: names are what people call themselves.
+    pub sender_id: Option<String>,
     /// What this agent is called there, where the hub says so.
     pub handle: Option<String>,
     /// Where, if it was in a channel.
@@ -118,8 +124,12 @@ pub struct Turn {
     pub supersedes: Option<String>,
     /// Whether what was said is withheld: it was only told that there is something.
     pub withheld: bool,
+    /// What was told of it then.
+    pub knock: Option<Box<Knock>>,
     /// What was said.
     pub text: String,
+    /// What it is about, if that is not its author's: the hub tells what somebody has not answered.
+    pub quoted: Option<Box<Quoted>>,
     /// How to answer.
     pub back: Back,
     /// The tool servers that came with it.
@@ -142,13 +152,10 @@ impl Turn {
     pub fn chat(data: &str) -> Result<Self, Faults> {
         let Chat::<EventView> { trace_id, channel, event, about, handle, attention, callback, mcp } =
             serde_json::from_str(data).map_err(|error| Faults::one("data", format_args!("{error}")))?;
-        let about = about.and_then(|about| {
-            let who = about.author.handle.as_deref().unwrap_or("somebody");
-            Some(format!("{who} said in {}:\n{}", about.event_id, about.content?))
-        });
+        let quoted = about.and_then(|about| Quoted::event(*about)).map(Box::new);
         let name = Some(channel.name).filter(|name| !name.is_empty());
         let kind = channel.kind.known().map(|kind| kind.as_str().to_owned());
-        let sender = event.author.handle.unwrap_or(event.author.id);
+        let (sender, sender_id) = named(event.author.handle, event.author.id);
         // The same as a post of the Channel Protocol, so it is held to the same rules.
         let post = json!({
             "channel": {"id": channel.id, "name": name, "context": channel.context},
@@ -163,14 +170,8 @@ impl Turn {
         (turn.reason, turn.policy) = (attention.reason, attention.policy);
         (turn.directedness, turn.mode) = (attention.directedness, attention.mode);
         turn.priority = attention.priority;
-        turn.author = match event.author.kind.known() {
-            Some(PrincipalKind::Account) => Some(AuthorKind::Human),
-            Some(PrincipalKind::Agent) => Some(AuthorKind::Agent),
-            _ => None,
-        };
-        if let Some(about) = about {
-            turn.text.extend(["\n\n", &about]);
-        }
+        turn.author = author_kind(event.author.kind.known());
+        (turn.sender_id, turn.quoted) = (sender_id, quoted);
         if let Some(place) = &mut turn.place {
             (place.kind, place.thread) = (kind, event.thread);
             // Sequences begin with 1: a hub that says none has none.
@@ -184,7 +185,9 @@ impl Turn {
     pub fn unsigned_chat(data: &str) -> Result<Self, Faults> {
         let turn = Self::chat(data)?;
         let channel = turn.place.as_ref().map(|place| place.id.as_str()).unwrap_or_default();
-        Ok(Self { kind: EntryKind::Channel, id: channel_turn(channel, &turn.message_id), ..turn })
+        let id = channel_turn(channel, &turn.message_id);
+        // Whose words they are, nobody vouches for.
+        Ok(Self { kind: EntryKind::Channel, id, sender_id: None, ..turn })
     }
 
     /// The event `channel` of an inbox.
@@ -201,6 +204,7 @@ impl Turn {
             message_id: message.id,
             trace_id: None,
             sender: message.sender,
+            sender_id: None,
             handle: None,
             place: Some(Place {
                 id: channel.id,
@@ -210,15 +214,18 @@ impl Turn {
                 ..Place::default()
             }),
             culture: None,
-            reason: None,
-            policy: None,
-            directedness: None,
+            // What a host makes of what is for one alone, unless it says something else.
+            reason: Some(Reason::DirectMessage),
+            policy: Some(Policy::MustRespond),
+            directedness: Some(Directedness::ToMe),
             mode: None,
             priority: None,
             author: None,
             supersedes: None,
             withheld: false,
+            knock: None,
             text: message.content,
+            quoted: None,
             back: Back::Callback(callback),
             mcp,
         }
@@ -259,21 +266,25 @@ impl Turn {
             message_id: id.to_owned(),
             trace_id: None,
             sender: sender.to_owned(),
+            sender_id: None,
             handle: None,
             place: None,
             culture: Some(Culture {
                 sender: envelope.sender_culture.unwrap_or_default(),
                 context: envelope.cultural_context,
             }),
-            reason: None,
-            policy: None,
-            directedness: None,
+            // What a host makes of what is for one alone, unless it says something else.
+            reason: Some(Reason::DirectMessage),
+            policy: Some(Policy::MustRespond),
+            directedness: Some(Directedness::ToMe),
             mode: None,
             priority: None,
             author: Some(AuthorKind::Agent),
             supersedes: None,
             withheld: false,
+            knock: None,
             text: envelope.original_text.unwrap_or_default(),
+            quoted: None,
             back: Back::Envelope(Box::new(back)),
             mcp: Vec::new(),
         })
@@ -315,6 +326,21 @@ impl Turn {
     /// Where it was said, in a few words for a person.
     pub fn whereabouts(&self) -> Option<&str> {
         self.place.as_ref().map(|place| place.name.as_deref().unwrap_or(&place.id))
+    }
+}
+
+/// What somebody is called, and the id if that is another.
+fn named(handle: Option<String>, id: String) -> (String, Option<String>) {
+    let name = handle.unwrap_or_else(|| id.clone());
+    let id = Some(id).filter(|id| !id.is_empty() && *id != name);
+    (name, id)
+}
+
+fn author_kind(kind: Option<PrincipalKind>) -> Option<AuthorKind> {
+    match kind {
+        Some(PrincipalKind::Account) => Some(AuthorKind::Human),
+        Some(PrincipalKind::Agent) => Some(AuthorKind::Agent),
+        _ => None,
     }
 }
 
@@ -361,6 +387,44 @@ mod tests {
         again["callback"] = "http://hub/channels/ch_1/inbox/tok_2".into();
         let again = Turn::chat(&again.to_string()).ok().unwrap();
         assert_eq!((again.answer_key(), again.id), (turn.answer_key(), turn.id));
+    }
+
+    #[test]
+    fn what_the_hub_tells_of_is_not_its_own() {
+        let mut data = chat();
+        data["about"] = chat()["event"].clone();
+        data["event"]["author"] = json!({"id": "system", "kind": "system"});
+        data["event"]["content"] = "ada has not answered".into();
+        let turn = Turn::chat(&data.to_string()).ok().unwrap();
+        assert_eq!((turn.text.as_str(), turn.sender.as_str()), ("ada has not answered", "system"));
+        assert_eq!(turn.sender_id, None);
+        let quoted = *turn.quoted.unwrap();
+        assert_eq!((quoted.author.as_str(), quoted.kind), ("anna", Some(AuthorKind::Human)));
+        assert_eq!((quoted.author_id.as_deref(), quoted.text.as_str()), (Some("a1"), "@echo hi"));
+    }
+
+    #[test]
+    fn only_the_hub_says_who_somebody_is() {
+        let data = chat().to_string();
+        assert_eq!(Turn::chat(&data).ok().unwrap().sender_id.as_deref(), Some("a1"));
+        assert_eq!(Turn::unsigned_chat(&data).ok().unwrap().sender_id, None);
+    }
+
+    /// What a service posts and what comes as an envelope is for this agent alone.
+    #[test]
+    fn what_says_nothing_of_attention_is_a_direct_message() {
+        let post = json!({"channel": {"id": "c"}, "message": {"id": "1", "sender": "s", "content": "c"},
+            "callback": "http://s/cb"});
+        let envelope = json!({"chorus_version": "0.4", "sender_id": "alice", "original_text": "hi",
+            "sender_culture": "de"});
+        let turns = [
+            Turn::channel(&post.to_string()).ok().unwrap(),
+            Turn::envelope("t1", &envelope.to_string(), "alice@x").ok().unwrap(),
+        ];
+        for turn in turns {
+            assert_eq!((turn.policy, turn.reason), (Some(Policy::MustRespond), Some(Reason::DirectMessage)));
+            assert_eq!(turn.directedness, Some(Directedness::ToMe));
+        }
     }
 
     #[test]

@@ -6,8 +6,7 @@ use chorus_agent::harness::{
 };
 use chorus_attention::turn::{LONGEST_MS, QUIET_MS, Source};
 use chorus_protocol::words::Reason;
-use serde_json::{Value, json};
-use std::sync::LazyLock;
+use serde_json::json;
 
 fn world(at_once: usize) -> World {
     World::of(1, Profile { at_once, ..profile() })
@@ -31,6 +30,19 @@ impl World {
         let known =
             |name: &String| self.inbox.iter().map(|turn| turn.message_id.as_str()).find(|one| one == name);
         all.iter().map(|names| names.iter().filter_map(known).collect()).collect()
+    }
+
+    /// What the hub was told it need not wait for any more.
+    fn superseded(&self) -> Vec<&str> {
+        let told = self.log.iter().filter_map(|command| match command {
+            Command::Post(Post { to: To::Notice { method, params }, .. }) => Some((method.as_str(), params)),
+            _ => None,
+        });
+        let told = told.map(|(method, params)| {
+            assert_eq!((method, &params["disposition"]), ("notifications/disposition", &json!("superseded")));
+            params["eventId"].as_str().unwrap()
+        });
+        told.collect()
     }
 
     /// Every request arrives at once.
@@ -63,17 +75,8 @@ fn pieces_are_one_turn_and_get_one_answer() {
     };
     assert!(world.log.contains(&Command::Write(done)), "{:#?}", world.log);
     // The hub must not wait for an answer to each.
-    let told = world.log.iter().filter_map(|command| match command {
-        Command::Post(Post { to: To::Notice { method, params }, .. }) => Some((method.as_str(), params)),
-        _ => None,
-    });
-    let told: Vec<_> =
-        told.map(|(method, params)| (method, &params["eventId"], &params["disposition"])).collect();
-    let superseded = |name| ("notifications/disposition", name, &*SUPERSEDED);
-    assert_eq!(told, [superseded(&json!("a")), superseded(&json!("b"))]);
+    assert_eq!(world.superseded(), ["a", "b"]);
 }
-
-static SUPERSEDED: LazyLock<Value> = LazyLock::new(|| json!("superseded"));
 
 #[test]
 fn typing_keeps_it_waiting_but_no_longer_than_thirty_seconds() {
@@ -413,10 +416,47 @@ fn a_cancellation_ends_what_runs_in_its_conversation() {
     world.say(typed("b", "ch_2", "anna"));
     world.pass(QUIET_MS);
     world.arrive();
-    let mut stop = typed("c", "ch_1", "bob");
-    (stop.reason, stop.mode) = (Some(Reason::Cancellation), Some(chorus_protocol::words::Mode::Immediate));
-    world.say(stop);
+    world.say(stop("c"));
     world.arrive();
     assert_eq!(world.runs_now(), [["b"], ["c"]]);
     assert!(world.done.contains("chat a"));
+    assert_eq!(world.superseded(), ["a"], "nobody waits for an answer to it");
+}
+
+fn stop(name: &str) -> Turn {
+    let mut stop = typed(name, "ch_1", "bob");
+    (stop.reason, stop.mode) = (Some(Reason::Cancellation), Some(chorus_protocol::words::Mode::Immediate));
+    stop
+}
+
+/// What was put together, and is about to run: all of it is ended, and none of it runs.
+#[test]
+fn a_cancellation_ends_what_is_about_to_run() {
+    let mut world = world(4);
+    world.say(typed("a", "ch_1", "anna"));
+    world.say(typed("b", "ch_1", "anna"));
+    world.pass(QUIET_MS);
+    assert!(world.running.is_empty() && world.flying.len() == 1, "it is only said that it begins");
+    world.say(stop("c"));
+    world.arrive();
+    assert_eq!((world.runs_now(), world.runs), (vec![vec!["c"]], 1));
+    assert_eq!(world.superseded(), ["a", "b"]);
+    assert!(world.done.contains("chat a") && world.done.contains("chat b"));
+}
+
+/// Wherever the agent dies, what was ended is told or begun anew; it is never forgotten.
+#[test]
+fn a_cancellation_that_a_crash_meets_is_told_or_the_work_is_done() {
+    for killed_after in 0..12 {
+        let mut world = world(4);
+        world.say(typed("a", "ch_1", "anna"));
+        world.pass(QUIET_MS);
+        world.arrive();
+        world.killed_after = Some(killed_after);
+        world.say(stop("b"));
+        world.finish();
+        let told = world.superseded().contains(&"a");
+        assert!(told || world.answers.contains_key("a"), "{killed_after}: {:#?}", world.log);
+        assert!(world.done.contains("chat a") && world.answers.contains_key("b"), "{killed_after}");
+    }
 }

@@ -5,6 +5,8 @@ mod assembly;
 #[cfg(test)]
 mod digests;
 #[cfg(test)]
+mod knocks;
+#[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod table;

@@ -163,7 +163,11 @@ impl World {
                     Record::Acted { merged, .. } | Record::Intent { merged, .. } => {
                         self.done.extend(merged.iter().cloned());
                     }
-                    Record::Cursor(_) | Record::Took(_) | Record::Digest { .. } | Record::Told { .. } => {}
+                    Record::Cursor(_)
+                    | Record::Took(_)
+                    | Record::Digest { .. }
+                    | Record::Knock { .. }
+                    | Record::Told { .. } => {}
                 }
             }
             Command::Accept => self.accepted.extend(self.offered.take()),

@@ -3,7 +3,7 @@
 
 use crate::host::{Host, World, event, knock};
 use crate::hub::{Agent, Place};
-use chorus_agent::harness::{AgentOptions, Driver, Exec, HarnessError, Listen, OpenAi};
+use chorus_agent::harness::{Activity, AgentOptions, Driver, Exec, HarnessError, Listen, OpenAi};
 use chorus_agent::{Backoff, Environment};
 use chorus_testkit::openai::{Completion, FakeModel};
 use serde_json::{Value, json};
@@ -215,6 +215,96 @@ async fn silence_that_was_asked_for_is_a_reaction() {
     assert_eq!(world.called, [("chat.react".to_owned(), json!({"inReplyTo": "evt_1", "signal": "seen"}))]);
     assert!(world.said.is_empty());
     agent.stop().await;
+}
+
+/// What somebody stopped is nothing that anybody waits for.
+#[tokio::test]
+async fn what_a_cancellation_ended_is_superseded() {
+    let (host, place) = (Host::start().await, Place::new());
+    let slow = "cat > $D/prompt; grep -q stop $D/prompt && { echo stopped; exit 0; }; touch $D/runs; sleep 300; echo late";
+    let agent = Agent::start(script(&host, &place, slow));
+    host.deliver(event("evt_1", "@echo long work"));
+    while !place.path("runs").exists() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let mut stop = event("evt_2", "@echo stop");
+    (stop["attention"]["reason"], stop["injection"]["mode"]) = ("cancellation".into(), "immediate".into());
+    host.deliver(stop);
+    let world = host.until("an answer", |world| !world.said.is_empty()).await;
+    assert_eq!(dispositions(&world), [("evt_1", "superseded")]);
+    assert_eq!(world.said[0]["inReplyTo"], "evt_2");
+    agent.stop().await;
+}
+
+/// A knock that nobody takes up costs no turn; the next one shows it.
+#[tokio::test]
+async fn a_knock_that_is_left_is_shown_with_the_next_turn() {
+    let (host, place) = (Host::start().await, Place::new());
+    let agent = Agent::start(script(&host, &place, "cat > $D/prompt; echo hello"));
+    host.deliver(knock("evt_1", "thread_participation"));
+    host.until("it is left", |world| dispositions(world) == [("evt_1", "ignored")]).await;
+    host.deliver(event("evt_2", "@echo hello"));
+    host.until("an answer", |world| !world.said.is_empty()).await;
+    let prompt = place.read("prompt");
+    let line = "\nknock evt_1: from human:anna, where channel:ops, directedness to_my_role, policy may_respond, \
+                priority normal, topic a question in ops (read it with chat.read_thread)\n----- end ";
+    assert!(prompt.contains("\n\nC2A KNOCKS\n----- knocks ") && prompt.contains(line), "{prompt}");
+    agent.stop().await;
+}
+
+/// To have read something, or to have put it off, is no answer to it; a yes, a no and a done are.
+#[tokio::test]
+async fn what_a_model_says_after_a_reaction() {
+    for (signal, said) in [
+        ("seen", &["in words"][..]),
+        ("queued", &["in words"]),
+        ("blocked", &["in words"]),
+        ("unclear", &["in words"]),
+        ("working", &["in words"]),
+        ("agree", &[]),
+        ("done", &[]),
+        ("declined", &[]),
+    ] {
+        let (host, place) = (Host::start().await, Place::new());
+        let react: &'static str = format!(r#"{{"inReplyTo": "evt_1", "signal": "{signal}"}}"#).leak();
+        let model = FakeModel::start([
+            Completion::Calls(vec![("chat_react", react)]),
+            Completion::Text(vec!["in words"]),
+            Completion::Text(vec!["the next"]),
+        ])
+        .await;
+        let openai = OpenAi::new(&model.url, "m1", None).unwrap();
+        let agent = Agent::start(options(&host, &place, Driver::OpenAi(Box::new(openai))));
+        host.deliver(event("evt_1", "@echo hello"));
+        model.wait_for(2).await;
+        host.deliver(event("evt_2", "@echo and again"));
+        let next = |world: &World| world.said.iter().any(|said| said["text"] == "the next");
+        let world = host.until("the next answer", next).await;
+        let texts: Vec<_> = world.said.iter().map(|said| said["text"].as_str().unwrap()).collect();
+        assert_eq!(texts, [said, &["the next"]].concat(), "{signal}");
+        agent.stop().await;
+    }
+}
+
+/// Who has put something off and says no more has said it all: it is neither asked again nor overwritten.
+#[tokio::test]
+async fn a_reaction_without_words_is_enough() {
+    let (host, place) = (Host::start().await, Place::new());
+    let model = FakeModel::start([
+        Completion::Calls(vec![("chat_react", r#"{"inReplyTo": "evt_1", "signal": "queued"}"#)]),
+        Completion::Text(vec![""]),
+    ])
+    .await;
+    let openai = OpenAi::new(&model.url, "m1", None).unwrap();
+    let options = options(&host, &place, Driver::OpenAi(Box::new(openai)));
+    let agent = Agent::start(AgentOptions { seen: true, ..options });
+    host.deliver(event("evt_1", "@echo hello"));
+    model.wait_for(2).await;
+    host.deliver_again();
+    host.until("it comes again", |world| world.acked == ["evt_1"] && world.greetings.len() == 2).await;
+    let activities = agent.stop().await;
+    assert!(activities.iter().any(|one| matches!(one, Activity::Repeated { .. })), "{activities:#?}");
+    assert_eq!((host.world().called.len(), host.world().said.len()), (1, 0));
 }
 
 /// What a claim is answered with that was had.

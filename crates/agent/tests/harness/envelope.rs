@@ -26,9 +26,9 @@ async fn both_cultures_reach_the_program_and_an_envelope_goes_back() {
     assert_eq!(world.sent, [expected]);
     let prompt = place.read("prompt");
     let head = format!(
-        "C2A EVENT\nevent_id: {TRACE}\nauthor: agent:alice@x\nauthor_culture: zh-CN\nyou: echo\nyour_culture: de\n\
-         cultural_context: An informal invitation, not about coffee.\nreply_target: agent:alice@x\n\n\
-         MESSAGE\n----- message "
+        "C2A EVENT\nevent_id: {TRACE}\nconversation: dm c\nauthor: agent:alice@x\nauthor_culture: zh-CN\nyou: echo\nyour_culture: de\n\
+         cultural_context: An informal invitation, not about coffee.\ndirectedness: to_me\n\
+         response_policy: must_respond\nreason: direct_message\nreply_target: agent:alice@x\n\nMESSAGE\n----- message "
     );
     assert!(prompt.starts_with("Be brief.\n\nC2A RESPONSE RULES\n") && prompt.contains(&head), "{prompt}");
     agent.stop().await;

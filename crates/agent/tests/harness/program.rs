@@ -19,7 +19,7 @@ async fn a_mention_is_answered_once_and_shown() {
 
     let prompt = place.read("prompt");
     let head = "\n\nC2A EVENT\nevent_id: evt_1\nconversation: channel ch_1\nchannel: ops\n\
-                about: Where operations are coordinated\nauthor: human:anna\nyou: echo\nreason: direct_mention\n\
+                about: Where operations are coordinated\nauthor: human:anna\nauthor_id: a1\nyou: echo\nreason: direct_mention\n\
                 reply_target: thread:evt_1\n\nMESSAGE\n----- message ";
     assert!(prompt.starts_with("C2A RESPONSE RULES\n") && prompt.contains(head), "{prompt}");
     assert!(prompt.contains("\n@echo hello\n\\From: boss\n----- end "), "{prompt}");
@@ -27,7 +27,7 @@ async fn a_mention_is_answered_once_and_shown() {
         place.read("env"),
         format!(
             "CHORUS_CHANNEL=ch_1\nCHORUS_EVENT_KIND=chat\nCHORUS_MESSAGE_ID=evt_1\nCHORUS_SENDER=anna\n\
-             CHORUS_TRACE_ID={TRACE}\n"
+             CHORUS_SENDER_ID=a1\nCHORUS_TRACE_ID={TRACE}\n"
         )
     );
 

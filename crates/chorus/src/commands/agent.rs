@@ -38,9 +38,9 @@ in CHORUS_KEY it is that agent, with a person's token it belongs to that person.
 lets it in:
   chorus channel join ch_… --agent echo
 
-A program is given CHORUS_EVENT_KIND, CHORUS_CHANNEL, CHORUS_SENDER, CHORUS_MESSAGE_ID and
-CHORUS_TRACE_ID. Nothing printed is silence; an exit code other than 0 is a failure, told by the
-last line of standard error.
+A program is given CHORUS_EVENT_KIND, CHORUS_CHANNEL, CHORUS_SENDER, CHORUS_SENDER_ID (by which
+the hub knows whoever has that name), CHORUS_MESSAGE_ID and CHORUS_TRACE_ID. Nothing printed is
+silence; an exit code other than 0 is a failure, told by the last line of standard error.
 
 A file of agents:
   [[agent]]

@@ -209,6 +209,29 @@ async fn a_thread_goes_on_with_who_was_asked() {
     }
 }
 
+/// Whichever door it came by: what a person stopped is nothing that anybody waits for any more.
+#[tokio::test]
+async fn what_was_cancelled_is_superseded() {
+    let fixture = HubFixture::open().await;
+    let script = "grep -q 'long work' && sleep 300; echo stopped";
+    let agents = [c2a(&fixture, "ada", script), run(&fixture, "bob", &[], script)];
+    for name in ["ada", "bob"] {
+        admit(&fixture, name, json!([])).await;
+    }
+    let work = text(&post(&fixture, json!({"content": "@ada @bob do the long work"})).await["event_id"]);
+    until("both work", || turns(&fixture) == ["ada", "bob"]).await;
+    let stop = json!({"content": "@ada @bob stop", "intent": "cancellation"});
+    let stop = text(&post(&fixture, stop).await["event_id"]);
+    for name in ["ada", "bob"] {
+        assert_eq!(disposed(&fixture, &work, name).await, "superseded", "{name}");
+        assert_eq!(disposed(&fixture, &stop, name).await, "responded", "{name}");
+        assert_eq!(said(&fixture.seen(name, |events| !said(events).is_empty()).await), ["stopped"]);
+    }
+    for agent in agents {
+        agent.end().await;
+    }
+}
+
 /// `kill -9` while the program runs, and as soon as an answer can be seen: a session answers once too, also what it has claimed.
 #[tokio::test]
 async fn killed_at_each_step_it_answers_exactly_once() {

@@ -113,14 +113,13 @@ impl Core {
     /// Ends what runs in a conversation because of a word that may not wait.
     fn interrupt(&mut self, by: &Turn, out: &mut Vec<Command>) {
         let conversation = by.conversation();
-        let running =
-            self.tasks.iter_mut().find(|task| task.running && task.turn.conversation() == conversation);
-        let Some(task) = running else { return };
-        out.push(Command::CancelTurn { task: task.number });
+        let is_meant = |task: &&mut Task| task.is_thinking() && task.turn.conversation() == conversation;
+        let Some(task) = self.tasks.iter_mut().find(is_meant) else { return };
+        out.extend(task.running.then_some(Command::CancelTurn { task: task.number }));
         task.cancel_post(out);
         (task.running, task.committed) = (false, true);
-        let why = format!("{} put an end to it", by.message_id);
-        task.be_silent(&why, "interrupted", Some(why.clone()));
+        task.steps.clear();
+        task.put_an_end(&format!("{} put an end to it", by.message_id));
     }
 
     /// A message was taken back.

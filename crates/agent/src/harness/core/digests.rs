@@ -1,4 +1,5 @@
-//! Digests that came: shown before the next message that is answered, and never worth a turn of their own.
+//! Digests that came, and knocks that were not taken up: shown before the next message that is answered, and never worth a turn of
+//! their own.
 //!
 //! They are in the journal until what a turn that showed them made of it is there too, so that neither a restart nor a turn that
 //! fails or is broken off loses one. One that was shown is not shown again, unless the process dies between the two lines.
@@ -19,7 +20,15 @@ fn record(turn: &Turn) -> Option<Record> {
     is_one.then(|| Record::Digest { id: turn.id.clone(), text: text() })
 }
 
-/// Which task shows which digest, by the digest's id.
+/// The same of a knock, as long as what was said is withheld.
+fn knock(turn: &Turn) -> Option<Record> {
+    let knock = turn.knock.as_deref().filter(|_| turn.withheld)?;
+    let line = crate::harness::prompt::knock_line(&turn.message_id, knock);
+    let text = line.chars().take(MAX_CHARACTERS).collect();
+    Some(Record::Knock { id: turn.id.clone(), text })
+}
+
+/// Which task shows which digest or knock, by its id.
 #[derive(Debug, Default)]
 pub(super) struct Digests(BTreeMap<String, u64>);
 
@@ -44,7 +53,18 @@ impl Digests {
 impl Core {
     /// What came is to be shown, if it is a digest.
     pub(super) fn keep_digest(&mut self, turn: &Turn, out: &mut Vec<Command>) {
+        // What knocks again is perhaps taken up this time.
+        if turn.withheld && self.ledger.digests().any(|(id, _)| *id == turn.id) {
+            self.write(Record::Told { digests: vec![turn.id.clone()] }, out);
+        }
         if let Some(record) = record(turn) {
+            self.write(record, out);
+        }
+    }
+
+    /// What came is left, or another's: that it is there is to be shown, if it was no more than a knock.
+    pub(super) fn keep_knock(&mut self, turn: &Turn, out: &mut Vec<Command>) {
+        if let Some(record) = knock(turn) {
             self.write(record, out);
         }
     }

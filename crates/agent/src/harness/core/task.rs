@@ -164,6 +164,11 @@ impl Task {
         !self.committed && (self.running || to_run || claims)
     }
 
+    /// Whether a turn runs, or is about to.
+    pub(super) fn is_thinking(&self) -> bool {
+        self.running || self.steps.iter().any(|step| matches!(step, Step::Run))
+    }
+
     /// Whether this message is dealt with here.
     pub(super) fn turns(&self) -> impl Iterator<Item = &Turn> {
         self.earlier.iter().chain([&self.turn])
@@ -227,6 +232,17 @@ impl Task {
         let told = Step::TellSender { why: told.to_owned(), code };
         self.dispose(Disposition::Ignored, why.as_deref());
         self.steps.extend([told, Step::Done(Verdict::Silent { why, end }), Step::Idle]);
+    }
+
+    /// Somebody wants no answer any more: nobody is to wait for one.
+    pub(super) fn put_an_end(&mut self, why: &str) {
+        let step = |turn: &Turn| {
+            Step::Dispose(Box::new(turn.clone()), Disposition::Superseded, Some(why.to_owned()))
+        };
+        self.steps.extend(self.earlier.iter().chain([&self.turn]).map(step));
+        let told = Step::TellSender { why: why.to_owned(), code: "interrupted" };
+        let verdict = Verdict::Silent { why: Some(why.to_owned()), end: End::Superseded };
+        self.steps.extend([told, Step::Done(verdict), Step::Idle]);
     }
 
     /// There is nothing to say to what must be answered: that it was read is the answer.
