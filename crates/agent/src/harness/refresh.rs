@@ -129,18 +129,20 @@ struct Found {
 /// When things were said, by the hub's clock.
 #[derive(Debug, PartialEq, Eq)]
 struct Added {
-    began_ms: i64,
+    /// The first message of the turn, in milliseconds as the others.
+    began: i64,
     /// The last message that came: its pause was waited for before the turn began.
-    came_ms: i64,
-    last_ms: i64,
+    came: i64,
+    /// The last that was added.
+    last: i64,
 }
 
 impl Added {
     /// How long is to be waited still, so long after the turn began.
     fn pause_ms(&self, quiet_ms: i64, elapsed_ms: i64) -> i64 {
-        let now_ms = self.came_ms.saturating_add(quiet_ms).saturating_add(elapsed_ms);
-        let quiet_at_ms = self.last_ms.saturating_add(quiet_ms);
-        quiet_at_ms.min(self.began_ms.saturating_add(LONGEST_MS)).saturating_sub(now_ms)
+        let now_ms = self.came.saturating_add(quiet_ms).saturating_add(elapsed_ms);
+        let quiet_at_ms = self.last.saturating_add(quiet_ms);
+        quiet_at_ms.min(self.began.saturating_add(LONGEST_MS)).saturating_sub(now_ms)
     }
 }
 
@@ -194,7 +196,7 @@ fn apply(run: &mut Run, events: &[EventView], assembles: bool) -> Found {
         }
         (added, left) = (added + 1, left - length);
         turn_at(run, own).text.extend(["\n", text]);
-        found.added = Some(Added { began_ms, came_ms, last_ms });
+        found.added = Some(Added { began: began_ms, came: came_ms, last: last_ms });
     }
     found
 }
@@ -268,7 +270,7 @@ mod tests {
         let added = found.added.unwrap();
         // Three seconds after e4 the author has paused for 2.3 of them.
         assert_eq!((added.pause_ms(3000, 0), added.pause_ms(3000, 700)), (700, 0));
-        assert!(Added { last_ms: BEGAN_MS + 29_000, ..added }.pause_ms(3000, 24_900) == 0, "30 s at most");
+        assert!(Added { last: BEGAN_MS + 29_000, ..added }.pause_ms(3000, 24_900) == 0, "30 s at most");
     }
 
     #[test]

@@ -20,7 +20,7 @@ impl World {
         self.inbox.push(typed(name, "ch_1", "anna"));
         self.finish();
         let run = self.log.iter().find_map(|command| match command {
-            Command::Run(run) if run.turn.message_id == name => Some(run.prompt.clone()),
+            Command::Run(run) if run.turn.message_id == name => Some(run.prompt("echo", "en")),
             _ => None,
         });
         run.unwrap()
