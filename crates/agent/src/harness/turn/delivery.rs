@@ -42,9 +42,12 @@ impl Turn {
             .filter(|id| display_name.as_ref().is_some_and(|name| name != id));
         // All of a digest is the host's own.
         let tells = kind == Some(AuthorKind::System) && header.attention.reason != Some(Reason::Digest);
-        let said = content.map(|content| match tells {
-            true => super::Quoted::apart(content, header.in_reply_to.map(|id| id.0)),
-            false => (content.to_text(), None),
+        let said = content.map(|content| {
+            if tells {
+                super::Quoted::apart(content, header.in_reply_to.map(|id| id.0))
+            } else {
+                (content.to_text(), None)
+            }
         });
         let (words, quoted) = said.unwrap_or_default();
         let thread = text(conversation.thread_id);
