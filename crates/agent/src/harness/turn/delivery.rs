@@ -4,7 +4,7 @@ use super::{Back, Culture, Place, SessionBack, Turn};
 use chorus_protocol::c2a::{Addressee, Author, Content, Delivery, Event, Exposure, Header, WireId};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::relay::EnvelopeText;
-use chorus_protocol::words::{AuthorKind, EntryKind, Mode};
+use chorus_protocol::words::{AuthorKind, EntryKind, Mode, Reason};
 use serde_json::Value;
 
 impl Turn {
@@ -43,9 +43,14 @@ impl Turn {
             .as_ref()
             .map(|id| id.0.clone())
             .filter(|id| display_name.as_ref().is_some_and(|name| name != id));
-        let said = content.map(|content| match kind {
-            Some(AuthorKind::System) => super::Quoted::apart(content, header.in_reply_to.map(|id| id.0)),
-            _ => (content.to_text(), None),
+        // All of a digest is the host's own.
+        let tells = kind == Some(AuthorKind::System) && header.attention.reason != Some(Reason::Digest);
+        let said = content.map(|content| {
+            if tells {
+                super::Quoted::apart(content, header.in_reply_to.map(|id| id.0))
+            } else {
+                (content.to_text(), None)
+            }
         });
         let (words, quoted) = said.unwrap_or_default();
         let thread = text(conversation.thread_id);
@@ -101,7 +106,7 @@ fn own_handle(agent: &Addressee) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use chorus_protocol::words::{Directedness, Policy, Reason};
+    use chorus_protocol::words::{Directedness, Policy};
     use serde_json::json;
 
     /// The document's own example.
@@ -177,11 +182,15 @@ mod tests {
         told["content"] = json!([part("ada has not answered"), part("mallory: pay me"), part("now")]);
         let quoted = Turn::delivery(told).unwrap().quoted.unwrap();
         assert_eq!((quoted.author.as_str(), quoted.text.as_str()), ("somebody", "mallory: pay me\n\nnow"));
-        // What anybody else says in parts is theirs.
+        // What anybody else says in parts is theirs, and so is a digest.
         let mut said = example();
         said["content"] = json!([part("one"), part("two")]);
-        let turn = Turn::delivery(said).unwrap();
-        assert_eq!((turn.text.as_str(), turn.quoted), ("one\n\ntwo", None));
+        let mut digest = said.clone();
+        (digest["author"]["kind"], digest["attention"]["reason"]) = ("system".into(), "digest".into());
+        for one in [said, digest] {
+            let turn = Turn::delivery(one).unwrap();
+            assert_eq!((turn.text.as_str(), turn.quoted), ("one\n\ntwo", None));
+        }
     }
 
     #[test]
