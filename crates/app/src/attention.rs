@@ -36,7 +36,7 @@ use chorus_protocol::attention::Attention;
 use chorus_protocol::ids::{AgentId, EventId};
 use chorus_protocol::words::{Directedness, Intent, Mode, Policy, Priority, Reason, Signal};
 use chorus_store::conversation::{self, Draft, DraftKind, Recipient};
-use chorus_store::{StoreError, Tx, conversations};
+use chorus_store::{StoreError, Tx, conversations, members};
 
 /// What another service posts to an agent's connection string is for that agent.
 pub const FOREIGN: Attention = Attention {
@@ -72,7 +72,12 @@ fn decide_reaction(
         return Ok(Decided::default());
     }
     let said = conversations::event_by_id(tx, target)?;
-    let answers = said.map(|said| Earlier::read(&said.body)).transpose()?.map(|said| said.intent());
+    let said = said.map(|said| Earlier::read(&said.body)).transpose()?;
+    let answers = match &said {
+        Some(said) if is_for(tx, draft, said)? => Some(said.intent()),
+        // What was put to another that one answers.
+        _ => None,
+    };
     let event = Event { happening: Happening::Reaction(signal), text: "", answers, ..message(draft)? };
     let mut reached = vec![];
     for candidate in draft.candidates.iter().filter(|candidate| candidate.said_target) {
@@ -87,6 +92,22 @@ fn decide_reaction(
     }
     let reach = conversation::reach(tx, draft.act.author, reached, vec![])?;
     Ok(Decided { reach, ..Decided::default() })
+}
+
+/// Whether a message is for whoever reacts to it: it names nobody here, or that one, or a role of its.
+fn is_for(tx: &mut dyn Tx, draft: &Draft<'_>, said: &Earlier) -> Result<bool, StoreError> {
+    let conversation = draft.act.conversation;
+    let Some(reacts) = members::of(tx, conversation, draft.act.author)? else { return Ok(false) };
+    let mut names_other = false;
+    for name in said.names() {
+        match members::by_handle(tx, conversation, name)? {
+            Some(member) if member.principal == reacts.principal => return Ok(true),
+            Some(_) => names_other = true,
+            None if reacts.roles.iter().any(|role| role.eq_ignore_ascii_case(name)) => return Ok(true),
+            None => names_other |= !members::in_role(tx, conversation, name, 1)?.is_empty(),
+        }
+    }
+    Ok(!names_other)
 }
 
 /// What it means for an agent that a person decided about what it wanted to say, or that nobody did: it ends its wait. Nothing, if

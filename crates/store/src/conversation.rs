@@ -25,7 +25,7 @@ use crate::artifacts::{self, Artifact, Content};
 use crate::conversations::{self, Conversation, ConversationKind, Event, NewEvent};
 use crate::members::{self, Member, MembershipInterval};
 use crate::usage::Exceeded;
-use crate::{StoreError, Tx, TxExt, blocks, log};
+use crate::{StoreError, Tx, TxExt, blocks, log, obligations};
 use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
 use chorus_protocol::redact::{Masked, MaskedContent, MaskedText};
 use chorus_protocol::words::EventKind;
@@ -179,6 +179,24 @@ fn standing_message(
         &[(&event.id).into()],
     )?;
     if gone.is_some() { Err(ConversationError::NoTarget) } else { Ok(event) }
+}
+
+/// A reaction to something that an agent said, or that its wait for a person is over, if it was given that: it knows no other name for
+/// it.
+fn signal_to(
+    tx: &mut dyn Tx,
+    conversation: &Conversation,
+    who: Principal,
+    named: EventId,
+) -> Result<Option<Event>, StoreError> {
+    let Some(agent) = who.agent() else { return Ok(None) };
+    let event = conversations::event_by_id(tx, named)?;
+    let signal =
+        event.filter(|event| event.kind == EventKind::Reaction && event.conversation == conversation.id);
+    match signal {
+        Some(_) if obligations::current(tx, named, agent)?.is_none() => Ok(None),
+        signal => Ok(signal),
+    }
 }
 
 /// Appends what is decided elsewhere, or the hub's own, to a conversation that the caller holds.

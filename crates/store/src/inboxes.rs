@@ -41,7 +41,7 @@ pub fn open(
 /// Ends `session`, unless another has taken over already. Its end is a sign of life.
 pub fn close(tx: &mut dyn Tx, agent: AgentId, session: Uuid, now: i64) -> Result<(), StoreError> {
     tx.execute(
-        "UPDATE inboxes SET session = NULL, node = NULL, open_until = 0, seen_at = $3
+        "UPDATE inboxes SET session = NULL, node = NULL, open_until = 0, seen_at = $3, closed_at = $3
          WHERE agent_id = $1 AND session = $2",
         &[(&agent).into(), (&session).into(), now.into()],
     )?;

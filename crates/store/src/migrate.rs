@@ -66,6 +66,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0050_skill_words.sql"),
     migration!("0051_tool_calls_about.sql"),
     migration!("0052_handle_since.sql"),
+    migration!("0053_closed_inboxes.sql"),
 ];
 
 /// The number of the newest.

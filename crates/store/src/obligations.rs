@@ -348,6 +348,47 @@ pub fn load(tx: &mut dyn Tx, agent: AgentId, most: i64) -> Result<(i64, i64), St
     Ok((row.int(0)?, row.opt_int(1)?.unwrap_or(0)))
 }
 
+/// What an agent was given in a conversation and is not done with, some of it, the smallest id first.
+pub fn open_in(
+    tx: &mut dyn Tx,
+    agent: AgentId,
+    conversation: ConversationId,
+    limit: i64,
+) -> Result<Vec<EventId>, StoreError> {
+    tx.query(
+        "SELECT DISTINCT event_id FROM chats WHERE agent_id = $1 AND conversation_id = $2 AND next_at IS NOT NULL
+         ORDER BY event_id LIMIT $3",
+        &[(&agent).into(), (&conversation).into(), limit.into()],
+    )?
+    .into_iter()
+    .map(|mut row| Ok(EventId(row.uuid(0)?)))
+    .collect()
+}
+
+/// So far back an inbox is searched for what was taken back, and so much of it is told.
+const TAKEN_BACK_AMONG: i64 = 1000;
+const TAKEN_BACK_PAGE: i64 = 200;
+
+/// What an agent has taken and not answered, and was taken back since a session of it ended last, or asks nothing of it any more, and
+/// nothing took its place; the oldest first.
+pub fn taken_back(tx: &mut dyn Tx, agent: AgentId) -> Result<Vec<(DeliveryId, EventId)>, StoreError> {
+    let after = tx.head(agent.0)? - TAKEN_BACK_AMONG;
+    tx.query(
+        "SELECT c.seq, c.event_id FROM chats c JOIN inboxes i ON i.agent_id = c.agent_id
+         WHERE c.agent_id = $1 AND c.seq > $2 AND c.disposition = 'superseded' AND c.disposition_at >= i.closed_at
+           AND (c.acked_at IS NOT NULL OR c.seq <= i.handed_through)
+           AND NOT EXISTS (SELECT 1 FROM chats n WHERE n.agent_id = $1 AND n.seq > c.seq
+                           AND ((n.event_id = c.event_id AND n.acked_at IS NOT NULL)
+                                OR (n.supersedes = COALESCE(c.supersedes, c.event_id)
+                                    AND COALESCE(n.disposition, '') <> 'superseded')))
+         ORDER BY c.seq LIMIT $3",
+        &[(&agent).into(), after.into(), TAKEN_BACK_PAGE.into()],
+    )?
+    .into_iter()
+    .map(|mut row| Ok((DeliveryId { agent, seq: row.int(0)? }, EventId(row.uuid(1)?))))
+    .collect()
+}
+
 /// What agents were given of a message, as it was said or as it was changed since: of each the last, and of some agents.
 pub fn of_message(
     tx: &mut dyn Tx,

@@ -1,13 +1,14 @@
-//! Telling a C2A harness that what it was given is nobody's any more.
+//! Telling a C2A harness that what it was given is nobody's any more; and what becomes of it when an agent leaves.
 
 use crate::app::App;
 use crate::transport::dialect::{Dialect, delivery_id};
 use bytes::Bytes;
 use chorus_protocol::c2a::{Cancelled, Method};
-use chorus_protocol::ids::{DeliveryId, EventId};
+use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId};
 use chorus_protocol::rpc::Notification;
-use chorus_store::{StoreError, Tx, inboxes};
-use serde_json::{Value, json};
+use chorus_protocol::words::Disposition;
+use chorus_store::{StoreError, Tx, inboxes, obligations};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// Tells a harness that is connected, wherever, or is POSTed to, once this is committed.
@@ -23,15 +24,7 @@ pub(crate) fn tell_cancelled(
     if !is_here && inboxes::shows(tx, agent, now)?.is_none() {
         return Ok(());
     }
-    let cancelled = Cancelled {
-        request_id: json!(delivery_id(id.seq)),
-        event_id: Some(event.into()),
-        reason: Some(reason.into()),
-    };
-    let unexpected = |error: serde_json::Error| StoreError::Unexpected(error.into());
-    let Value::Object(params) = serde_json::to_value(&cancelled).map_err(unexpected)? else { return Ok(()) };
-    let notice = Notification { method: Method::Cancelled.as_str().to_owned(), params };
-    let notice = Bytes::from(serde_json::to_string(&notice).map_err(unexpected)?);
+    let notice = notice((id, event), reason).map_err(|error| StoreError::Unexpected(error.into()))?;
     if !is_here {
         app.tell_harness_after(tx, agent, notice.clone());
     }
@@ -40,5 +33,42 @@ pub(crate) fn tell_cancelled(
         store.pass(agent.0, &notice);
         live.tell(agent, Dialect::C2a, notice);
     }));
+    Ok(())
+}
+
+/// What a harness is told.
+pub(crate) fn notice((id, event): (DeliveryId, EventId), reason: &str) -> Result<Bytes, serde_json::Error> {
+    let cancelled = Cancelled {
+        request_id: json!(delivery_id(id.seq)),
+        event_id: Some(event.into()),
+        reason: Some(reason.into()),
+    };
+    let params = match serde_json::to_value(&cancelled)? {
+        Value::Object(params) => params,
+        _ => Map::new(),
+    };
+    let notice = Notification { method: Method::Cancelled.as_str().to_owned(), params };
+    serde_json::to_string(&notice).map(Bytes::from)
+}
+
+/// So much of what an agent leaves behind is ended with its stay; the rest ends at its time.
+const MAX_LEFT: i64 = 1000;
+
+/// An agent is in a conversation no longer: it has nothing to do with what it was given there, and is sent nothing of it.
+pub(crate) fn leave(
+    app: &App,
+    tx: &mut dyn Tx,
+    (agent, conversation): (AgentId, ConversationId),
+    now: i64,
+) -> Result<(), StoreError> {
+    let mut left = vec![];
+    for event in obligations::open_in(tx, agent, conversation, MAX_LEFT)? {
+        let Some(known) = obligations::of(tx, event, agent, now)? else { continue };
+        obligations::dispose(tx, &known, Some(Disposition::Ignored), (None, None), now)?;
+        tell_cancelled(app, tx, (known.id, event), "you are not in the conversation any more", now)?;
+        left.push(known.id.seq);
+    }
+    let live = Arc::clone(&app.live);
+    tx.after_commit(Box::new(move || left.iter().for_each(|seq| live.frames.forget(agent.0, *seq))));
     Ok(())
 }

@@ -115,6 +115,16 @@ pub fn holder(tx: &mut dyn Tx, event: EventId, now: i64) -> Result<Option<Princi
     Ok(of(tx, event)?.and_then(|claim| claim.holder(now)))
 }
 
+/// An agent does nothing about an event: if it is its, it is for the others.
+pub(super) fn let_go(tx: &mut dyn Tx, event: EventId, agent: AgentId, now: i64) -> Result<(), Error> {
+    if holder(tx, event, now)? == Some(agent.into())
+        && let Some(row) = claims::of(tx, event)?
+    {
+        ask(tx, (row.conversation, event), agent.into(), Request::Release, now)?;
+    }
+    Ok(())
+}
+
 /// Whether somebody holds the claim on an event, or is asked first.
 pub fn may_give_back(tx: &mut dyn Tx, event: EventId, who: Principal, now: i64) -> Result<bool, StoreError> {
     Ok(match of(tx, event)?.map(|claim| claim.open(now)) {

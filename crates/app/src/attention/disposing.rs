@@ -4,7 +4,7 @@
 //! when somebody has to look again is kept with it. Of an event that an agent was not given nothing is kept: that it
 //! ignores it follows from that.
 
-use super::envelopes;
+use super::{claiming, envelopes};
 use crate::error::{Error, Refused};
 use chorus_attention::deadline::{Pending, Stage};
 use chorus_attention::disposition::{Cause, PolicyForbidden, is_final, next};
@@ -70,6 +70,10 @@ pub fn record(
     let after = Obligation { disposition, until_at, ..known.clone() };
     let next_at = pending(&after).next_step().map(|(_, at)| at.max(now));
     obligations::dispose(tx, &known, disposition, (until_at, next_at), now)?;
+    if matches!(disposition, Some(Disposition::Ignored | Disposition::Failed)) {
+        // Who does nothing about it keeps it from nobody.
+        claiming::let_go(tx, known.supersedes.unwrap_or(event), agent, now)?;
+    }
     Ok(disposition)
 }
 

@@ -12,11 +12,17 @@ use serde::Deserialize;
 pub(super) struct Earlier {
     pub(super) content: String,
     intent: String,
+    to: Vec<String>,
 }
 
 impl Earlier {
     pub(super) fn read(body: &str) -> Result<Self, StoreError> {
         serde_json::from_str(body).map_err(|error| StoreError::Unexpected(error.into()))
+    }
+
+    /// Whom it mentions, or is for besides.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        mentions(&self.content).into_iter().chain(self.to.iter().map(String::as_str))
     }
 
     pub(super) fn intent(&self) -> Intent {

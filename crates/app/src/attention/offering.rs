@@ -18,7 +18,7 @@ use chorus_store::conversations::{self, Event};
 use chorus_store::deliveries::Bringing;
 use chorus_store::members::{self, Member};
 use chorus_store::obligations::{self, Obligation};
-use chorus_store::{StoreError, Tx, claims, directory, work_streams};
+use chorus_store::{StoreError, Tx, blocks, claims, directory, work_streams};
 use std::collections::BTreeMap;
 
 /// How many members of a role are told that something is open to all of them.
@@ -115,7 +115,9 @@ fn open_to_all(tx: &mut dyn Tx, said: &Event, claim: Claim, now: i64) -> Result<
     let (mut rest, mut knows_knocks) = (vec![], BTreeMap::new());
     for agent in asked {
         let known = given(tx, said.id, agent, now)?;
-        if known.as_ref().is_some_and(|known| !may_ask_again(known, claim) || gave_back.contains(&agent)) {
+        if known.as_ref().is_some_and(|known| !may_ask_again(known, claim) || gave_back.contains(&agent))
+            || blocks::keeps_out(tx, agent.into(), said.author)?
+        {
             continue;
         }
         if shows(tx, agent, now)?.notify {
@@ -216,6 +218,16 @@ fn owners_of_stream(tx: &mut dyn Tx, said: &Event) -> Result<Vec<Member>, StoreE
     }
     let agents = work_streams::agents_in(tx, stream, said.conversation)?;
     Ok(agents.into_iter().filter(|(_, part)| part.owns).map(|(member, _)| member).collect())
+}
+
+/// Whether something was asked of those whose work stream it is.
+pub(super) fn asks_owners(tx: &mut dyn Tx, said: &Event) -> Result<bool, StoreError> {
+    for owner in owners_of_stream(tx, said)?.into_iter().filter_map(|owner| owner.principal.agent()) {
+        if obligations::current(tx, said.id, owner)?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// What the first one was given: whom the event names, and how much it matters, was kept with it.

@@ -14,11 +14,11 @@ use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, Princip
 use chorus_protocol::redact::Masked;
 use chorus_protocol::words::{Disposition, EntryKind, EventKind, Reason};
 use chorus_store::conversation::{self, Act};
-use chorus_store::conversations::{self, Event};
+use chorus_store::conversations::{self, Conversation, Event};
 use chorus_store::deliveries::Bringing;
 use chorus_store::members::{self, Member};
 use chorus_store::obligations::{self, Obligation};
-use chorus_store::{StoreError, Tx, claims};
+use chorus_store::{StoreError, Tx, blocks, claims};
 use serde_json::{Map, json};
 
 /// What a person has taken on is looked at again after so long, if not before.
@@ -158,6 +158,7 @@ pub(super) fn send_again(
     Ok(true)
 }
 
+/// Brings an event to an agent; nothing, if that keeps its author out.
 pub(super) fn bring(
     tx: &mut dyn Tx,
     said: &Event,
@@ -166,6 +167,9 @@ pub(super) fn bring(
     bringing: Bringing<'_>,
     now: i64,
 ) -> Result<Option<DeliveryId>, StoreError> {
+    if blocks::keeps_out(tx, agent.into(), said.author)? {
+        return Ok(None);
+    }
     let act =
         Act { conversation: said.conversation, author: said.author, event: said.id, trace: said.trace, now };
     let id = DeliveryId { agent, seq: tx.next_seq(agent.0)? };
@@ -191,9 +195,7 @@ fn escalate(
     let to = match &place {
         None => None,
         Some(place) => {
-            let lead = members::lead(tx, place.id)?.map(|lead| lead.principal);
-            let to = escalate_to(&silent.principal, was_escalation, lead, Some(place.owner));
-            let to = to.filter(|to| *to != said.author);
+            let to = told_of(tx, place, silent.principal, was_escalation, said.author)?;
             let to = to.map_or(Ok(None), |to| members::of(tx, place.id, to))?;
             // Who has said what it has to say is not asked for more.
             let has_answered = match to.as_ref().and_then(|to| to.principal.agent()) {
@@ -228,6 +230,28 @@ fn escalate(
         bring(tx, &told, agent, escalation(), bringing, now)?;
     }
     Ok(true)
+}
+
+/// Who is told that somebody has not answered: not who asked, and nobody who keeps that one out.
+fn told_of(
+    tx: &mut dyn Tx,
+    place: &Conversation,
+    silent: Principal,
+    was_escalation: bool,
+    author: Principal,
+) -> Result<Option<Principal>, StoreError> {
+    let mut lead = members::lead(tx, place.id)?.map(|lead| lead.principal);
+    // A lead that is silent itself has had its turn, whomever it keeps out.
+    if let Some(other) = lead.filter(|lead| *lead != silent)
+        && blocks::keeps_out(tx, other, author)?
+    {
+        lead = None;
+    }
+    let to = escalate_to(&silent, was_escalation, lead, Some(place.owner)).filter(|to| *to != author);
+    match to {
+        Some(to) if blocks::keeps_out(tx, to, author)? => Ok(None),
+        to => Ok(to),
+    }
 }
 
 /// What is due of both, some of it.

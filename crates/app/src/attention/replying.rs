@@ -4,11 +4,11 @@
 //! something is no reason to answer it. What an agent says of its own accord, and what people say, is not asked about.
 
 use super::deciding::{Known, decide_each};
-use super::{claiming, disposing, loop_guard};
+use super::{claiming, disposing, loop_guard, offering};
 use crate::error::{Error, Refused};
 use chorus_attention::capabilities::Capabilities;
 use chorus_attention::claims::{Claim, Request};
-use chorus_attention::disposition::Cause;
+use chorus_attention::disposition::{Cause, PolicyForbidden};
 use chorus_attention::outbound::{self, Refusal, Reply};
 use chorus_attention::{AuthorKind, Event, classify};
 use chorus_protocol::attention::Attention;
@@ -45,11 +45,14 @@ pub fn look(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Option<(Answer, Option
     let (DraftKind::Message(answered), Some(agent)) = (draft.kind, draft.act.author.agent()) else {
         return Ok(None);
     };
+    let now = draft.act.now;
+    if let Some(signal) = draft.answers_signal {
+        return check_signal(tx, draft, (agent, signal), now);
+    }
     let Some(event) = answered else {
         check_thread(tx, draft, agent)?;
         return Ok(None);
     };
-    let now = draft.act.now;
     let Some(answered) = conversations::event_by_id(tx, event)? else { return Ok(None) };
     if answered.author == draft.act.author {
         return Ok(None);
@@ -78,6 +81,29 @@ pub fn look(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Option<(Answer, Option
     };
     match outbound::check(now, agent.into(), &reply) {
         Ok(claim) => Ok(Some((Answer { agent, event }, claim))),
+        Err(refusal) => Err(refused(tx, draft, refusal)?),
+    }
+}
+
+/// Refuses an answer to a reaction that is not to be answered. It is nobody else's, so there is nothing to claim.
+fn check_signal(
+    tx: &mut dyn Tx,
+    draft: &Draft<'_>,
+    (agent, event): (AgentId, EventId),
+    now: i64,
+) -> Result<Option<(Answer, Option<Claim>)>, Error> {
+    let Some(given) = obligations::of(tx, event, agent, now)? else { return Ok(None) };
+    let reply = Reply {
+        policy: given.attention.policy,
+        named: true,
+        needs_claim: false,
+        answered: false,
+        claim: None,
+        text: draft.body.text("content"),
+        mentions: draft.names_somebody,
+    };
+    match outbound::check(now, agent.into(), &reply) {
+        Ok(_) => Ok(Some((Answer { agent, event }, None))),
         Err(refusal) => Err(refused(tx, draft, refusal)?),
     }
 }
@@ -214,6 +240,24 @@ pub fn meaning(
         attention.policy = Policy::MayRespond;
     }
     Ok(attention)
+}
+
+/// Refuses an agent that takes on, or ends, what is for others: for whom it names, for a role, or for the owners of a work stream that
+/// were asked. What is for nobody is for whoever takes it; people are not asked about.
+pub fn may_take_on(
+    tx: &mut dyn Tx,
+    (conversation, member): (&Conversation, &Member),
+    said: &conversations::Event,
+    now: i64,
+) -> Result<(), Error> {
+    let meant = meaning(tx, conversation, member, said, now)?;
+    if meant.policy != Policy::MustNotRespond {
+        return Ok(());
+    }
+    if meant.directedness == Directedness::Ambient && !offering::asks_owners(tx, said)? {
+        return Ok(());
+    }
+    Err(disposing::forbidden(PolicyForbidden { policy: meant.policy }))
 }
 
 /// Whether the work stream is its that something was said in.

@@ -14,7 +14,7 @@ use chorus_protocol::ids::{AgentId, ConversationId, EventId, JobId};
 use chorus_protocol::rpc::RpcError;
 use chorus_protocol::words::Signal;
 use chorus_store::market::jobs;
-use chorus_store::{StoreError, Tx, obligations};
+use chorus_store::{StoreError, Tx, members, obligations};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -78,8 +78,12 @@ async fn disposed(harness: &Harness, told: Disposed) -> Result<(), Error> {
     let Some(event) = told.event_id.event() else { return Ok(()) };
     let (cause, why) = (Cause::Noticed(told.disposition), told.reason);
     let app = Arc::clone(&harness.app);
-    let record =
-        move |tx: &mut dyn Tx| outside::record(tx, &app, (event, agent), cause, (None, why.as_deref()), now);
+    let record = move |tx: &mut dyn Tx| {
+        if !enters(tx, event, agent, now)? {
+            return Ok(None);
+        }
+        outside::record(tx, &app, (event, agent), cause, (None, why.as_deref()), now)
+    };
     let recorded = harness.app.store.write::<_, Error, _>(record).await;
     // What policy does not allow did not happen; that it was told is in the audit log, because nobody waits for an answer.
     if let Err(error) = &recorded
@@ -96,6 +100,16 @@ async fn disposed(harness: &Harness, told: Disposed) -> Result<(), Error> {
         );
     }
     recorded.map(drop)
+}
+
+/// Holds the conversation in which an agent was given an event. False, if it is not there any more: then it has no say in it.
+fn enters(tx: &mut dyn Tx, event: EventId, agent: AgentId, now: i64) -> Result<bool, StoreError> {
+    if outside::find(tx, agent, event, now)?.is_some() {
+        return Ok(true);
+    }
+    let Some(given) = obligations::of(tx, event, agent, now)? else { return Ok(false) };
+    tx.lock(given.conversation.0)?;
+    Ok(members::of(tx, given.conversation, agent.into())?.is_some())
 }
 
 /// How far something came is shown as what the agent is doing, where it was asked. Of what was brought to it alone it is kept that it

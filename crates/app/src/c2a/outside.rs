@@ -30,6 +30,8 @@ pub(super) fn find(
         EventKind::Envelope => envelopes::is_to(&found, agent),
         // Who posts is unknown: it is kept as the agent's own.
         EventKind::Foreign => found.author == agent.into(),
+        // What became of a message that waited for a person belongs to the conversation that it waited in.
+        EventKind::Reaction => false,
         _ => obligations::of(tx, event, agent, now)?.is_some(),
     };
     Ok(Some(found).filter(|_| is_for))

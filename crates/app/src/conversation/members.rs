@@ -4,6 +4,7 @@ use super::channels::Making;
 use super::consent::{self, Admission, MAY_ADD};
 use super::{act, act_by, is_member, not_of_two, only};
 use crate::app::{App, AppState};
+use crate::attention::cancelling;
 use crate::audit::{Deed, RequestContext};
 use crate::caller::Caller;
 use crate::error::Error;
@@ -225,6 +226,9 @@ pub async fn remove_member(
         conversation::remove_member(tx, &act, &handle).map_err(only(
             "the owner of the channel and its leads remove others; and the owner is removed by nobody",
         ))?;
+        if let Some(agent) = gone.as_ref().and_then(|gone| gone.principal.agent()) {
+            cancelling::leave(&hub, tx, (agent, id), act.now)?;
+        }
         // Who leaves by itself takes nothing from anybody.
         if let Some(gone) = gone.filter(|gone| gone.principal != who) {
             let detail = json!({"member": gone.principal.to_string(), "handle": gone.handle});

@@ -2,14 +2,16 @@
 //! that it is done, gives it back. A person who takes its signal back gives back what it took on by it.
 
 use super::follow::tell_attention;
+use super::take_on::{dispose_signal, signal_to};
 use super::{act, is_member, kinds, masked, post};
 use crate::app::AppState;
-use crate::attention::{claiming, disposing};
+use crate::attention::{claiming, disposing, replying};
 use crate::error::Error;
 use crate::once::{Done, Once};
 use chorus_attention::claims::Request;
 use chorus_attention::disposition::Cause;
 use chorus_protocol::api::messages::{NewReaction, Noted};
+use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{AgentId, ConversationId, EventId, Principal};
 use chorus_protocol::words::{ClaimState, Disposition, Signal};
 use chorus_store::conversation::{self, Reaction};
@@ -26,6 +28,11 @@ pub async fn react(
 ) -> Result<Done<Noted>, Error> {
     let (body, act, hub) = (masked(&new)?, act(app, who, conversation), Arc::clone(app));
     let work = move |tx: &mut dyn Tx| {
+        if let Some(agent) = who.agent()
+            && signal_to(tx, agent, target, act.now)?.is_some()
+        {
+            return to_signal(tx, (target, agent), &new, act.now);
+        }
         let (event_id, sequence) = match conversation::draft_reaction(tx, &act, target, new.signal, &body)? {
             Reaction::New(draft) => {
                 let posted = post(&hub, tx, &draft)?;
@@ -59,6 +66,22 @@ pub async fn react(
         Ok(Noted { event_id, sequence, masked: kinds(&body), unknown: vec![] })
     };
     app.once(once, is_member(who, conversation), work).await
+}
+
+/// A reaction to a reaction to what the agent said: nobody else sees it, it is what becomes of that.
+fn to_signal(
+    tx: &mut dyn Tx,
+    (event_id, agent): (EventId, AgentId),
+    new: &NewReaction,
+    now: i64,
+) -> Result<Noted, Error> {
+    if new.removed {
+        let what = "cannot be true here: what you made of this stands until you make something else of it";
+        return Err(Faults::one("removed", what).into());
+    }
+    dispose_signal(tx, (event_id, agent), Cause::Reacted(new.signal), new.eta.as_deref(), now)?;
+    let sequence = conversations::event_by_id(tx, event_id)?.map_or(0, |event| event.seq);
+    Ok(Noted { event_id, sequence, masked: vec![], unknown: vec![] })
 }
 
 /// What a person's signal, or that it is taken back, means for the claim on a message. Whoever may not read the message is not
@@ -112,6 +135,9 @@ fn signal(
         // Who has answered, or whose event was replaced, has nothing left to take on.
         Signal::Working | Signal::Claimed if is_settled(tx, at.1, agent)? => {}
         Signal::Working | Signal::Claimed => {
+            let (place, member) = conversation::as_reader(tx, at.0, agent.into())?;
+            let said = conversation::message(tx, &place, agent.into(), at.1)?;
+            replying::may_take_on(tx, (&place, &member), &said, now)?;
             until = Some(claiming::ask(tx, at, agent.into(), Request::Take { ttl_ms: None }, now)?.until);
         }
         Signal::Done if holds(tx)? => {

@@ -7,15 +7,16 @@ use crate::app::App;
 use crate::attention::claiming::{self, Standing};
 use crate::attention::{disposing, replying};
 use crate::error::{Error, Refused};
-use chorus_attention::claims::Request;
+use chorus_attention::claims::{DEFAULT_TTL_MS, Request};
 use chorus_attention::disposition::{Cause, PolicyForbidden};
 use chorus_protocol::code::Code;
-use chorus_protocol::ids::{AgentId, EventId};
-use chorus_protocol::words::{Directedness, Disposition, Policy};
+use chorus_protocol::faults::Faults;
+use chorus_protocol::ids::{AgentId, ConversationId, EventId};
+use chorus_protocol::words::{Directedness, Disposition, EventKind, Policy};
 use chorus_store::conversation::{self, ConversationError};
 use chorus_store::conversations::{self, Conversation, Event};
 use chorus_store::members::Member;
-use chorus_store::{StoreError, Tx};
+use chorus_store::{StoreError, Tx, obligations};
 
 /// Claims an event or renews the claim, gives it back, or says that it is dealt with: how it stands then, and what the agent is
 /// called there.
@@ -27,12 +28,14 @@ pub async fn claim(
 ) -> Result<(Standing, String), Error> {
     let now = app.now();
     let work = move |tx: &mut dyn Tx| {
+        if signal_to(tx, who, event, now)?.is_some() {
+            let what = "is a reaction to what you said: there is nothing to claim. Answer it, or say what becomes of it with \
+                        chat.defer, chat.resolve or chat.react";
+            return Err(Faults::one("eventId", what).into());
+        }
         let (place, member, said) = enter(tx, who, event)?;
         if matches!(request, Request::Take { .. }) {
-            let meant = replying::meaning(tx, &place, &member, &said, now)?;
-            if meant.policy == Policy::MustNotRespond && meant.directedness != Directedness::Ambient {
-                return Err(disposing::forbidden(PolicyForbidden { policy: meant.policy }));
-            }
+            replying::may_take_on(tx, (&place, &member), &said, now)?;
         }
         let (standing, _) = claiming::ask_and_dispose(tx, (place.id, said.id), who.into(), request, now)?;
         Ok((standing, member.handle, (place.id, said.id)))
@@ -51,7 +54,14 @@ pub async fn resolve(
 ) -> Result<Option<Disposition>, Error> {
     let now = app.now();
     let work = move |tx: &mut dyn Tx| {
-        let (place, _, said) = enter(tx, who, event)?;
+        if let Some(place) = signal_to(tx, who, event, now)? {
+            return Ok((
+                dispose_signal(tx, (event, who), Cause::Resolved, why.as_deref(), now)?,
+                (place, event),
+            ));
+        }
+        let (place, member, said) = enter(tx, who, event)?;
+        replying::may_take_on(tx, (&place, &member), &said, now)?;
         let at = (place.id, said.id);
         if claiming::of(tx, said.id)?.is_some() {
             let (_, disposed) = claiming::ask_and_dispose(tx, at, who.into(), Request::Resolve, now)?;
@@ -76,6 +86,9 @@ pub async fn defer(
 ) -> Result<Option<Disposition>, Error> {
     let now = app.now();
     let work = move |tx: &mut dyn Tx| {
+        if let Some(place) = signal_to(tx, who, event, now)? {
+            return Ok((dispose_signal(tx, (event, who), Cause::Deferred, Some(&why), now)?, (place, event)));
+        }
         let (place, member, said) = enter(tx, who, event)?;
         may_put_off(tx, (&place, &member, &said), who, now)?;
         let deferred = disposing::record_of_message(tx, said.id, who, Cause::Deferred, None, now)?;
@@ -113,15 +126,51 @@ fn may_put_off(
     }
 }
 
+/// Where an agent was given this, if it is a reaction to something that it said, or tells that its wait for a person is over: that is
+/// for this agent alone.
+pub(super) fn signal_to(
+    tx: &mut dyn Tx,
+    who: AgentId,
+    event: EventId,
+    now: i64,
+) -> Result<Option<ConversationId>, Error> {
+    let signal = conversations::event_by_id(tx, event)?.filter(|event| event.kind == EventKind::Reaction);
+    let Some(signal) = signal else { return Ok(None) };
+    if obligations::of(tx, event, who, now)?.is_none() {
+        return Ok(None);
+    }
+    conversation::lock_as_speaker(tx, signal.conversation, who.into()).map_err(missing_if_not_found)?;
+    Ok(Some(signal.conversation))
+}
+
+/// What an agent makes of such a one, and why.
+pub(super) fn dispose_signal(
+    tx: &mut dyn Tx,
+    (event, who): (EventId, AgentId),
+    cause: Cause,
+    why: Option<&str>,
+    now: i64,
+) -> Result<Option<Disposition>, Error> {
+    let until = Some(now + DEFAULT_TTL_MS);
+    let disposed = disposing::record(tx, event, who, cause, until, now)?;
+    disposing::explain(tx, event, who, why, now)?;
+    Ok(disposed)
+}
+
+/// Who may not know of a place is told that what was said there is not there.
+fn missing_if_not_found(error: ConversationError) -> Error {
+    match error {
+        ConversationError::NotFound => ConversationError::NoTarget.into(),
+        error => error.into(),
+    }
+}
+
 /// The message, and where it was said, for an agent that may do something about it.
 fn enter(tx: &mut dyn Tx, who: AgentId, event: EventId) -> Result<(Conversation, Member, Event), Error> {
     let missing = || Error::from(ConversationError::NoTarget);
     let said = conversations::event_by_id(tx, event)?.ok_or_else(missing)?;
     let entered = conversation::lock_as_speaker(tx, said.conversation, who.into());
-    let (place, member) = entered.map_err(|error| match error {
-        ConversationError::NotFound => missing(),
-        error => error.into(),
-    })?;
+    let (place, member) = entered.map_err(missing_if_not_found)?;
     let said = conversation::message(tx, &place, who.into(), event)?;
     Ok((place, member, said))
 }
@@ -131,7 +180,7 @@ pub fn conversation_of(
     tx: &mut dyn Tx,
     who: AgentId,
     event: EventId,
-) -> Result<Option<chorus_protocol::ids::ConversationId>, StoreError> {
+) -> Result<Option<ConversationId>, StoreError> {
     let Some(said) = conversations::event_by_id(tx, event)? else { return Ok(None) };
     let here = conversation::as_reader(tx, said.conversation, who.into());
     Ok(here.is_ok().then_some(said.conversation))

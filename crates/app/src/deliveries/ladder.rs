@@ -98,7 +98,8 @@ fn unkept(
     delivery(key, tx, Record { attention, disposition, ..record }).map(Some)
 }
 
-/// What has no place in a conversation, for the agents it is between: an envelope as it was sent, of everything else only what it is.
+/// What has no place in a conversation, for the agents it is between: an envelope as it was sent, that a wait for a
+/// person is over with what came of it, of everything else only what it is.
 /// What another service posted is sealed, and a job is its market's to show.
 fn outside(
     tx: &mut dyn Tx,
@@ -109,13 +110,15 @@ fn outside(
     let Some(agent) = who.agent() else { return Ok(None) };
     let is_its = match event.kind {
         EventKind::Envelope => event.author == who || envelopes::is_to(event, agent),
+        // That its wait for a person is over, as long as it is where it waited.
+        EventKind::Reaction if members::of(tx, event.conversation, who)?.is_none() => false,
         _ => obligations::of(tx, event.id, agent, now)?.is_some(),
     };
     let mut view = views::event(event);
-    if event.kind == EventKind::Envelope {
-        view.content = Some(envelopes::text(&event.body));
-    } else {
-        (view.content, view.more) = (None, Map::new());
+    match event.kind {
+        EventKind::Envelope => view.content = Some(envelopes::text(&event.body)),
+        EventKind::Reaction => {}
+        _ => (view.content, view.more) = (None, Map::new()),
     }
     Ok(Some(view).filter(|_| is_its))
 }

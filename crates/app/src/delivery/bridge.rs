@@ -96,9 +96,17 @@ impl Content {
         if let Self::Chat(said) = self { said.chat.sent } else { 1 }
     }
 
-    /// Whether it is not shown any more: it is a job that has ended, something took its place, or it was taken back, in a dialect that
-    /// says so by cancelling. Others show that it is gone.
+    /// Whether it was said where the agent is not any more: who has left is shown nothing of it, by no way.
+    pub fn is_elsewhere(&self) -> bool {
+        matches!(self, Self::Chat(said) if said.has_left())
+    }
+
+    /// Whether it is not shown any more: the agent has left, it is a job that has ended, something took its place, or it was taken
+    /// back, in a dialect that says so by cancelling. Others show that it is gone.
     pub fn is_cancelled(&self, dialect: Dialect) -> bool {
+        if self.is_elsewhere() {
+            return true;
+        }
         let said = match self {
             Self::Chat(said) => said,
             Self::Job { has_ended, .. } => return *has_ended,
@@ -264,6 +272,11 @@ impl StoredChat {
         let chats = chats::of_page(tx, id.agent, &mut entries, usize::MAX)?;
         let chat = chats.into_iter().find(|chat| chat.seq == id.seq);
         Ok(chat.map(|chat| Self { agent: id.agent, chat }))
+    }
+
+    /// Whether the agent is not there any more.
+    pub fn has_left(&self) -> bool {
+        self.chat.handle.is_none()
     }
 
     /// Whether it was taken back.

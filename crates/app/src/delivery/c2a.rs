@@ -113,10 +113,9 @@ fn header(app: &App, told: &Told<'_>, disposition: Option<Disposition>) -> Heade
 }
 
 fn author_kind(event: &EventView) -> AuthorKind {
-    // What became of a message that waited for a person is told by the hub, unless a person decided.
-    let undecided = ["expired", "ended"].map(Value::from);
-    let by_itself = event.more.get("outcome").is_some_and(|outcome| undecided.contains(outcome));
-    if event.kind.known() == Some(EventKind::Escalation) || by_itself {
+    // What became of a message that waited for a person is told by the hub, whoever decided.
+    let ends_wait = event.more.contains_key("outcome");
+    if event.kind.known() == Some(EventKind::Escalation) || ends_wait {
         return AuthorKind::System;
     }
     if event.author.is_agent() { AuthorKind::Agent } else { AuthorKind::Human }

@@ -12,14 +12,14 @@
 use super::bridge::Content;
 use super::handed::record_handed;
 use crate::app::AppState;
-use crate::attention::{self, envelopes};
+use crate::attention::{self, cancelling, envelopes};
 use crate::authenticate::{Standing, standing};
 use crate::caller::{Identity, disabled};
 use crate::error::Error;
 use crate::transport::dialect::{Dialect, End};
 use crate::transport::live::Inbox;
 use bytes::{Bytes, BytesMut};
-use chorus_protocol::ids::DeliveryId;
+use chorus_protocol::ids::{DeliveryId, EventId};
 use chorus_protocol::relay::{Connected, Gap, Notice};
 use chorus_store::directory::{self, KeyHash};
 use chorus_store::inboxes::{self, Opened};
@@ -81,6 +81,15 @@ pub struct Reader {
     ended: bool,
 }
 
+/// How a session begins.
+struct Begun {
+    opened: Opened,
+    /// Whether what is for the agent waits.
+    paused: bool,
+    /// What the agent has of what was taken back since it was here.
+    taken_back: Vec<(DeliveryId, EventId)>,
+}
+
 impl Reader {
     /// Makes this the agent's one session, which can show what `shows` says if it knows knocks, from `place`, or else from what any connection was handed before.
     pub async fn open(
@@ -111,13 +120,18 @@ impl Reader {
             left: None,
             ended: false,
         };
-        let (opened, paused) = reader.store_session(shows).await?;
+        let Begun { opened, paused, taken_back } = reader.store_session(shows).await?;
         reader.paused = paused;
         // What the former connection was handed may not be written yet.
         let handed = opened.handed_through.max(former.map_or(0, |former| former.handed()));
         // A place beyond the end is from another life of the database: it says nothing here.
         let place = place.filter(|place| *place <= opened.head).unwrap_or(handed);
         reader.begin(opened, place).map_err(Error::internal)?;
+        for given in taken_back {
+            let bytes = cancelling::notice(given, "it was taken back while you were away");
+            let bytes = bytes.map_err(Error::internal)?;
+            reader.ready.push_back(reader.piece(bytes, Holds::Notice));
+        }
         Ok(reader)
     }
 
@@ -127,7 +141,7 @@ impl Reader {
         self
     }
 
-    async fn store_session(&self, shows: Option<String>) -> Result<(Opened, bool), Error> {
+    async fn store_session(&self, shows: Option<String>) -> Result<Begun, Error> {
         let (agent, session, key) = (self.inbox.agent, self.inbox.session, self.key);
         let node = self.app.config.node;
         let now = self.app.now();
@@ -135,7 +149,10 @@ impl Reader {
         let open = move |tx: &mut dyn Tx| {
             // The row is a lock as well: a key that is replaced meanwhile, on any node, ends this session again.
             let opened = inboxes::open(tx, agent, session, node, until)?;
+            let mut taken_back = vec![];
             if let Some(shows) = &shows {
+                // Whose last session was lost, and not ended, may be told again what it was told.
+                taken_back = obligations::taken_back(tx, agent)?;
                 let again = inboxes::set_shows(tx, agent, session, shows)?;
                 let unkept = obligations::unkept(tx, agent, again)?;
                 envelopes::take_in_all(tx, agent, &unkept, now)?;
@@ -146,12 +163,13 @@ impl Reader {
                 return Err(disabled("agent"));
             }
             let paused = holder.map(|holder| holder.paused_at.is_some());
-            opened.zip(paused).ok_or_else(|| Error::unauthorized("this key is not valid (any more)"))
+            let begun = opened.zip(paused).map(|(opened, paused)| Begun { opened, paused, taken_back });
+            begun.ok_or_else(|| Error::unauthorized("this key is not valid (any more)"))
         };
-        let (opened, paused) = self.app.store.write(open).await?;
+        let begun = self.app.store.write(open).await?;
         self.inbox.set_stored();
-        self.inbox.raise(opened.head);
-        Ok((opened, paused))
+        self.inbox.raise(begun.opened.head);
+        Ok(begun)
     }
 
     /// Says where it begins, and what is gone of what was asked for.
@@ -223,6 +241,9 @@ impl Reader {
     /// The same for a connection that may take no entries now: the next piece that is none.
     pub async fn next_if(&mut self, entries: bool) -> Option<Piece> {
         loop {
+            if !self.ready.is_empty() && self.inbox.has_news() {
+                self.put_back();
+            }
             let is_wanted = |piece: &Piece| entries || piece.holds != Holds::Entries;
             if self.ready.front().is_some_and(is_wanted) {
                 return self.ready.pop_front();
@@ -272,11 +293,14 @@ impl Reader {
 
     /// The next entry, if it is at hand and nothing else comes before it.
     pub fn next_at_hand(&mut self) -> Option<Piece> {
+        if self.inbox.has_news() {
+            return None;
+        }
         if self.ready.front().is_some_and(|piece| piece.holds == Holds::Entries) {
             return self.ready.pop_front();
         }
         let is_clear = self.ready.is_empty() && !self.ended && self.left.is_none() && !self.paused;
-        if !is_clear || self.inbox.has_news() {
+        if !is_clear {
             return None;
         }
         self.take_frames().map(|bytes| self.piece(bytes, Holds::Entries))
@@ -287,6 +311,18 @@ impl Reader {
         let taken_back = end == End::TakenOver
             && matches!(standing(&self.app, self.key, self.inbox.agent).await, Ok(Standing::Over));
         if taken_back { End::Revoked } else { end }
+    }
+
+    /// Something was taken back, or from the agent: what was encoded before and not given yet is read again, as it stands then. A
+    /// dialect that joins entries gives what it encodes at once.
+    fn put_back(&mut self) {
+        let first = self.ready.iter().find(|piece| piece.holds == Holds::Entries).map(|piece| piece.through);
+        let Some(first) = first.filter(|_| !self.inbox.dialect.joins()) else { return };
+        let encoded = self.ready.len();
+        self.ready.retain(|piece| piece.holds != Holds::Entries);
+        let entries = (encoded - self.ready.len()) as i64;
+        self.left = self.left.map(|left| left + entries);
+        (self.cursor, self.begun_at) = (first - 1, self.inbox.head());
     }
 
     fn take_frames(&mut self) -> Option<Bytes> {

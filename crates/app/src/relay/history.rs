@@ -53,8 +53,9 @@ pub async fn history(app: &App, identity: &Identity, part: Part) -> Result<Page,
     let (entries, looked, handed, head) = app.store.read::<_, StoreError, _>(read).await?;
     let mut next = looked.filter(|looked| *looked < head).map(|looked| looked.to_string());
     // Clocks of nodes differ a little, so what lies around that time is looked at one by one.
-    let entries =
-        entries.into_iter().filter(|(entry, _)| part.since.is_none_or(|since| entry.created_at >= since));
+    let is_in_time = |entry: &Entry| part.since.is_none_or(|since| entry.created_at >= since);
+    let is_shown = |(entry, content): &(Entry, Content)| is_in_time(entry) && !content.is_elsewhere();
+    let entries = entries.into_iter().filter(is_shown);
     let messages = entries.map(|(entry, content)| stored(app, identity, entry, content, handed));
     let mut messages = messages.collect::<Result<_, StoreError>>()?;
     if page::cut(&mut messages, max_bytes) {

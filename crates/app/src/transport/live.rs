@@ -19,6 +19,8 @@ use uuid::Uuid;
 const FIRST_SWEEP: usize = 1000;
 /// So many passing signs wait for a slow reader; more are lost to it.
 const MAX_SIGNS: usize = 16;
+/// How much a session is told in passing before it takes any of it: more than it can be waited for at a time.
+const MAX_NOTICES: usize = 64;
 
 /// What a connection said of what it was given. It is no more than what one window holds between two looks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -100,7 +102,7 @@ impl Inbox {
     /// Tells the connection something in passing; the oldest is lost if it takes none of it.
     fn tell(&self, notice: Bytes) {
         let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
-        if notices.len() >= MAX_SIGNS {
+        if notices.len() >= MAX_NOTICES {
             notices.pop_front();
         }
         notices.push_back(notice);

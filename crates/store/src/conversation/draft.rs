@@ -5,7 +5,7 @@
 //! indexes in a bounded number of queries: nobody goes through the roster, and who is not among the candidates is a
 //! bystander. What follows from it is not decided here.
 
-use super::{Act, ConversationError, as_speaker, lock_as_speaker, message, standing_message};
+use super::{Act, ConversationError, as_speaker, lock_as_speaker, message, signal_to, standing_message};
 use crate::conversations::{Conversation, ConversationKind, Event};
 use crate::members::{self, Member};
 use crate::{StoreError, Tx, log, work_streams};
@@ -136,6 +136,8 @@ pub struct Draft<'a> {
     pub answers: Option<Event>,
     /// The id by which it names what it answers: the message's own, or that of a change of it.
     pub answers_as: Option<EventId>,
+    /// The reaction to a message of its author's, or the end of its author's wait for a person, that it answers.
+    pub answers_signal: Option<EventId>,
     /// Whether it names any member, agent or person, or a role.
     pub names_somebody: bool,
     /// Whom it mentions, and nobody here is called so.
@@ -178,10 +180,21 @@ fn message_of<'a>(
     let kind = DraftKind::Message(new.reply_to);
     let mut draft = draft(act, kind, Cow::Borrowed(&new.body), conversation, author);
     for target in new.reply_to.iter().chain(&new.thread) {
+        let mut named = *target;
+        if let Some(signal) = signal_to(tx, &draft.conversation, act.author, named)? {
+            draft.answers_signal = Some(named).filter(|named| Some(*named) == new.reply_to);
+            // What was not said has no thread of its own: an answer goes where it was to be said.
+            let Some(about) = signal.target else {
+                draft.kind = DraftKind::Message(None);
+                draft.thread = draft.thread.or(signal.thread);
+                continue;
+            };
+            named = about;
+        }
         // What was taken back no agent answers; people may speak of it.
         let answers = Some(*target) == new.reply_to && act.author.agent().is_some();
         let find = if answers { standing_message } else { message };
-        let event = find(tx, &draft.conversation, act.author, *target)?;
+        let event = find(tx, &draft.conversation, act.author, named)?;
         // An answer begins a thread at what it answers, but between two, where everything answers.
         let begins = Some(*target) == new.thread || draft.conversation.kind == ConversationKind::Channel;
         draft.thread = event.thread.or(begins.then_some(event.id)).or(draft.thread);
@@ -300,6 +313,7 @@ fn draft<'a>(
         changed_seq: None,
         answers: None,
         answers_as: None,
+        answers_signal: None,
         names_somebody: false,
         unknown: vec![],
         people: vec![],

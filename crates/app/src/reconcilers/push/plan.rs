@@ -15,7 +15,7 @@ use chorus_protocol::words::EntryKind;
 use chorus_store::deliveries::{self, Hold, Transport, Way};
 use chorus_store::directory::{self, Agent};
 use chorus_store::push::{Due, Outcome};
-use chorus_store::{StoreError, Tx, conversations, market, members};
+use chorus_store::{StoreError, Tx, conversations, market};
 
 const GONE: &str = "what was said is gone";
 
@@ -153,7 +153,7 @@ fn body(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Result<Bytes, &'static 
         EntryKind::Message => return Ok(Err("an envelope is never pushed")),
     }
     let Some(said) = StoredChat::read(tx, due.id)? else { return Ok(Err(GONE)) };
-    if members::of(tx, due.conversation, due.id.agent.into())?.is_none() {
+    if said.has_left() {
         return Ok(Err("the agent is not a member of the conversation any more"));
     }
     if said.was_deleted() {

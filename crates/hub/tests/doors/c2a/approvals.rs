@@ -46,8 +46,8 @@ async fn a_person_agrees(setup: &Setup) {
     let told = lead.delivered().await;
     assert_eq!((&told["inReplyTo"], &told["attention"]["reason"]), (&json!(id), &json!("inbound_reaction")));
     assert_eq!(
-        (&told["injection"]["mode"], &told["author"]["displayName"]),
-        (&json!("immediate"), &json!("anna"))
+        (&told["injection"]["mode"], &told["author"]["kind"]),
+        (&json!("immediate"), &json!("system"))
     );
     assert!(told.to_string().contains("anna agreed"), "{told}");
 

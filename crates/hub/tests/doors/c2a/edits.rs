@@ -107,6 +107,8 @@ async fn who_left_or_keeps_the_author_out_is_not_told() {
     assert_eq!(blocked.status, 201, "{}", blocked.text);
     let member_path = format!("/api/v1/channels/{}/members/left", fixture.channel);
     assert_eq!(fixture.hub.delete(&member_path, Some(&left)).await.status, 204);
+    // That it has nothing to do there any more is the last that it hears of it.
+    gone.notified("notifications/cancelled").await;
 
     let edit = json!({"content": "@left @blocks please look again"});
     assert_eq!(fixture.hub.ask("PATCH", &path, Some(&fixture.anna), &edit).await.status, 200);

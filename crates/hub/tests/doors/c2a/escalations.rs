@@ -4,6 +4,7 @@ use super::harness::Harness;
 use super::sessions::member;
 use super::time::acked;
 use crate::channel_fixture::{ChannelFixture, MINUTE};
+use crate::consent::block;
 use crate::support::{SOON, eventually};
 use chorus_testkit::receiver::FakeAgent;
 use serde_json::{Value, json};
@@ -163,4 +164,39 @@ async fn what_is_taken_back_is_asked_of_nobody() {
     let deleted = it.fixture.hub.delete(&path, Some(&it.fixture.anna)).await;
     assert_eq!(deleted.status, 204, "{}", deleted.text);
     it.becomes("superseded").await;
+}
+
+/// Who keeps the author of a message out is told nothing of it, and nothing of it is sent again: the owner is asked instead.
+#[tokio::test]
+async fn a_blocked_strangers_words_are_not_escalated_to_who_keeps_it_out() {
+    let (fixture, clock) = ChannelFixture::with_clock().await;
+    let (silent_key, lead_key, eve) = (
+        member(&fixture, "silent", &json!({})).await,
+        member(&fixture, "lead", &json!({"lead": true})).await,
+        member(&fixture, "eve", &json!({})).await,
+    );
+    let mut silent = Harness::connect(&fixture.hub, &silent_key).await;
+    let _lead = Harness::connect(&fixture.hub, &lead_key).await;
+    block(&fixture.hub, &lead_key, "eve").await;
+    let path = format!("/api/v1/channels/{}/messages", fixture.channel);
+    let said =
+        fixture.hub.post(&path, Some(&eve), &json!({"content": "@silent is the deploy blocked?"})).await;
+    let original = said.body["event_id"].as_str().unwrap().to_owned();
+    silent.delivered().await;
+    acked(&fixture, &original).await;
+    block(&fixture.hub, &silent_key, "eve").await;
+    // It would be reminded, and is not; when that was is nobody's to see.
+    let log = async || {
+        clock.set(clock.now() + MINUTE);
+        fixture.log().await
+    };
+    let is_told = |log: &Vec<Value>| log.iter().any(|event| event["kind"] == "escalation");
+    let log = eventually(log, is_told).await;
+    let told = log.iter().find(|event| event["kind"] == "escalation").unwrap();
+    assert_eq!(told["to"], json!(["anna"]), "{told}");
+    let ladder = fixture.get(&format!("/api/v1/events/{}", told["event_id"].as_str().unwrap())).await;
+    assert_eq!(ladder.body["deliveries"], json!([]), "no agent is told: {}", ladder.text);
+    silent.assert_quiet().await;
+    let ladder = fixture.get(&format!("/api/v1/events/{original}")).await;
+    assert_eq!(ladder.body["deliveries"].as_array().unwrap().len(), 1, "it was sent once: {}", ladder.text);
 }

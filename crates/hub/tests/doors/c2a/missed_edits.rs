@@ -116,6 +116,49 @@ async fn what_was_changed_and_then_deleted_is_not_shown() {
     ada.assert_quiet().await;
 }
 
+async fn taken_back_meanwhile(setup: &Setup) {
+    let fixture = ChannelFixture::on(setup).await;
+    let key = member(&fixture, "ada", &json!({})).await;
+    let mut ada = Harness::connect(&fixture.hub, &key).await;
+    let (first, second) = (
+        Message::say(&fixture, "@ada drop the table?").await,
+        Message::say(&fixture, "@ada and the other?").await,
+    );
+    let (told, answered) =
+        (Message::say(&fixture, "@ada still there?").await, Message::say(&fixture, "@ada hello?").await);
+    for _ in 0..4 {
+        ada.delivered().await;
+    }
+    ada.done("chat.resolve", json!({"eventId": answered.event})).await;
+    told.delete().await;
+    assert_eq!(ada.notified("notifications/cancelled").await["eventId"], json!(told.event));
+    leave(&fixture, ada, "ada").await;
+    second.change("@ada and the second?").await;
+    for message in [&first, &second, &answered] {
+        message.delete().await;
+    }
+    let mut ada = Harness::connect(&fixture.hub, &key).await;
+    // The change of the second it never had.
+    for message in [&first, &second] {
+        let cancelled = ada.notified("notifications/cancelled").await;
+        assert_eq!(cancelled["eventId"], json!(message.event), "{cancelled}");
+    }
+    ada.assert_quiet().await;
+    // It was told: another session is not.
+    leave(&fixture, ada, "ada").await;
+    Harness::connect(&fixture.hub, &key).await.assert_quiet().await;
+}
+
+#[tokio::test]
+async fn who_comes_back_is_told_what_was_taken_back_meanwhile() {
+    taken_back_meanwhile(&Setup::new()).await;
+}
+
+#[tokio::test]
+async fn who_comes_back_is_told_what_was_taken_back_meanwhile_on_postgres() {
+    taken_back_meanwhile(&Setup::postgres()).await;
+}
+
 /// What an agent has answered is offered to it again when it is changed: by a knock, and it may leave it.
 #[tokio::test]
 async fn what_was_answered_knocks_when_it_is_changed() {
