@@ -4,6 +4,8 @@
 //! only what was shown to whoever looked, which is kept nowhere else; the owner of a channel reads what happened there, without the
 //! addresses it came from and without any of that. What a harness says for the log is for whoever manages its agent.
 
+mod everything;
+
 use crate::agents::{self, AgentRef};
 use crate::app::{App, AppState};
 use crate::caller::Caller;
@@ -32,6 +34,7 @@ use uuid::Uuid;
 const LOOKED_AT: i64 = 1000;
 
 /// What was asked for, read.
+#[derive(Clone)]
 struct Asked {
     kind: TrailKind,
     actor: Option<Principal>,
@@ -72,12 +75,17 @@ pub async fn list(app: &AppState, caller: Caller, mut query: TrailQuery) -> Resu
     } else if caller != Caller::Operator {
         return Err(Error::new(Code::Forbidden, "this is the operator's, and channel owners'"));
     }
-    let kind = query.kind.unwrap_or(TrailKind::Act);
-    if kind == TrailKind::Act {
+    let kind = match (query.kind, event) {
+        (None, Some(_)) => None,
+        (kind, _) => Some(kind.unwrap_or(TrailKind::Act)),
+    };
+    if kind == Some(TrailKind::Act) {
         if event.is_some() {
-            return Err(
-                Faults::one("event", "needs another kind than act: kind=decision, kind=claim, …").into()
-            );
+            return Err(Faults::one(
+                "event",
+                "needs another kind than act, or none: kind=decision, kind=claim, …",
+            )
+            .into());
         }
         return acts(app, &caller, channel, query).await;
     }
@@ -86,7 +94,12 @@ pub async fn list(app: &AppState, caller: Caller, mut query: TrailQuery) -> Resu
     let find = move |tx: &mut dyn Tx| {
         let actor = actor.as_ref().map(|PartyName(text)| principal(tx, &hub, text)).transpose()?;
         let (since, after) = (since.unwrap_or_default(), after.clone().filter(|after| !after.is_empty()));
-        entries(tx, &Asked { kind, actor, event, channel, since, after, limit })
+        let asked =
+            Asked { kind: kind.unwrap_or(TrailKind::Act), actor, event, channel, since, after, limit };
+        match (kind, event) {
+            (None, Some(event)) => everything::about(tx, &asked, event),
+            _ => entries(tx, &asked),
+        }
     };
     let (items, next) = app.store.read::<_, Error, _>(find).await?;
     Ok(fitting(app, items, next, |last: &TrailEntry| last.cursor.clone()))
