@@ -159,6 +159,7 @@ pub(super) struct SendMessage {
 /// Where a message goes to.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[expect(clippy::struct_field_names, reason = "the document calls them so")]
 pub(super) struct Destination {
     /// This channel: there is no other here.
     pub(super) conversation_id: Option<ConversationId>,

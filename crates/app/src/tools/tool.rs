@@ -67,13 +67,12 @@ impl<P: Place> Tool<P> {
 
     /// Calls it under a name of its. What it refuses has a code, and [`sentence`](super::sentence) for a model.
     pub async fn call(&self, place: &P, name: &str, given: Map<String, Value>) -> Result<Value, Error> {
-        let done = match place.in_its_words(name, &given) {
-            Some(done) => done.await,
-            None => {
-                let given = document::respelled(name, given.clone());
-                let unknown = self.unknown(&given);
-                (self.run)(place.clone(), given.into(), unknown).await
-            }
+        let done = if let Some(done) = place.in_its_words(name, &given) {
+            done.await
+        } else {
+            let given = document::respelled(name, given.clone());
+            let unknown = self.unknown(&given);
+            (self.run)(place.clone(), given.into(), unknown).await
         };
         // Arguments are read before anybody is looked up, and who may not be here is not told what is wrong with them.
         if done.as_ref().is_err_and(|error| !error.keeps_out()) {
