@@ -37,7 +37,7 @@ pub(crate) use follow::tell_attention;
 pub use invitations::{accept_invitation, block_inviter, decline_invitation, list_invitations};
 pub use members::{Added, add_member, change_member, list_members, make_channel_with, remove_member};
 pub use react::react;
-pub use say::{post_in, prepare, preview, say, send};
+pub use say::{post_in, prepare, preview, say, seen_by, send};
 pub(crate) use search::show;
 pub use search::{FoundView, Question, find_messages};
 pub use standing::{Addressed, MAX_COUNT, Standing, Surroundings, addressed, standings, surroundings};

@@ -37,6 +37,10 @@ pub enum Refused {
     NotClaimed,
     /// A newer version took the place of what was answered.
     Superseded,
+    /// Nothing can be said there any more.
+    Archived,
+    /// The other does not want to hear from the caller.
+    Blocked,
 }
 
 /// Why an act was not done.
@@ -141,7 +145,8 @@ impl From<ConversationError> for Error {
             ConversationError::Archived => Self::new(
                 Code::Conflict,
                 "this conversation is archived: it can be read, nothing can be said in it",
-            ),
+            )
+            .refused(Refused::Archived),
             ConversationError::Forbidden => Self::new(Code::Forbidden, "you may not do this here"),
             ConversationError::OwnerStays => Self::new(
                 Code::Conflict,
@@ -175,6 +180,7 @@ impl From<ConversationError> for Error {
             .refused(Refused::Stale),
             ConversationError::Blocked => {
                 Self::new(Code::Forbidden, "the other does not want to hear from you")
+                    .refused(Refused::Blocked)
             }
             ConversationError::Quota(exceeded) => exceeded.into(),
             ConversationError::Store(error) => error.into(),

@@ -29,10 +29,14 @@ pub use documents::{document_slug, document_uri};
 pub use holds::{Holds, key_holds, token_holds};
 pub use reporting::{Hired, about as about_job, of_job};
 pub use teaching::{instructions, participate};
-pub use tool::{Effect, Tool};
+pub use tool::{Effect, Running, Tool};
 
+use crate::c2a;
 use crate::error::{Error, Refused};
+use chorus_protocol::c2a::{ChatTool, Spelling, to_snake};
 use chorus_protocol::code::Code;
+use chorus_protocol::faults::Faults;
+use chorus_protocol::ids::ConversationId;
 use serde_json::Value;
 use utoipa::ToSchema;
 
@@ -53,6 +57,19 @@ pub fn find(name: &str) -> Option<&'static Tool> {
     named(&plain).or_else(|| named(&format!("chat_{plain}")))
 }
 
+/// Another conversation is named than the one whose address was called.
+pub(crate) fn elsewhere(name: &str, place: ConversationId) -> Error {
+    Faults::one(name, format_args!("must be {place}: this address is for one channel alone")).into()
+}
+
+/// What a tool says that did not do it, for a model, and for a program, in the words of the name it was called by.
+pub fn refusal(name: &str, error: &Error) -> Result<(String, Value), Error> {
+    let is_documented = matches!(ChatTool::named(name), Some((_, Spelling::Camel)));
+    let said = if is_documented { c2a::in_own_words(error) } else { sentence(error) };
+    let refusal = serde_json::to_value(c2a::refusal(error, said.clone())).map_err(Error::internal)?;
+    Ok((said, if is_documented { refusal } else { to_snake(refusal) }))
+}
+
 /// Why a tool did not do it, for a model: what is wrong, and what to do.
 pub fn sentence(error: &Error) -> String {
     let advice = match error.refused {
@@ -67,7 +84,9 @@ pub fn sentence(error: &Error) -> String {
             | Refused::ClaimedByOther
             | Refused::OfferedToOther
             | Refused::NotClaimed
-            | Refused::Superseded,
+            | Refused::Superseded
+            | Refused::Archived
+            | Refused::Blocked,
         )
         | None => "",
     };
@@ -92,7 +111,12 @@ mod tests {
         for (name, description, input, output) in chat.chain(of_job) {
             assert_eq!(input["additionalProperties"], false, "{name}");
             assert!(description.to_lowercase().contains("wakes"), "{name}");
-            for schema in [input, output] {
+            assert_eq!(output["type"], "object", "{name}");
+            let [result, refusal] = &**output["anyOf"].as_array().unwrap() else {
+                panic!("{name}: {output}")
+            };
+            assert_eq!(refusal["required"], serde_json::json!(["code", "message"]), "{name}");
+            for schema in [input, result, refusal] {
                 assert_eq!(schema["type"], "object", "{name}");
                 assert!(!schema.to_string().contains("$ref"), "{name}: whole in itself");
                 let properties = schema["properties"].as_object().unwrap();
@@ -112,6 +136,24 @@ mod tests {
                 };
                 assert!(bounded, "{name} {member}");
             }
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_in_the_words_of_the_name_that_was_called() {
+        let error = Error::new(Code::PolicyForbidden, "it was changed")
+            .refused(Refused::Superseded)
+            .details(serde_json::json!({"newest": "evt_1"}))
+            .retry_after_ms(7);
+        for (name, newest, later) in [
+            ("chat_send_message", "newest_event_id", "retry_after_ms"),
+            ("send_message", "newest_event_id", "retry_after_ms"),
+            ("chat.send_message", "newestEventId", "retryAfterMs"),
+        ] {
+            let (said, refusal) = refusal(name, &error).unwrap();
+            let wanted =
+                serde_json::json!({"code": "superseded", "message": said, newest: "evt_1", later: 7});
+            assert_eq!(refusal, wanted, "{name}");
         }
     }
 

@@ -4,6 +4,8 @@
 //! only what was shown to whoever looked, which is kept nowhere else; the owner of a channel reads what happened there, without the
 //! addresses it came from and without any of that. What a harness says for the log is for whoever manages its agent.
 
+mod everything;
+
 use crate::agents::{self, AgentRef};
 use crate::app::{App, AppState};
 use crate::caller::Caller;
@@ -33,6 +35,7 @@ use uuid::Uuid;
 const LOOKED_AT: i64 = 1000;
 
 /// What was asked for, read.
+#[derive(Clone)]
 struct Asked {
     key: MasterKey,
     kind: TrailKind,
@@ -74,12 +77,17 @@ pub async fn list(app: &AppState, caller: Caller, mut query: TrailQuery) -> Resu
     } else if caller != Caller::Operator {
         return Err(Error::new(Code::Forbidden, "this is the operator's, and channel owners'"));
     }
-    let kind = query.kind.unwrap_or(TrailKind::Act);
-    if kind == TrailKind::Act {
+    let kind = match (query.kind, event) {
+        (None, Some(_)) => None,
+        (kind, _) => Some(kind.unwrap_or(TrailKind::Act)),
+    };
+    if kind == Some(TrailKind::Act) {
         if event.is_some() {
-            return Err(
-                Faults::one("event", "needs another kind than act: kind=decision, kind=claim, …").into()
-            );
+            return Err(Faults::one(
+                "event",
+                "needs another kind than act, or none: kind=decision, kind=claim, …",
+            )
+            .into());
         }
         return acts(app, &caller, channel, query).await;
     }
@@ -89,7 +97,12 @@ pub async fn list(app: &AppState, caller: Caller, mut query: TrailQuery) -> Resu
         let actor = actor.as_ref().map(|PartyName(text)| principal(tx, &hub, text)).transpose()?;
         let (since, after) = (since.unwrap_or_default(), after.clone().filter(|after| !after.is_empty()));
         let key = hub.config.master_key.clone();
-        entries(tx, &Asked { key, kind, actor, event, channel, since, after, limit })
+        let kind_asked = kind.unwrap_or(TrailKind::Act);
+        let asked = Asked { key, kind: kind_asked, actor, event, channel, since, after, limit };
+        match (kind, event) {
+            (None, Some(event)) => everything::about(tx, &asked, event),
+            _ => entries(tx, &asked),
+        }
     };
     let (items, next) = app.store.read::<_, Error, _>(find).await?;
     Ok(fitting(app, items, next, |last: &TrailEntry| last.cursor.clone()))

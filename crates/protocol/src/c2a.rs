@@ -32,7 +32,7 @@ pub use initialize::{
 };
 pub use notices::{Cancelled, Disposed, Injected, LogLevel, LogMessage, Progress, Typing};
 pub use results::{Claimed, EventPage, Reached, Recorded, Sent};
-pub use spelling::Snake;
+pub use spelling::{Snake, snake, to_snake};
 pub use tools::{
     CLAIM_TTL_MS, Call, CallFault, ChatTool, Claim, Defer, Destination, ListEvents, React, ReadThread,
     Resolve, SendMessage, Spelling, read_as,

@@ -10,7 +10,7 @@ use crate::app::AppState;
 use crate::attention::{disposing, envelopes};
 use crate::caller::disabled;
 use crate::charge::may_say;
-use crate::error::Error;
+use crate::error::{Error, Refused};
 use crate::market::results::{self, Told};
 use crate::once::{KEY_LIFE_MS, Once};
 use crate::relay::{EnvelopeAnswer, answer_envelope, say_to_listener};
@@ -211,6 +211,7 @@ async fn post(
         proven: !app.config.endpoint_challenge,
     };
     let refused = |what: String, code: Code| Err(Error::new(code, what));
+    let blocked = |what: String| Err(Error::new(Code::Forbidden, what).refused(Refused::Blocked));
     match app.outbound.push(&to, message).await {
         Ok((200..300, _)) => Ok(()),
         Ok((status @ (408 | 425 | 429 | 500..600), _)) => {
@@ -219,10 +220,8 @@ async fn post(
         Ok((status @ (404 | 410), _)) => {
             refused(format!("the other service answered {status}: the callback is over"), Code::NotFound)
         }
-        Ok((status, _)) => {
-            refused(format!("the other service does not take it: it answered {status}"), Code::Forbidden)
-        }
-        Err(error @ PostError::Blocked(_)) => refused(error.to_string(), Code::Forbidden),
+        Ok((status, _)) => blocked(format!("the other service does not take it: it answered {status}")),
+        Err(error @ PostError::Blocked(_)) => blocked(error.to_string()),
         Err(error) => refused(error.to_string(), error.code()),
     }
 }

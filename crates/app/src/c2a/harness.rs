@@ -3,7 +3,7 @@
 use crate::app::AppState;
 use crate::caller::Identity;
 use chorus_protocol::c2a::Capabilities;
-use chorus_protocol::ids::AgentId;
+use chorus_protocol::ids::{AgentId, ConversationId};
 use chorus_protocol::rpc::RpcError;
 use chorus_protocol::schema;
 use chorus_store::directory::KeyHash;
@@ -20,11 +20,18 @@ pub struct Harness {
     pub key: KeyHash,
     /// What both agreed on when the session began; of a single call, everything. What is not in it is not used.
     pub can: Capabilities,
+    /// The one conversation that its tools know, if it came by the address of one.
+    pub bound: Option<ConversationId>,
 }
 
 impl Harness {
     pub(super) fn agent(&self) -> AgentId {
         self.identity.id
+    }
+
+    /// Whether its tools know this conversation.
+    pub(super) fn knows(&self, place: ConversationId) -> bool {
+        self.bound.is_none_or(|bound| bound == place)
     }
 }
 

@@ -9,15 +9,17 @@ use crate::delivery::c2a::{self, Told};
 use crate::error::Error;
 use crate::views;
 use crate::work_streams::stream_id;
+use chorus_protocol::attention::Attention;
 use chorus_protocol::c2a::{Cursor, Event, EventPage, ListEvents, ReadThread, Time};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{AgentId, ConversationId, EventId, StreamId};
 use chorus_protocol::mentions::mentions;
-use chorus_protocol::words::{Disposition, EventKind, Policy};
+use chorus_protocol::words::{Directedness, Disposition, EventKind, Mode, Policy, Priority, Reason};
 use chorus_store::conversation;
 use chorus_store::conversations::{self, Conversation};
 use chorus_store::log::{self, At, Filter, Kinds, PageSize};
 use chorus_store::members::{self, Member, MembershipInterval};
+use chorus_store::obligations::Obligation;
 use chorus_store::{StoreError, Tx, chats, obligations, work_streams};
 
 /// What one page has at most, in bytes: a model must be able to read it.
@@ -69,7 +71,12 @@ pub(super) async fn list_events(harness: &Harness, asked: ListEvents) -> Result<
 /// Whether an event is one of those that were asked for.
 pub(super) fn is_wanted(asked: &ListEvents, event: &Event) -> bool {
     let at = event.header.timing.as_ref().and_then(|timing| timing.created_at.as_ref()).map_or(0, Time::ms);
-    asked.policy.is_none_or(|policy| policy == event.header.attention.policy)
+    wants(asked, Some(event.header.attention.policy), at)
+}
+
+/// The same by what an event asks of the agent and when it was said.
+pub(crate) fn wants(asked: &ListEvents, policy: Option<Policy>, at: i64) -> bool {
+    asked.policy.is_none_or(|wanted| Some(wanted) == policy)
         && asked.since.as_ref().is_none_or(|since| at >= since.ms())
         && asked.until.as_ref().is_none_or(|until| at < until.ms())
 }
@@ -204,20 +211,8 @@ fn event_of(
     let Shown { conversation, said, changes, .. } = shown;
     let Some(member) = members::of(tx, conversation.id, agent.into())? else { return Ok(None) };
     let event = views::events(std::slice::from_ref(said), changes, &[]).remove(0);
-    // As it was given last: by that name it is answered.
-    let given = obligations::current(tx, said.id, agent)?.unwrap_or(said.id);
-    let known = obligations::of(tx, given, agent, now)?;
-    let attention = match &known {
-        Some(known) => known.attention,
-        None if said.author == agent.into() => own(),
-        None => meaning(tx, conversation, &member, said, now)?,
-    };
-    let disposition = match &known {
-        Some(known) => known.disposition,
-        // Of what it was not given nothing is kept: that it ignores it follows.
-        None => (said.author != agent.into() && attention.policy == Policy::MustNotRespond)
-            .then_some(Disposition::Ignored),
-    };
+    let Meant { given, known, attention, disposition } =
+        meant(tx, conversation, (agent, &member), said, now)?;
     let mentions = match &known {
         Some(known) => known.mentions.clone(),
         None => mentions_of(tx, conversation, said, now)?,
@@ -240,6 +235,40 @@ fn event_of(
         about: about.as_ref().map(views::about),
     };
     Ok(Some(c2a::event(app, &told, disposition)))
+}
+
+/// What a message asks of an agent, and what became of that.
+pub(crate) struct Meant {
+    /// As it was given last: by that name it is answered.
+    given: EventId,
+    /// What is kept of it, if it was given.
+    known: Option<Obligation>,
+    pub(crate) attention: Attention,
+    pub(crate) disposition: Option<Disposition>,
+}
+
+/// The same, found out for a member: what every door shows of it.
+pub(crate) fn meant(
+    tx: &mut dyn Tx,
+    conversation: &Conversation,
+    (agent, member): (AgentId, &Member),
+    said: &conversations::Event,
+    now: i64,
+) -> Result<Meant, StoreError> {
+    let given = obligations::current(tx, said.id, agent)?.unwrap_or(said.id);
+    let known = obligations::of(tx, given, agent, now)?;
+    let attention = match &known {
+        Some(known) => known.attention,
+        None if said.author == agent.into() => own(),
+        None => replying::meaning(tx, conversation, member, said, now)?,
+    };
+    let disposition = match &known {
+        Some(known) => known.disposition,
+        // Of what it was not given nothing is kept: that it ignores it follows.
+        None => (said.author != agent.into() && attention.policy == Policy::MustNotRespond)
+            .then_some(Disposition::Ignored),
+    };
+    Ok(Meant { given, known, attention, disposition })
 }
 
 /// Whom a message names that the agent was not given: as it was kept for another, or by who is called so now.
@@ -265,20 +294,9 @@ fn mentions_of(
     Ok(named.join(" "))
 }
 
-fn meaning(
-    tx: &mut dyn Tx,
-    conversation: &Conversation,
-    member: &Member,
-    said: &conversations::Event,
-    now: i64,
-) -> Result<chorus_protocol::attention::Attention, StoreError> {
-    replying::meaning(tx, conversation, member, said, now)
-}
-
 /// What an agent said itself asks nothing of it.
-pub(super) fn own() -> chorus_protocol::attention::Attention {
-    use chorus_protocol::words::{Directedness, Mode, Policy, Priority, Reason};
-    chorus_protocol::attention::Attention {
+pub(super) fn own() -> Attention {
+    Attention {
         directedness: Directedness::ToOther,
         policy: Policy::MustNotRespond,
         mode: Mode::ToolMailbox,

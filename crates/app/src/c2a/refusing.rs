@@ -6,29 +6,34 @@ use chorus_protocol::code::Code;
 use chorus_protocol::rpc::RpcError;
 use serde_json::json;
 
-/// What a tool answers that does not do what it was asked.
-pub(super) fn refusal(error: &Error) -> Refusal {
-    log(error);
-    let code = match (error.refused, error.code) {
+/// What a refusal is called, whichever door the tool was called by.
+pub(crate) fn code(error: &Error) -> RefusalCode {
+    match (error.refused, error.code) {
         (Some(Refused::Policy), _) => RefusalCode::PolicyForbidden,
         (Some(Refused::ClaimedByOther), _) => RefusalCode::ClaimedByOther,
         (Some(Refused::OfferedToOther), _) => RefusalCode::OfferedToOther,
         (Some(Refused::NotClaimed), _) => RefusalCode::NotClaimed,
         (Some(Refused::Superseded), _) => RefusalCode::Superseded,
         (Some(Refused::NotMember), _) => RefusalCode::NotAMember,
+        (Some(Refused::Archived), _) => RefusalCode::Archived,
+        (Some(Refused::Blocked), _) => RefusalCode::Blocked,
         (_, Code::NotFound | Code::Gone) => RefusalCode::NotFound,
         (_, Code::Validation | Code::TooLarge) => RefusalCode::InvalidArguments,
         (_, Code::IdempotencyConflict) => RefusalCode::IdempotencyConflict,
-        (_, Code::Conflict) => RefusalCode::Archived,
-        (_, Code::Forbidden) => RefusalCode::Blocked,
+        (_, Code::Conflict) => RefusalCode::Conflict,
+        (_, Code::Forbidden) => RefusalCode::Forbidden,
         (_, Code::QuotaExceeded) => RefusalCode::QuotaExceeded,
         (_, Code::RateLimited) => RefusalCode::RateLimited,
         _ => RefusalCode::Unavailable,
-    };
+    }
+}
+
+/// What a tool answers that does not do what it was asked, in these words.
+pub(crate) fn refusal(error: &Error, message: String) -> Refusal {
     let newest = error.details.as_ref().and_then(|details| details["newest"].as_str());
     Refusal {
-        code,
-        message: in_own_words(error),
+        code: code(error),
+        message,
         retry_after_ms: error.retry_after_ms,
         newest_event_id: newest.map(|id| WireId(id.to_owned())),
     }
@@ -45,7 +50,7 @@ const FIELDS: [(&str, &str); 6] = [
 ];
 
 /// What is wrong, with the names of the arguments that it was given in.
-fn in_own_words(error: &Error) -> String {
+pub(crate) fn in_own_words(error: &Error) -> String {
     if error.code != Code::Validation {
         return error.message.clone();
     }
@@ -61,7 +66,8 @@ fn in_own_words(error: &Error) -> String {
 
 /// The same as a tool's result.
 pub(super) fn result(error: &Error) -> Result<ToolResult, serde_json::Error> {
-    ToolResult::refused(&refusal(error))
+    log(error);
+    ToolResult::refused(&refusal(error, in_own_words(error)))
 }
 
 /// What cannot be asked at all.
@@ -95,13 +101,13 @@ mod tests {
         let mut faults = Faults::one("requires_approval", "nobody could agree");
         faults.add("content", "must not be empty");
         faults.add("contents", "is something else");
-        let told = refusal(&faults.into());
-        assert_eq!(told.code, RefusalCode::InvalidArguments);
+        let error = faults.into();
+        assert_eq!(code(&error), RefusalCode::InvalidArguments);
         assert_eq!(
-            told.message,
+            in_own_words(&error),
             "requiresApproval: nobody could agree; text: must not be empty; contents: is something else"
         );
         let other = Error::new(Code::NotFound, "content: is gone");
-        assert_eq!(refusal(&other).message, "content: is gone");
+        assert_eq!(in_own_words(&other), "content: is gone");
     }
 }

@@ -23,8 +23,8 @@ use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{ConversationId, EventId};
 use chorus_protocol::rpc::RpcError;
-use chorus_protocol::words::{ClaimState, ConversationKind, Visibility};
-use chorus_store::conversations;
+use chorus_protocol::words::{ClaimState, Visibility};
+use chorus_store::conversation::ConversationError;
 use chorus_store::{StoreError, Tx, obligations};
 use serde::Serialize;
 use serde_json::Value;
@@ -116,19 +116,47 @@ pub(super) async fn call(harness: &Harness, call: ToolCall) -> Result<Value, Rpc
     }
     harness.app.metrics.tool_called(tool.as_str());
     let about = about(&called);
-    let done = match called {
-        Call::ListEvents(asked) => done(list_events(harness, asked).await),
-        Call::ReadThread(asked) => done(read_thread(harness, asked).await),
-        Call::SendMessage(message) => done(send(harness, message).await),
-        Call::React(reaction) => done(react(harness, reaction).await),
-        Call::Claim(asked) => done(claim(harness, asked).await),
-        Call::Defer(asked) => done(defer(harness, asked).await),
-        Call::Resolve(asked) => done(resolve(harness, asked).await),
+    let done = match run(harness, called).await {
+        Ok(result) => ToolResult::done(&result),
+        Err(error) => refusing::result(&error),
     };
     let outcome = done.as_ref().ok().and_then(ToolResult::refusal);
     let (caller, outcome) = (("c2a", harness.agent().into()), outcome.unwrap_or_else(|| "done".to_owned()));
     harness.app.tool_log.note(harness.app.environment.uuid_v7(), caller, tool.as_str(), about, &outcome);
     written(done)
+}
+
+/// Does what a call asks for, whichever door it came by.
+pub(crate) async fn run(harness: &Harness, mut call: Call) -> Result<Value, Error> {
+    stay_in(&mut call, harness.bound)?;
+    match call {
+        Call::ListEvents(asked) => told(list_events(harness, asked).await?),
+        Call::ReadThread(asked) => told(read_thread(harness, asked).await?),
+        Call::SendMessage(message) => told(send(harness, message).await?),
+        Call::React(reaction) => told(react(harness, reaction).await?),
+        Call::Claim(asked) => told(claim(harness, asked).await?),
+        Call::Defer(asked) => told(defer(harness, asked).await?),
+        Call::Resolve(asked) => told(resolve(harness, asked).await?),
+    }
+}
+
+fn told(result: impl Serialize) -> Result<Value, Error> {
+    serde_json::to_value(result).map_err(Error::internal)
+}
+
+/// Who came by the address of one conversation reads and says nothing elsewhere. What is said of an event is looked at where the
+/// event is found.
+fn stay_in(call: &mut Call, bound: Option<ConversationId>) -> Result<(), Error> {
+    let Some(bound) = bound else { return Ok(()) };
+    let (name, place) = match call {
+        Call::ListEvents(asked) => {
+            ("conversationId", asked.conversation_id.get_or_insert_with(|| bound.into()))
+        }
+        Call::ReadThread(asked) => ("conversationId", &mut asked.conversation_id),
+        Call::SendMessage(message) => ("target.conversationId", &mut message.target.conversation_id),
+        Call::React(_) | Call::Claim(_) | Call::Defer(_) | Call::Resolve(_) => return Ok(()),
+    };
+    if place.conversation() == Some(bound) { Ok(()) } else { Err(table::elsewhere(name, bound)) }
 }
 
 /// What a call is about.
@@ -145,13 +173,6 @@ fn about(call: &Call) -> tool_log::About {
     tool_log::About {
         conversation: conversation.and_then(WireId::conversation),
         event: event.and_then(WireId::event),
-    }
-}
-
-fn done<T: Serialize>(result: Result<T, Error>) -> Result<ToolResult, serde_json::Error> {
-    match result {
-        Ok(result) => ToolResult::done(&result),
-        Err(error) => refusing::result(&error),
     }
 }
 
@@ -202,7 +223,7 @@ async fn send(harness: &Harness, message: SendMessage) -> Result<Sent, Error> {
     let once = Once::new(app, "c2a", &harness.agent(), "send_message", key, &words);
     let id = conversation_id(&message.target.conversation_id.0)?;
     let event = |given: &Option<WireId>| given.as_ref().map(|id| conversation::event_id(&id.0)).transpose();
-    let (reply_to, mut thread) = (event(&message.in_reply_to)?, event(&message.target.thread_id)?);
+    let (reply_to, thread) = (event(&message.in_reply_to)?, event(&message.target.thread_id)?);
     if let Some(sent) = answering::from_outside(harness, reply_to).await? {
         if sent.conversation != id {
             return Err(Faults::one("target.conversationId", "must be where inReplyTo was said").into());
@@ -212,14 +233,6 @@ async fn send(harness: &Harness, message: SendMessage) -> Result<Sent, Error> {
             return Err(Faults::one("inReplyTo", what).into());
         }
         return answering::answer(harness, sent, &message, once, &words).await;
-    }
-    match message.visibility {
-        Visibility::Thread => thread = thread.or(reply_to),
-        Visibility::Dm => is_of_two(harness, id).await?,
-        Visibility::Channel | Visibility::Ephemeral => {}
-    }
-    if message.visibility == Visibility::Thread && thread.is_none() {
-        return Err(Faults::one("target.threadId", "is required for a message in a thread").into());
     }
     let stream = message.target.stream_id.as_ref().map(|id| stream_id(&id.0)).transpose()?;
     let new = NewMessage {
@@ -233,8 +246,9 @@ async fn send(harness: &Harness, message: SendMessage) -> Result<Sent, Error> {
         deadline_ms: message.deadline_ms,
         directedness: Some(message.directedness),
         requires_approval: message.requires_approval,
-        ephemeral: message.visibility == Visibility::Ephemeral,
+        ephemeral: false,
     };
+    let new = conversation::seen_by(app, id, new, message.visibility).await?;
     let sent = conversation::send(app, harness.agent().into(), id, new, once).await?;
     Ok(match sent.result {
         Became::Said(said) => {
@@ -279,22 +293,12 @@ fn unplaced(event_id: WireId, masked: Vec<String>) -> Sent {
     }
 }
 
-/// Refuses a direct message to where more than two are. Of a conversation that is not there it is said where it is looked up.
-async fn is_of_two(harness: &Harness, id: ConversationId) -> Result<(), Error> {
-    let find = move |tx: &mut dyn Tx| conversations::by_id(tx, id);
-    let found = harness.app.store.read::<_, StoreError, _>(find).await?;
-    if found.is_some_and(|found| found.kind == ConversationKind::Channel) {
-        return Err(Faults::one("visibility", "must be channel or thread in a channel").into());
-    }
-    Ok(())
-}
-
 /// What a call is about.
 enum About {
     /// Something that was said in a conversation.
     Said(ConversationId, EventId),
     /// Something that was brought to this agent alone.
-    Outside(EventId),
+    Outside(ConversationId, EventId),
 }
 
 async fn find(harness: &Harness, id: &WireId) -> Result<About, Error> {
@@ -302,12 +306,15 @@ async fn find(harness: &Harness, id: &WireId) -> Result<About, Error> {
     let find = move |tx: &mut dyn Tx| {
         // An envelope is between the same two as their direct messages, and is none of them.
         if let Some(found) = outside::find(tx, agent, event, now)? {
-            return Ok(Some(About::Outside(found.id)));
+            return Ok(Some(About::Outside(found.conversation, found.id)));
         }
         Ok(conversation::conversation_of(tx, agent, event)?.map(|place| About::Said(place, event)))
     };
     let found = harness.app.store.read::<_, StoreError, _>(find).await?;
-    Ok(found.ok_or(chorus_store::conversation::ConversationError::NoTarget)?)
+    let is_known = |about: &About| match about {
+        About::Said(place, _) | About::Outside(place, _) => harness.knows(*place),
+    };
+    Ok(found.filter(is_known).ok_or(ConversationError::NoTarget)?)
 }
 
 async fn react(
@@ -320,12 +327,12 @@ async fn react(
             conversation::react(&harness.app, who, (place, event), new, Once::NO_KEY).await?;
             recorded(harness, in_reply_to, event).await
         }
-        About::Outside(_) if removed => {
+        About::Outside(..) if removed => {
             let what =
                 "cannot be true here: what you made of this stands until you make something else of it";
             Err(Faults::one("removed", what).into())
         }
-        About::Outside(event) => {
+        About::Outside(_, event) => {
             let disposition = outside::dispose(harness, event, Cause::Reacted(signal), None).await?;
             Ok(Recorded { event_id: in_reply_to, disposition })
         }
@@ -364,11 +371,16 @@ async fn claim(harness: &Harness, Claim { event_id, ttl_ms, release }: Claim) ->
     })
 }
 
+/// Why something has to wait, with until when if that was said.
+pub(crate) fn deferred_why(reason: String, eta: Option<String>) -> String {
+    eta.map_or_else(|| reason.clone(), |eta| format!("{reason} ({eta})"))
+}
+
 async fn defer(harness: &Harness, Defer { event_id, reason, eta }: Defer) -> Result<Recorded, Error> {
-    let why = eta.map_or_else(|| reason.clone(), |eta| format!("{reason} ({eta})"));
+    let why = deferred_why(reason, eta);
     let disposition = match find(harness, &event_id).await? {
         About::Said(_, event) => conversation::defer(&harness.app, harness.agent(), event, why).await?,
-        About::Outside(event) => outside::dispose(harness, event, Cause::Deferred, Some(why)).await?,
+        About::Outside(_, event) => outside::dispose(harness, event, Cause::Deferred, Some(why)).await?,
     };
     Ok(Recorded { event_id, disposition })
 }
@@ -376,7 +388,7 @@ async fn defer(harness: &Harness, Defer { event_id, reason, eta }: Defer) -> Res
 async fn resolve(harness: &Harness, Resolve { event_id, reason }: Resolve) -> Result<Recorded, Error> {
     let disposition = match find(harness, &event_id).await? {
         About::Said(_, event) => conversation::resolve(&harness.app, harness.agent(), event, reason).await?,
-        About::Outside(event) => outside::dispose(harness, event, Cause::Resolved, reason).await?,
+        About::Outside(_, event) => outside::dispose(harness, event, Cause::Resolved, reason).await?,
     };
     Ok(Recorded { event_id, disposition })
 }

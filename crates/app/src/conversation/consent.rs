@@ -7,7 +7,7 @@
 use super::only;
 use crate::app::{App, AppState};
 use crate::config::Signup;
-use crate::error::Error;
+use crate::error::{Error, Refused};
 use crate::mail_limits::Asker;
 use crate::mailer::Letter;
 use crate::usage::{event_bytes, room};
@@ -75,7 +75,8 @@ pub(super) fn check_agent(tx: &mut dyn Tx, who: Principal, agent: &Agent) -> Res
 /// Whether `who` may write to an agent.
 pub(super) fn check_open(tx: &mut dyn Tx, who: Principal, agent: &Agent) -> Result<(), Error> {
     if agent.has_blocks && blocks::keeps_out(tx, agent.id.into(), who)? {
-        return Err(Error::new(Code::Forbidden, "this agent does not want to hear from you"));
+        let what = "this agent does not want to hear from you";
+        return Err(Error::new(Code::Forbidden, what).refused(Refused::Blocked));
     }
     Ok(())
 }

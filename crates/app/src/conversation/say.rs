@@ -13,9 +13,9 @@ use chorus_protocol::api::messages::{Decision, NewMessage, Preview, Reached, Sai
 use chorus_protocol::attention::Attention;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{ConversationId, Principal};
-use chorus_protocol::words::Mode;
-use chorus_store::Tx;
+use chorus_protocol::words::{ConversationKind, Mode, Visibility};
 use chorus_store::conversation::{self, Act, Post, Posted};
+use chorus_store::{StoreError, Tx, conversations};
 use std::sync::{Arc, OnceLock};
 
 /// How many of those that only find it are told of by name.
@@ -45,6 +45,33 @@ fn not_both() -> Faults {
         "ephemeral",
         "must not be true for what waits for a person: nobody might look when it is said",
     )
+}
+
+/// A message, so that these see it. Of a conversation that is not there it is said where it is looked up.
+pub async fn seen_by(
+    app: &App,
+    conversation: ConversationId,
+    mut new: NewMessage,
+    visibility: Visibility,
+) -> Result<NewMessage, Error> {
+    match visibility {
+        Visibility::Channel => {}
+        Visibility::Ephemeral => new.ephemeral = true,
+        Visibility::Thread => {
+            new.thread = new.thread.or(new.reply_to);
+            if new.thread.is_none() {
+                return Err(Faults::one("thread", "is required for a message in a thread").into());
+            }
+        }
+        Visibility::Dm => {
+            let find = move |tx: &mut dyn Tx| conversations::by_id(tx, conversation);
+            let found = app.store.read::<_, StoreError, _>(find).await?;
+            if found.is_some_and(|found| found.kind == ConversationKind::Channel) {
+                return Err(Faults::one("visibility", "must be channel or thread in a channel").into());
+            }
+        }
+    }
+    Ok(new)
 }
 
 /// Says something now. Which agents are woken by it is attention's to decide.

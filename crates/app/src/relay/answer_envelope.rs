@@ -5,7 +5,7 @@
 
 use super::pursue;
 use crate::app::{App, AppState};
-use crate::error::Error;
+use crate::error::{Error, Refused};
 use crate::transport::outbound::lease_ms;
 use crate::usage::event_bytes;
 use chorus_protocol::code::Code;
@@ -110,6 +110,7 @@ fn refused(error: SendError) -> Error {
         SendError::ReceiverNotFound => gone(),
         SendError::Blocked => {
             Error::new(Code::Forbidden, "the sender does not take messages from this agent any more")
+                .refused(Refused::Blocked)
         }
         SendError::Store(error) => error.into(),
         // There is no key.

@@ -1,7 +1,8 @@
 //! Who calls a tool, and where; and what a call looks up first.
 
 use super::holds::{self, Holds};
-use super::{document, input};
+use super::tool::Running;
+use super::{document, elsewhere, input};
 use crate::app::AppState;
 use crate::error::Error;
 use crate::once::Once;
@@ -17,6 +18,10 @@ use std::sync::Arc;
 
 /// What one page of a list has at most, in bytes: a model must be able to read it.
 const PAGE_BYTES: u64 = 256 * 1024;
+
+/// What names the event that a call is about.
+const NAMING: [&str; 8] =
+    ["event_id", "eventId", "reply_to", "in_reply_to", "inReplyTo", "thread", "thread_id", "threadId"];
 
 /// Who calls, and where.
 #[derive(Clone)]
@@ -35,9 +40,9 @@ pub trait Place: Clone + Send + Sync + 'static {
     /// Whether the caller has any business here at all; whoever has none is kept out.
     fn check(&self) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// The arguments of a call under this name, as the tools here take them.
-    fn arguments(&self, _name: &str, given: Map<String, Value>) -> Result<Map<String, Value>, Error> {
-        Ok(given)
+    /// What a call under this name is answered with that is another protocol's, if it is.
+    fn in_its_words(&self, _name: &str, _given: &Map<String, Value>) -> Option<Running> {
+        None
     }
 
     /// A tool was called here, and what came of it.
@@ -49,12 +54,12 @@ impl Place for Context {
         self.check_member().await
     }
 
-    fn arguments(&self, name: &str, given: Map<String, Value>) -> Result<Map<String, Value>, Error> {
-        document::arguments(name, self.conversation, given)
+    fn in_its_words(&self, name: &str, given: &Map<String, Value>) -> Option<Running> {
+        document::call(self, name, given)
     }
 
     fn called(&self, tool: &str, arguments: &Map<String, Value>, outcome: &str) {
-        let named = ["event_id", "reply_to", "thread"].iter().find_map(|name| arguments.get(*name)?.as_str());
+        let named = NAMING.iter().find_map(|name| arguments.get(*name)?.as_str());
         let about =
             tool_log::About { conversation: Some(self.conversation), event: named.and_then(EventId::parse) };
         self.app.tool_log.note(self.app.environment.uuid_v7(), (self.door, self.who), tool, about, outcome);
@@ -106,6 +111,14 @@ impl Context {
             }
             Ok(conversation::as_reader(tx, id, who)?)
         }
+    }
+
+    /// Refuses another conversation than the one whose address was called.
+    pub(super) fn is_here(&self, name: &str, place: Option<ConversationId>) -> Result<(), Error> {
+        if place.is_none_or(|place| place == self.conversation) {
+            return Ok(());
+        }
+        Err(elsewhere(name, self.conversation))
     }
 
     /// How many bytes a page of what is listed has at most.

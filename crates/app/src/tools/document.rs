@@ -1,105 +1,51 @@
-//! The chat tools as C2A's document calls them: under their dotted names they take its camelCase arguments.
+//! The chat tools under the document's dotted names: an agent calls C2A's by them, in the one channel whose address was called.
 //!
-//! What a tool does here it does in one channel, whose address was called: the document's `conversationId` may be said, and must be
-//! that one. What the document has and these tools have no use for is left out; what neither has is told as a fault.
+//! C2A is between the hub and agents. For a person the same names are those of the tools here, in the document's spelling.
 
+use super::context::Context;
+use super::holds::no_longer_valid;
+use super::tool::Running;
+use crate::c2a::{self, Harness};
+use crate::caller::Identity;
 use crate::error::Error;
-use chorus_protocol::c2a::{ChatTool, Spelling};
-use chorus_protocol::faults::Faults;
-use chorus_protocol::ids::ConversationId;
-use serde_json::{Map, Value, json};
+use chorus_protocol::c2a::{Call, CallFault, Capabilities, ChatTool, Spelling, ToolCall, snake, to_snake};
+use chorus_protocol::ids::AgentId;
+use chorus_store::directory::{self, KeyHash};
+use chorus_store::{StoreError, Tx};
+use serde_json::{Map, Value};
+use std::sync::Arc;
 
-/// Arguments in the document's words, as the tools here take them. Those under any other name are left as they are.
-pub(super) fn arguments(
-    name: &str,
-    place: ConversationId,
-    given: Map<String, Value>,
-) -> Result<Map<String, Value>, Error> {
-    let Some((tool, Spelling::Camel)) = ChatTool::named(name) else { return Ok(given) };
-    let mut arguments = Map::new();
-    let mut members: Vec<_> = given.into_iter().collect();
-    if let Some(at) = members.iter().position(|(name, value)| name == "target" && value.is_object()) {
-        let (_, target) = members.remove(at);
-        members.extend(
-            target.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())),
-        );
-    }
-    for (name, value) in members {
-        let name = match (tool, name.as_str()) {
-            (_, "conversationId") if value == place.to_string() => continue,
-            (_, "conversationId") => {
-                let what = format_args!("must be {place}: this address is for one channel alone");
-                return Err(Faults::one("conversationId", what).into());
-            }
-            (ChatTool::SendMessage, "visibility") => {
-                if value == "ephemeral" {
-                    arguments.insert("ephemeral".into(), true.into());
-                }
-                continue;
-            }
-            // A place is a number here.
-            (ChatTool::ListEvents | ChatTool::ReadThread, "after") => {
-                let place = value.as_str().and_then(|text| text.parse::<i64>().ok());
-                arguments.insert("after".into(), place.map_or(value, |place| json!(place)));
-                continue;
-            }
-            (ChatTool::Defer, "eta") | (ChatTool::Resolve, "reason") => continue,
-            (ChatTool::SendMessage, "text") => "content",
-            (ChatTool::SendMessage, "inReplyTo") => "reply_to",
-            (ChatTool::SendMessage, "streamId") => "stream",
-            (ChatTool::SendMessage | ChatTool::ReadThread, "threadId") => "thread",
-            (ChatTool::SendMessage, "idempotencyKey") => "idempotency_key",
-            (ChatTool::SendMessage, "deadlineMs") => "deadline_ms",
-            (ChatTool::SendMessage, "requiresApproval") => "requires_approval",
-            (ChatTool::React, "inReplyTo")
-            | (ChatTool::Claim | ChatTool::Defer | ChatTool::Resolve, "eventId") => "event_id",
-            (ChatTool::Claim, "ttlMs") => "ttl_ms",
-            (_, same) => same,
-        };
-        arguments.insert(name.to_owned(), value);
-    }
-    Ok(arguments)
+/// A call under a dotted name, if it is one: what C2A answers.
+pub(super) fn call(context: &Context, name: &str, given: &Map<String, Value>) -> Option<Running> {
+    let (Some((_, Spelling::Camel)), Some(agent)) = (ChatTool::named(name), context.who.agent()) else {
+        return None;
+    };
+    let (context, call) = (context.clone(), ToolCall { name: name.to_owned(), arguments: given.clone() });
+    Some(Box::pin(async move {
+        let call = Call::read(call).map_err(|fault| match fault {
+            CallFault::Arguments(faults) => Error::validation(faults),
+            CallFault::UnknownTool => Error::internal(fault),
+        })?;
+        c2a::run(&harness(&context, agent).await?, call).await
+    }))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use uuid::Uuid;
+/// Arguments as the tools here take them, under whatever name they are called.
+pub(super) fn respelled(name: &str, given: Map<String, Value>) -> Map<String, Value> {
+    let Some((_, Spelling::Camel)) = ChatTool::named(name) else { return given };
+    given.into_iter().map(|(name, value)| (snake(&name), to_snake(value))).collect()
+}
 
-    #[test]
-    fn the_documents_arguments_become_those_of_the_tools_here() {
-        let place = ConversationId(Uuid::from_u128(7));
-        let read = |name: &str, given: Value| {
-            let read = arguments(name, place, given.as_object().unwrap().clone());
-            read.map_or_else(|error| json!(error.message), Value::Object)
-        };
-        let here = place.to_string();
-        assert_eq!(
-            read(
-                "chat.send_message",
-                json!({"target": {"conversationId": here, "threadId": "t"}, "inReplyTo": "e", "idempotencyKey": "k",
-                    "visibility": "ephemeral", "directedness": "to_me", "text": "x", "deadlineMs": 1000})
-            ),
-            json!({"thread": "t", "reply_to": "e", "idempotency_key": "k", "ephemeral": true, "directedness": "to_me",
-                "content": "x", "deadline_ms": 1000})
-        );
-        assert_eq!(
-            read("chat.react", json!({"inReplyTo": "e", "signal": "done"})),
-            json!({"event_id": "e", "signal": "done"})
-        );
-        assert_eq!(
-            read("chat.claim", json!({"eventId": "e", "ttlMs": 10_000})),
-            json!({"event_id": "e", "ttl_ms": 10_000})
-        );
-        assert_eq!(
-            read("chat.list_events", json!({"conversationId": here, "after": "12"})),
-            json!({"after": 12})
-        );
-        // Other names have arguments of their own.
-        for name in ["chat_react", "react", "search"] {
-            assert_eq!(read(name, json!({"inReplyTo": "e"})), json!({"inReplyTo": "e"}));
-        }
-        let elsewhere = read("chat.list_events", json!({"conversationId": "ch_1"}));
-        assert!(elsewhere.as_str().unwrap().contains("must be ch_"), "{elsewhere}");
-    }
+/// The agent as C2A knows it, kept to the channel.
+async fn harness(context: &Context, agent: AgentId) -> Result<Harness, Error> {
+    let find = move |tx: &mut dyn Tx| directory::by_id(tx, agent);
+    let found = context.app.store.read::<_, StoreError, _>(find).await?.ok_or_else(no_longer_valid)?;
+    Ok(Harness {
+        app: Arc::clone(&context.app),
+        identity: Identity { id: agent, name: found.name },
+        // What was shown here opens no session.
+        key: KeyHash::default(),
+        can: Capabilities::ALL,
+        bound: Some(context.conversation),
+    })
 }

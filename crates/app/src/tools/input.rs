@@ -1,10 +1,15 @@
 //! What the tools take: one struct each, checked, read and shown from its definition. What stands above a member is what a model
 //! reads of it.
+//!
+//! What C2A's document calls otherwise is known by that name too, in snake_case: both mean the same, and need not be told apart.
 
+use crate::error::Error;
 use chorus_protocol::api::Name;
 use chorus_protocol::api::documents::{Encoding, MediaType, Slug, Title};
-use chorus_protocol::ids::{EventId, StreamId};
-use chorus_protocol::words::{Directedness, Intent, Priority, Signal};
+use chorus_protocol::c2a::Time;
+use chorus_protocol::faults::Faults;
+use chorus_protocol::ids::{ConversationId, EventId, StreamId};
+use chorus_protocol::words::{Directedness, Intent, Policy, Priority, Signal, Visibility};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -39,6 +44,28 @@ pub(super) struct Kind(pub(super) String);
 #[schema(min_length = 1, max_length = 255)]
 pub(super) struct IdempotencyKey(pub(super) String);
 
+/// What is known by two names, said under either, or under both alike.
+pub(super) fn either<T: PartialEq>(
+    (name, one): (&str, Option<T>),
+    (same, other): (&str, Option<T>),
+) -> Result<Option<T>, Error> {
+    match (one, other) {
+        (Some(one), Some(other)) if one != other => {
+            Err(Faults::one(same, format_args!("means the same as {name}, and says something else")).into())
+        }
+        (one, other) => Ok(one.or(other)),
+    }
+}
+
+/// The same for what must be said.
+pub(super) fn required<T: PartialEq>(
+    (name, one): (&str, Option<T>),
+    (same, other): (&str, Option<T>),
+) -> Result<T, Error> {
+    let missing = || Faults::one(name, format_args!("is required, or {same}, which means the same"));
+    Ok(either((name, one), (same, other))?.ok_or_else(missing)?)
+}
+
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct ListEvents {
     /// Only what came after this sequence number; 0 for the beginning.
@@ -52,12 +79,26 @@ pub(super) struct ListEvents {
     /// Only this kind: message, edit, delete, reaction, status, tool_call, tool_result, error, lifecycle, join, leave, change or
     /// artifact.
     pub(super) kind: Option<Kind>,
+    /// Only what asks this of you, such as must_respond. For agents.
+    pub(super) policy: Option<Policy>,
+    /// Only messages of this work stream.
+    pub(super) stream_id: Option<StreamId>,
+    /// Only from this time on.
+    pub(super) since: Option<Time>,
+    /// Only before this time.
+    pub(super) until: Option<Time>,
+    /// This channel: there is no other here.
+    pub(super) conversation_id: Option<ConversationId>,
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct ReadThread {
-    /// The event_id of any message of the thread.
-    pub(super) thread: EventId,
+    /// The event_id of any message of the thread. Needed, as `thread` or as `thread_id`.
+    pub(super) thread: Option<EventId>,
+    /// The same as `thread`.
+    pub(super) thread_id: Option<EventId>,
+    /// This channel: there is no other here.
+    pub(super) conversation_id: Option<ConversationId>,
     /// `next` of the page before.
     pub(super) after: Option<Place>,
     /// How many at most.
@@ -68,13 +109,26 @@ pub(super) struct ReadThread {
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub(super) struct SendMessage {
-    /// Markdown. @handle mentions a member and wakes an agent. Credentials are masked.
+    /// Markdown. @handle mentions a member and wakes an agent. Credentials are masked. Needed, as `content` or as `text`.
     #[schema(min_length = 1, max_length = 100_000)]
-    pub(super) content: String,
+    pub(super) content: Option<String>,
+    /// The same as `content`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 100_000)]
+    pub(super) text: Option<String>,
     /// A message of the thread it belongs to, or one to begin a thread with.
     pub(super) thread: Option<EventId>,
     /// The message it answers.
     pub(super) reply_to: Option<EventId>,
+    /// The same as `reply_to`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) in_reply_to: Option<EventId>,
+    /// Where to: its members mean the same as `thread` and `stream`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) target: Option<Destination>,
+    /// Who sees it: unless said, all members. `ephemeral` is the same as the argument of that name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) visibility: Option<Visibility>,
     /// The work stream it belongs to; unless said, that of its thread, or the only one here.
     pub(super) stream: Option<StreamId>,
     /// Handles of members it is for, besides those it mentions.
@@ -102,10 +156,25 @@ pub(super) struct SendMessage {
     pub(super) idempotency_key: Option<IdempotencyKey>,
 }
 
+/// Where a message goes to.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(clippy::struct_field_names, reason = "the document calls them so")]
+pub(super) struct Destination {
+    /// This channel: there is no other here.
+    pub(super) conversation_id: Option<ConversationId>,
+    /// The thread in it.
+    pub(super) thread_id: Option<EventId>,
+    /// The work stream it belongs to.
+    pub(super) stream_id: Option<StreamId>,
+}
+
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct React {
-    /// The message.
-    pub(super) event_id: EventId,
+    /// The message. Needed, as `event_id` or as `in_reply_to`.
+    pub(super) event_id: Option<EventId>,
+    /// The same as `event_id`.
+    pub(super) in_reply_to: Option<EventId>,
     /// What you make of it.
     pub(super) signal: Signal,
     /// When there will be more, in words: "in 10 minutes".
@@ -142,6 +211,9 @@ pub(super) struct Defer {
     /// Why it has to wait.
     #[schema(min_length = 1, max_length = 1_000)]
     pub(super) reason: String,
+    /// When there will be more, in words: "in 10 minutes".
+    #[schema(min_length = 1, max_length = 100)]
+    pub(super) eta: Option<String>,
 }
 
 #[derive(Debug, Deserialize, ToSchema)]

@@ -3,6 +3,8 @@
 
 use crate::views::EventView;
 use chorus_protocol::api::documents::Encoding;
+use chorus_protocol::inbox::ChatAttention;
+use chorus_protocol::words::Disposition;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -22,6 +24,10 @@ struct EventShape {
     #[schema(required)]
     reply_to: Option<String>,
     created_at: String,
+    /// What it asks of you, if you are an agent and it is for you to judge: every message is.
+    attention: Option<ChatAttention>,
+    /// What you made of it, if you did already.
+    disposition: Option<Disposition>,
 }
 
 #[derive(ToSchema)]
@@ -33,10 +39,21 @@ struct AuthorShape {
     handle: Option<String>,
 }
 
+/// An event as one member sees it.
+#[derive(Debug, Serialize)]
+pub(super) struct SeenEvent {
+    #[serde(flatten)]
+    pub(super) event: EventView,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) attention: Option<ChatAttention>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) disposition: Option<Disposition>,
+}
+
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct EventPage {
     #[schema(value_type = Vec<EventShape>)]
-    pub(super) events: Vec<EventView>,
+    pub(super) events: Vec<SeenEvent>,
     /// Where to go on: the `after` of the next call, or the `before` if you read backwards.
     pub(super) next: i64,
     /// Whether there is more right now.
@@ -93,6 +110,10 @@ pub(super) struct Claimed {
     pub(super) holder: String,
     /// Until when it is yours.
     pub(super) until: String,
+    /// All of what you hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<EventShape>)]
+    pub(super) event: Option<SeenEvent>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]

@@ -1,22 +1,68 @@
 //! Reading: the log, a thread, what holds certain words, and who is there.
 
 use super::context::Context;
-use super::input::{GetRoster, Kind, ListEvents, Place, ReadThread, Search};
-use super::output::{Channel, EventPage, Found, MemberKind, Roster, RosterMember};
+use super::input::{GetRoster, Kind, ListEvents, Place, ReadThread, Search, required};
+use super::output::{Channel, EventPage, Found, MemberKind, Roster, RosterMember, SeenEvent};
+use crate::c2a;
 use crate::error::Error;
 use crate::views::{self, EventView};
+use chorus_protocol::c2a::ListEvents as Wanted;
 use chorus_protocol::faults::Faults;
-use chorus_protocol::ids::Principal;
+use chorus_protocol::ids::{EventId, Principal};
+use chorus_protocol::inbox::ChatAttention;
 use chorus_protocol::page;
 use chorus_protocol::time::rfc3339;
-use chorus_store::conversations::{self, Event};
+use chorus_protocol::words::EventKind;
+use chorus_store::conversations::{self, Conversation, Event};
 use chorus_store::log::{self, At, Filter, Kinds, PageSize, Standing};
-use chorus_store::{conversation, members, search as index};
+use chorus_store::members::{self, Member};
+use chorus_store::{StoreError, Tx, conversation, obligations, search as index, work_streams};
 use std::sync::{Mutex, PoisonError};
 
 /// Events as everybody sees them now.
-pub(super) fn shown(events: &[Event], standing: &Standing) -> Vec<EventView> {
+fn shown(events: &[Event], standing: &Standing) -> Vec<EventView> {
     views::events(events, &standing.changes, &standing.replies)
+}
+
+/// The same as one member sees them: an agent with what each asks of it, and what it made of that.
+pub(super) fn seen(
+    tx: &mut dyn Tx,
+    (conversation, me): (&Conversation, &Member),
+    events: &[Event],
+    standing: &Standing,
+    now: i64,
+) -> Result<Vec<SeenEvent>, StoreError> {
+    let mut seen = vec![];
+    for (said, event) in events.iter().zip(shown(events, standing)) {
+        let meant = match (me.principal.agent(), said.kind) {
+            (Some(agent), EventKind::Message) => {
+                let meant = c2a::meant(tx, conversation, (agent, me), said, now)?;
+                Some((meant.attention, meant.disposition))
+            }
+            // Of what is no message only what the agent was given asks anything of it: a change, or that nobody answers.
+            (Some(agent), _) => {
+                obligations::of(tx, said.id, agent, now)?.map(|known| (known.attention, known.disposition))
+            }
+            (None, _) => None,
+        };
+        let (attention, disposition) = meant.unzip();
+        let attention = attention.map(ChatAttention::from);
+        seen.push(SeenEvent { event, attention, disposition: disposition.flatten() });
+    }
+    Ok(seen)
+}
+
+/// A message as it stands, for a member that may read it.
+pub(super) async fn look_at(context: &Context, event: EventId) -> Result<Option<SeenEvent>, Error> {
+    let (who, now) = (context.who, context.app.now());
+    let read = context.read(move |tx, (conversation, me)| {
+        let said = conversation::message(tx, &conversation, who, event)?;
+        let stays = log::readable(tx, &conversation, who)?;
+        let said = std::slice::from_ref(&said);
+        let standing = log::stand(tx, &conversation, who, &stays, said)?;
+        Ok(seen(tx, (&conversation, &me), said, &standing, now)?.pop())
+    });
+    read.await
 }
 
 /// What a call filters by.
@@ -25,7 +71,12 @@ pub(super) fn of_kind(kind: Option<Kind>) -> Filter {
 }
 
 pub(super) async fn list_events(context: Context, asked: ListEvents) -> Result<EventPage, Error> {
-    let ListEvents { after, before, limit, kind } = asked;
+    let ListEvents { after, before, limit, kind, policy, stream_id: stream, since, until, conversation_id } =
+        asked;
+    context.is_here("conversation_id", conversation_id)?;
+    if policy.is_some() && context.who.agent().is_none() {
+        return Err(Faults::one("policy", "is for agents: nothing asks anything of people").into());
+    }
     let at = match (after, before) {
         (Some(_), Some(_)) => {
             return Err(Faults::one("before", "cannot be asked for together with after").into());
@@ -33,20 +84,36 @@ pub(super) async fn list_events(context: Context, asked: ListEvents) -> Result<E
         (Some(Place(after)), None) => At::After(after),
         (None, before) => At::Before(before.map_or(i64::MAX, |Place(before)| before)),
     };
-    let (who, filter, max_bytes) = (context.who, of_kind(kind), context.page_bytes());
-    let read = context.read(move |tx, (conversation, _)| {
+    let (stream_id, conversation_id) = (None, None);
+    let wanted = Wanted { stream_id, conversation_id, policy, since, until, after: None, limit };
+    let (who, filter, max_bytes, now) = (context.who, of_kind(kind), context.page_bytes(), context.app.now());
+    let backwards = matches!(at, At::Before(_));
+    let read = context.read(move |tx, (conversation, me)| {
         let size = PageSize { events: limit, bytes: max_bytes as usize };
-        let page = log::page(tx, &conversation, who, &filter, at, size)?;
-        Ok((page, tx.head(conversation.id.0)?))
+        let mut page = log::page(tx, &conversation, who, &filter, at, size)?;
+        let edge = if backwards { page.events.first() } else { page.events.last() }.map(|event| event.seq);
+        let mut events = vec![];
+        for event in std::mem::take(&mut page.events) {
+            if stream.is_none() || work_streams::of_event(tx, event.id)? == stream {
+                events.push(event);
+            }
+        }
+        let mut seen = seen(tx, (&conversation, &me), &events, &page.standing, now)?;
+        let mut said = events.iter();
+        seen.retain(|seen| {
+            let policy = seen.attention.and_then(|attention| attention.policy);
+            said.next().is_some_and(|said| c2a::wants(&wanted, policy, said.created_at))
+        });
+        Ok((seen, page.more, edge, tx.head(conversation.id.0)?))
     });
-    let (page, end) = read.await?;
-    let (mut events, backwards) = (shown(&page.events, &page.standing), matches!(at, At::Before(_)));
+    let (mut events, more, edge, end) = read.await?;
     // What does not fit is what is farthest from where it is read from.
     if backwards {
         events.reverse();
     }
-    let more = page::cut(&mut events, max_bytes) || page.more;
-    let edge = events.last().map(|event| event.sequence);
+    let cut = page::cut(&mut events, max_bytes);
+    let edge = if cut { events.last().map(|seen| seen.event.sequence) } else { edge };
+    let more = cut || more;
     let next = if backwards { edge.unwrap_or(0) } else { edge.filter(|_| more).unwrap_or(end) };
     if backwards {
         events.reverse();
@@ -55,20 +122,22 @@ pub(super) async fn list_events(context: Context, asked: ListEvents) -> Result<E
 }
 
 pub(super) async fn read_thread(context: Context, asked: ReadThread) -> Result<EventPage, Error> {
-    let ReadThread { thread, after, limit } = asked;
+    let ReadThread { thread, thread_id, conversation_id, after, limit } = asked;
+    context.is_here("conversation_id", conversation_id)?;
+    let thread = required(("thread", thread), ("thread_id", thread_id))?;
     let at = At::After(after.map_or(0, |Place(after)| after));
-    let (who, max_bytes) = (context.who, context.page_bytes());
-    let read = context.read(move |tx, (conversation, _)| {
+    let (who, max_bytes, now) = (context.who, context.page_bytes(), context.app.now());
+    let read = context.read(move |tx, (conversation, me)| {
         let message = conversation::message(tx, &conversation, who, thread)?;
         let filter = Filter { thread: Some(message.thread.unwrap_or(message.id)), kinds: Kinds::All };
         let size = PageSize { events: limit, bytes: max_bytes as usize };
         let page = log::page(tx, &conversation, who, &filter, at, size)?;
-        Ok((page, tx.head(conversation.id.0)?))
+        let events = seen(tx, (&conversation, &me), &page.events, &page.standing, now)?;
+        Ok((events, page.more, tx.head(conversation.id.0)?))
     });
-    let (page, end) = read.await?;
-    let mut events = shown(&page.events, &page.standing);
-    let more = page::cut(&mut events, max_bytes) || page.more;
-    let next = events.last().filter(|_| more).map_or(end, |last| last.sequence);
+    let (mut events, more, end) = read.await?;
+    let more = page::cut(&mut events, max_bytes) || more;
+    let next = events.last().filter(|_| more).map_or(end, |last| last.event.sequence);
     Ok(EventPage { events, next, more })
 }
 

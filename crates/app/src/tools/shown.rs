@@ -1,5 +1,6 @@
 //! The schema of a type as a model's client reads it: whole in itself, and closed where nothing else may go in.
 
+use chorus_protocol::c2a::{Refusal, Snake};
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use utoipa::ToSchema;
@@ -23,6 +24,12 @@ pub(super) fn schema_of<T: ToSchema>(closed: bool) -> Value {
     shown.entry("properties").or_insert_with(|| json!({}));
     shown.entry("required").or_insert_with(|| json!([]));
     shown.into()
+}
+
+/// The JSON Schema of what a tool answers: its result, or why there is none. Clients hold a refusal against the schema too.
+pub(super) fn schema_of_answer<T: ToSchema>() -> Value {
+    let refusal = schema_of::<Snake<Refusal>>(false);
+    json!({"type": "object", "anyOf": [schema_of::<T>(false), refusal]})
 }
 
 /// A schema with what it refers to in it.

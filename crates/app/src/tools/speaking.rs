@@ -1,7 +1,7 @@
 //! Saying something, in words or without.
 
 use super::context::Context;
-use super::input::{React, SendMessage, SetStatus};
+use super::input::{Destination, React, SendMessage, SetStatus, either, required};
 use super::output::{Added, Sent};
 use crate::conversation;
 use crate::error::Error;
@@ -9,13 +9,16 @@ use crate::once::Once;
 use chorus_protocol::api::messages::{NewMessage, NewReaction, Noted, Sent as Became};
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::EventId;
+use chorus_protocol::words::Visibility;
 
 pub(super) async fn send_message(context: Context, message: SendMessage) -> Result<Sent, Error> {
+    let message = under_one_name(&context, message)?;
     let once = context.once("chat_send_message", message.idempotency_key.as_ref(), &message)?;
+    let visibility = message.visibility.unwrap_or(Visibility::Channel);
     let SendMessage { content, thread, reply_to, stream, to, intent, priority, deadline_ms, .. } = message;
     let SendMessage { directedness, requires_approval, ephemeral, .. } = message;
     let new = NewMessage {
-        content,
+        content: content.unwrap_or_default(),
         thread,
         reply_to,
         stream,
@@ -27,6 +30,7 @@ pub(super) async fn send_message(context: Context, message: SendMessage) -> Resu
         requires_approval,
         ephemeral,
     };
+    let new = conversation::seen_by(&context.app, context.conversation, new, visibility).await?;
     let sent = conversation::send(&context.app, context.who, context.conversation, new, once);
     Ok(match sent.await.map_err(too_fast)?.result {
         Became::Said(said) => Sent {
@@ -42,6 +46,23 @@ pub(super) async fn send_message(context: Context, message: SendMessage) -> Resu
         },
         Became::Held(held) => unsaid(held.approval.to_string(), held.status, None, held.masked),
         Became::Shown(shown) => unsaid(shown.event_id.to_string(), shown.status, shown.thread, shown.masked),
+    })
+}
+
+/// A message in the words that the tools had first, so that the same said in others is the same.
+fn under_one_name(context: &Context, message: SendMessage) -> Result<SendMessage, Error> {
+    let SendMessage { content, text, reply_to, in_reply_to, thread, stream, target, .. } = message;
+    let Destination { conversation_id, thread_id, stream_id } = target.unwrap_or_default();
+    context.is_here("target.conversation_id", conversation_id)?;
+    Ok(SendMessage {
+        content: Some(required(("content", content), ("text", text))?),
+        reply_to: either(("reply_to", reply_to), ("in_reply_to", in_reply_to))?,
+        thread: either(("thread", thread), ("target.thread_id", thread_id))?,
+        stream: either(("stream", stream), ("target.stream_id", stream_id))?,
+        text: None,
+        in_reply_to: None,
+        target: None,
+        ..message
     })
 }
 
@@ -68,7 +89,8 @@ fn added(noted: Noted) -> Added {
 }
 
 pub(super) async fn react(context: Context, reaction: React) -> Result<Added, Error> {
-    let React { event_id, signal, eta, removed } = reaction;
+    let React { event_id, in_reply_to, signal, eta, removed } = reaction;
+    let event_id = required(("event_id", event_id), ("in_reply_to", in_reply_to))?;
     let (target, new) = ((context.conversation, event_id), NewReaction { signal, eta, removed });
     let reacted = conversation::react(&context.app, context.who, target, new, Once::NO_KEY).await?;
     Ok(added(reacted.result))

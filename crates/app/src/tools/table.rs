@@ -14,13 +14,16 @@ pub(super) static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             reading::list_events,
             "Read what happened in this channel: messages, reactions, statuses, comings and goings, in order. Wakes nobody. \
              Without `after` or `before` you get the newest events. With `after` (a sequence number) you get what came after it; with `before`, \
-             what came before it. Messages are shown as they stand now: edited, or `deleted`. `next` is what to pass as `after` (or, when you \
+             what came before it. `policy`, `stream_id`, `since` and `until` pick out of what a page looked at, so that it may hold fewer than \
+             there are. Messages are shown as they stand now: edited, or `deleted`; to an agent each with its `attention` (what it asks of you: `policy` \
+             says whether you must, may or must not answer, `reason` why, `deadline_ms` by when) and the `disposition` you gave it. `next` is what to pass as `after` (or, when you \
              read backwards, as `before`) to go on; `more` says whether there is more in that direction right now.",
         ),
         Tool::new(
             ("chat_read_thread", "Read a thread", Reads),
             reading::read_thread,
-            "Read one thread from its first message on. Wakes nobody. `thread` is the event_id of any message of the thread. Pass `next` as \
+            "Read one thread from its first message on. Wakes nobody. `thread` (or `thread_id`) is the event_id of any message of the thread. To an \
+             agent messages are shown with their `attention` and `disposition`, as chat_list_events does. Pass `next` as \
              `after` for the following page while `more` is true.",
         ),
         Tool::new(
@@ -31,19 +34,20 @@ pub(super) static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
              each at the price of a turn. Thanks, acknowledgements and reports of how something stands wake no agent, nor does what agents repeat to each \
              other. Everybody finds it in the log. The result says it: `woken` are the handles of agents it was delivered to, `knocked` of those told only \
              that there is something, `stored_for` of those it is for and that only find it when they look (the first 20 of `stored_count`). People are never listed: they \
-             see it in their browser. Set `thread` or `reply_to` to answer in a thread. Give an `idempotency_key`: the same value for every retry of \
+             see it in their browser. Set `thread` or `reply_to` to answer in a thread. `text` means the same as `content`, `in_reply_to` as `reply_to`, `target` holds \
+             `thread_id` and `stream_id`. What policy forbids, or another has claimed, is refused with a `code`. Give an `idempotency_key`: the same value for every retry of \
              the same message; a new value only for a new one. Do not send messages that only say thanks or that you are at work: use chat_react or set_status.",
         ),
         Tool::new(
             ("chat_react", "React to a message", Replaces),
             speaking::react,
             "Tell what you make of a message without a text: the polite way to stay silent. Wakes nobody. `signal` is one of seen, agree, working, \
-             queued, claimed, done, declined, blocked, unclear. The same reaction again changes nothing, so it can be retried. With `removed: true` you take it back.",
+             queued, claimed, done, declined, blocked, unclear; `event_id` (or `in_reply_to`) the message. The same reaction again changes nothing, so it can be retried. With `removed: true` you take it back.",
         ),
         Tool::new(
             ("chat_claim", "Take something on", Replaces),
             taking_on::claim,
-            "Claim a message that is for several, such as one that mentions a role, before you work on it: while you hold it nobody else answers. Wakes nobody. \
+            "Claim a message that is for several, such as one that mentions a role, before you work on it: while you hold it nobody else answers, and the answer has all of it in `event`. Wakes nobody. \
              The first claim wins; it holds for `ttl_ms`, and calling again renews it. `claimed_by_other` means that somebody else answers: stay silent. \
              `offered_to_other` means that another is asked first: try later. With `release: true` you give it back. Your answer ends it.",
         ),
@@ -62,7 +66,7 @@ pub(super) static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             waiting::wait_for_events,
             "Wait until others do something in this channel, for at most `wait_ms`; then return what came after `after`, or no events when the time was \
              up. Wakes nobody and costs nothing while it waits. Pass `next` of the last answer as `after` each time, and nothing is missed or seen twice; \
-             without `after` it begins now. Your own events are left out unless `include_own` is true.",
+             without `after` it begins now. To an agent messages are shown with their `attention` and `disposition`, as chat_list_events does. Your own events are left out unless `include_own` is true.",
         ),
         Tool::new(
             ("get_roster", "See who is here", Reads),

@@ -3,13 +3,14 @@
 use super::context::Context;
 use super::input::{Claim, Defer, Resolve};
 use super::output::{Claimed, Recorded};
-use crate::conversation;
+use super::reading;
 use crate::error::Error;
+use crate::{c2a, conversation};
 use chorus_attention::claims::Request;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AgentId, EventId};
 use chorus_protocol::time::rfc3339;
-use chorus_protocol::words::Disposition;
+use chorus_protocol::words::{ClaimState, Disposition};
 use chorus_store::conversation as store;
 
 /// The agent that asks about a message of this channel.
@@ -27,7 +28,10 @@ pub(super) async fn claim(context: Context, asked: Claim) -> Result<Claimed, Err
     let who = agent(&context, event_id).await?;
     let request = if release { Request::Release } else { Request::Take { ttl_ms: Some(ttl_ms) } };
     let (standing, holder) = conversation::claim(&context.app, who, event_id, request).await?;
+    let holds = standing.state == ClaimState::Held;
+    let event = if holds { reading::look_at(&context, event_id).await? } else { None };
     Ok(Claimed {
+        event,
         event_id: event_id.to_string(),
         state: standing.state.to_string(),
         holder,
@@ -41,7 +45,8 @@ fn recorded(event: EventId, disposition: Option<Disposition>) -> Recorded {
 
 pub(super) async fn defer(context: Context, asked: Defer) -> Result<Recorded, Error> {
     let who = agent(&context, asked.event_id).await?;
-    Ok(recorded(asked.event_id, conversation::defer(&context.app, who, asked.event_id, asked.reason).await?))
+    let why = c2a::deferred_why(asked.reason, asked.eta);
+    Ok(recorded(asked.event_id, conversation::defer(&context.app, who, asked.event_id, why).await?))
 }
 
 pub(super) async fn resolve(context: Context, asked: Resolve) -> Result<Recorded, Error> {

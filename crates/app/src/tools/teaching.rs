@@ -38,6 +38,8 @@ write it without the @, or in `code`.
 
 ## When to speak
 
+- Every message you read says what it asks of you: `attention.policy` is must_respond, may_respond, ack_only (a reaction, or a few words) or \
+must_not_respond. An answer that it forbids is refused.
 - You were named, or asked in a thread you are in: answer, in that thread (`thread`, `reply_to`).
 - You have a result, a blocker or a decision that others wait for: say it once, briefly, with what is needed next.
 - Work takes long: react with `working`, and set_status now and then. Do not send messages that only say you are at work.

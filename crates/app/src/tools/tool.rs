@@ -1,7 +1,8 @@
 //! One tool: what a model reads of it, what goes in and out, and how it is called.
 
 use super::context::{Context, Place};
-use super::shown;
+use super::{document, shown};
+use crate::c2a;
 use crate::error::Error;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::schema;
@@ -24,7 +25,8 @@ pub enum Effect {
     Wakes,
 }
 
-type Running = BoxFuture<'static, Result<Value, Error>>;
+/// A call on its way.
+pub type Running = BoxFuture<'static, Result<Value, Error>>;
 
 /// One tool, of a conversation unless said.
 pub struct Tool<P = Context> {
@@ -37,7 +39,7 @@ pub struct Tool<P = Context> {
     pub effect: Effect,
     /// The JSON Schema of its arguments.
     pub input: Value,
-    /// The JSON Schema of its result.
+    /// The JSON Schema of its result, or of a refusal.
     pub output: Value,
     run: Box<dyn Fn(P, Value, Faults) -> Running + Send + Sync>,
 }
@@ -59,27 +61,25 @@ impl<P: Place> Tool<P> {
                 serde_json::to_value(result).map_err(Error::internal)
             })
         };
-        let (input, output) = (shown::schema_of::<I>(true), shown::schema_of::<O>(false));
+        let (input, output) = (shown::schema_of::<I>(true), shown::schema_of_answer::<O>());
         Self { name, title, description, effect, input, output, run: Box::new(run) }
     }
 
     /// Calls it under a name of its. What it refuses has a code, and [`sentence`](super::sentence) for a model.
     pub async fn call(&self, place: &P, name: &str, given: Map<String, Value>) -> Result<Value, Error> {
-        let (arguments, done) = match place.arguments(name, given) {
-            Ok(arguments) => {
-                let unknown = self.unknown(&arguments);
-                let done = (self.run)(place.clone(), arguments.clone().into(), unknown).await;
-                (arguments, done)
-            }
-            Err(error) => (Map::new(), Err(error)),
+        let done = if let Some(done) = place.in_its_words(name, &given) {
+            done.await
+        } else {
+            let given = document::respelled(name, given.clone());
+            let unknown = self.unknown(&given);
+            (self.run)(place.clone(), given.into(), unknown).await
         };
         // Arguments are read before anybody is looked up, and who may not be here is not told what is wrong with them.
         if done.as_ref().is_err_and(|error| !error.keeps_out()) {
             place.check().await?;
         }
-        let outcome =
-            done.as_ref().map_or_else(|error| error.code.short().to_lowercase(), |_| "done".to_owned());
-        place.called(self.name, &arguments, &outcome);
+        let outcome = done.as_ref().map_or_else(|error| c2a::code(error).as_str(), |_| "done");
+        place.called(self.name, &given, outcome);
         done
     }
 

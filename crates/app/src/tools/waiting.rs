@@ -3,7 +3,7 @@
 use super::context::Context;
 use super::input::{Place, WaitForEvents};
 use super::output::EventPage;
-use super::reading::{of_kind, shown};
+use super::reading::{of_kind, seen};
 use crate::error::Error;
 use chorus_protocol::page;
 use chorus_store::log::{self, At, Filter, PageSize};
@@ -55,23 +55,23 @@ pub(super) async fn wait_for_events(context: Context, asked: WaitForEvents) -> R
 async fn read_new_events(context: &Context, poll: &Poll) -> Result<EventPage, Error> {
     let Poll { after, limit, filter, own } = poll;
     let (who, after, limit, filter, own) = (context.who, *after, *limit, filter.clone(), *own);
-    let max_bytes = context.page_bytes();
-    let read = context.read_while_it_holds(move |tx, (conversation, _)| {
+    let (max_bytes, now) = (context.page_bytes(), context.app.now());
+    let read = context.read_while_it_holds(move |tx, (conversation, me)| {
         let end = tx.head(conversation.id.0)?;
         // A place beyond the end is from another life of the database: it says nothing here.
         let at = At::After(after.filter(|after| *after <= end).unwrap_or(end));
         let size = PageSize { events: limit, bytes: max_bytes as usize };
-        let page = log::page(tx, &conversation, who, &filter, at, size)?;
+        let mut page = log::page(tx, &conversation, who, &filter, at, size)?;
         // What lies between the last one that fits and the end is not for this caller.
         let next = page.events.last().filter(|_| page.more).map_or(end, |last| last.seq);
-        Ok((page, next))
+        page.events.retain(|event| own || event.author != who);
+        let events = seen(tx, (&conversation, &me), &page.events, &page.standing, now)?;
+        Ok((events, next, page.more))
     });
-    let (mut page, next) = read.await?;
-    page.events.retain(|event| own || event.author != who);
-    let mut events = shown(&page.events, &page.standing);
+    let (mut events, next, more) = read.await?;
     if page::cut(&mut events, max_bytes) {
-        let next = events.last().map_or(next, |last| last.sequence);
+        let next = events.last().map_or(next, |last| last.event.sequence);
         return Ok(EventPage { events, next, more: true });
     }
-    Ok(EventPage { events, next, more: page.more })
+    Ok(EventPage { events, next, more })
 }

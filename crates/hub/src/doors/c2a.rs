@@ -37,7 +37,7 @@ pub(crate) fn routes() -> Routes {
 
 fn harness(app: &AppState, identity: Identity, headers: &HeaderMap) -> Result<Harness, ApiError> {
     let key = bearer(headers)?.map(key_hash).unwrap_or_default();
-    Ok(Harness { app: app.clone(), identity, key, can: Capabilities::ALL })
+    Ok(Harness { app: app.clone(), identity, key, can: Capabilities::ALL, bound: None })
 }
 
 /// Open a C2A session

@@ -1,6 +1,7 @@
 //! MCP at `/mcp/{channel}`, spoken by a client that knows only the protocol, in both revisions.
 
 mod access;
+mod attention;
 mod notices;
 mod protocol;
 mod tools;

@@ -1,7 +1,7 @@
 //! What is beside the audit log: decisions, claims, tool calls, sends and dispositions, to whom they are shown, and by pages.
 
 use crate::channel_fixture::ChannelFixture;
-use crate::support::{OPERATOR, Setup, TestHub, mcp_tool};
+use crate::support::{OPERATOR, Setup, TestHub, eventually, mcp_tool};
 use serde_json::{Value, json};
 
 async fn trail(hub: &TestHub, key: &str, query: &str) -> Vec<Value> {
@@ -65,6 +65,59 @@ async fn found(setup: &Setup) {
     assert_eq!((mine.len(), &mine[0]["actor"]["id"]), (1, &me));
 }
 
+/// Without a kind an event has its whole story, in the order of time and page by page.
+#[tokio::test]
+async fn an_event_tells_its_whole_story() {
+    whole_story(&Setup::new()).await;
+}
+
+#[tokio::test]
+async fn an_event_tells_its_whole_story_on_postgres() {
+    whole_story(&Setup::postgres()).await;
+}
+
+async fn whole_story(setup: &Setup) {
+    let (fixture, _, event) = story(setup).await;
+    let (hub, channel) = (&fixture.hub, &fixture.channel);
+    let query = format!("event={event}");
+    // Calls are written down a moment later.
+    let all = eventually(async || trail(hub, OPERATOR, &query).await, |all| all.len() == 6).await;
+    let told = |one: &Value| (one["kind"].clone(), one["action"].clone());
+    let mut kinds: Vec<_> = all.iter().map(told).collect();
+    let is_first = |kind: &str, action: &str| (json!(kind), json!(action));
+    assert_eq!(kinds[0], is_first("send", "message"));
+    assert_eq!(kinds[1], is_first("decision", "must_respond"));
+    assert!(all.windows(2).all(|two| two[0]["at"].as_str() <= two[1]["at"].as_str()), "{all:?}");
+    kinds.sort_by_key(|(kind, action)| format!("{kind}{action}"));
+    let mut wanted = [
+        ("send", "message"),
+        ("decision", "must_respond"),
+        ("claim", "resolved"),
+        ("tool_call", "chat_claim"),
+        ("tool_call", "chat_send_message"),
+        ("disposition", "responded"),
+    ]
+    .map(|(kind, action)| is_first(kind, action));
+    wanted.sort_by_key(|(kind, action)| format!("{kind}{action}"));
+    assert_eq!(kinds, wanted, "{all:?}");
+    for (key, query) in [(OPERATOR, query), (&*fixture.anna, format!("event={event}&channel={channel}"))] {
+        let (mut found, mut after) = (vec![], String::new());
+        loop {
+            let page = hub.get(&format!("/api/v1/audit?{query}&limit=2{after}"), Some(key)).await;
+            let items = page.body["items"].as_array().unwrap_or_else(|| panic!("{}", page.text)).clone();
+            assert!(items.len() <= 2);
+            found.extend(items);
+            let Some(next) = page.body["next"].as_str() else { break };
+            after = format!("&after={next}");
+        }
+        assert_eq!(found, all, "page by page it is the same");
+    }
+    let by_bob = trail(hub, OPERATOR, &format!("event={event}&actor=bob&kind=tool_call")).await;
+    assert_eq!(trail(hub, OPERATOR, &format!("event={event}&actor=bob")).await.len(), by_bob.len() + 3);
+    let other = fixture.another_channel("other").await;
+    assert!(trail(hub, &fixture.anna, &format!("channel={other}&event={event}")).await.is_empty());
+}
+
 #[tokio::test]
 async fn it_is_for_the_operator_and_for_owners_of_channels() {
     let (fixture, bob, event) = story(&Setup::new()).await;
@@ -78,7 +131,9 @@ async fn it_is_for_the_operator_and_for_owners_of_channels() {
     assert_eq!(ask(&eve, &format!("kind=send&channel={channel}")).await, 404, "a stranger");
     assert_eq!(ask(OPERATOR, "kind=send").await, 400, "of nobody in particular");
     assert_eq!(ask(OPERATOR, "kind=send&channel=x").await, 400);
-    assert_eq!(ask(OPERATOR, &format!("event={event}")).await, 400, "no act is about an event");
+    assert_eq!(ask(OPERATOR, &format!("kind=act&event={event}")).await, 400, "no act is about an event");
+    assert_eq!(ask(&fixture.anna, &format!("event={event}")).await, 403, "she names her channel");
+    assert_eq!(ask(OPERATOR, &format!("event={event}&after=x")).await, 400);
     assert_eq!(ask(OPERATOR, &format!("kind=send&channel={channel}&after=x")).await, 400);
     let other = fixture.another_channel("other").await;
     assert!(

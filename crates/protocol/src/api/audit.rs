@@ -30,7 +30,7 @@ words! {
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct TrailQuery {
-    /// `act` unless said; all others need an actor, a channel or an event, and `log` an agent as its actor
+    /// `act` unless said, or with an event everything about it; all others need an actor, a channel or an event, and `log` an agent as its actor
     #[param(inline)]
     pub kind: Option<TrailKind>,
     /// Only what was done by this agent (its id or name), this account (its id or email address), `operator` or `nobody`; of a

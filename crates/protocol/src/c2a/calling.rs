@@ -168,6 +168,10 @@ words! {
         Archived = "archived",
         /// Somebody the message is for does not want it.
         Blocked = "blocked",
+        /// The caller may not do this.
+        Forbidden = "forbidden",
+        /// It is not as the call takes it to be, or not any more.
+        Conflict = "conflict",
         /// A quota is used up.
         QuotaExceeded = "quota_exceeded",
         /// Too much at once.

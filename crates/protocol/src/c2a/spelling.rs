@@ -67,7 +67,7 @@ fn respell(schema: &mut RefOr<Schema>) {
 }
 
 /// `inReplyTo` becomes `in_reply_to`.
-fn snake(name: &str) -> String {
+pub fn snake(name: &str) -> String {
     let mut snake = String::with_capacity(name.len() + 2);
     for c in name.chars() {
         if c.is_ascii_uppercase() {
@@ -102,6 +102,18 @@ fn to_camel(value: Value) -> Value {
             Value::Object(members.collect::<Map<_, _>>())
         }
         Value::Array(items) => items.into_iter().map(to_camel).collect(),
+        other => other,
+    }
+}
+
+/// Respells all members the other way: what was said in the document's words, as MCP's clients know it.
+pub fn to_snake(value: Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let members = members.into_iter().map(|(name, value)| (snake(&name), to_snake(value)));
+            Value::Object(members.collect::<Map<_, _>>())
+        }
+        Value::Array(items) => items.into_iter().map(to_snake).collect(),
         other => other,
     }
 }

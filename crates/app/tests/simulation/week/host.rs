@@ -132,7 +132,7 @@ impl Host {
                 let opened = Reader::open(Arc::clone(app), identity, hash, dialect, None, place).await;
                 return (opened.unwrap(), None);
             }
-            let harness = Harness { app: Arc::clone(app), identity, key: hash, can: Capabilities::ALL };
+            let harness = Harness { app: Arc::clone(app), identity, key: hash, can: Capabilities::ALL, bound: None };
             let asked = json!({"protocolVersion": "2026-06-02", "clientInfo": {"name": "week", "version": "1"},
                 "capabilities": {"injection": {"immediate": true, "buffered": true, "notify": true,
                     "toolMailbox": true, "digest": true, "interrupt": false}}});

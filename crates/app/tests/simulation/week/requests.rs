@@ -37,6 +37,7 @@ impl Story {
                     identity: key.identity,
                     key: key.hash,
                     can: Capabilities::ALL,
+                    bound: None,
                 };
                 match to {
                     To::Callback { url, key, event } => take_callback(app, &url, &key, &event).await,

@@ -24,7 +24,7 @@ pub(super) fn routes() -> Routes {
 /// say), and what was said to whoever looked, which the operator alone reads. Kept for 400 days; of one agent or account, the newest 200
 /// of each of its own acts. The other kinds come in the order of time, from where they are kept anyway, and need an actor, a
 /// channel or an event: what was decided for agents, who took on what, who called which tool, who said something (not
-/// what), and what agents made of what they were given. What an agent's harness said for the log (`kind=log`, the newest 200, for 30
+/// what), and what agents made of what they were given. With an event and no kind all of these come together. What an agent's harness said for the log (`kind=log`, the newest 200, for 30
 /// days) is for whoever manages the agent, which is named as `actor`. A page may hold fewer than asked for, although there are more.
 #[utoipa::path(get, path = "/api/v1/audit", operation_id = "list_audit", tag = "operator", security(("key" = [])),
     params(TrailQuery),

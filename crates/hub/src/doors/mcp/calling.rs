@@ -63,7 +63,9 @@ pub(super) async fn call<P: Place>(
         Err(error) if error.keeps_out() => Err(failure(error)),
         Err(error) => {
             log(&error);
-            Ok(json!({"content": [{"type": "text", "text": tools::sentence(&error)}], "isError": true}))
+            let (said, refusal) = tools::refusal(name, &error).map_err(failure)?;
+            let content = json!([{"type": "text", "text": said}]);
+            Ok(json!({"content": content, "structuredContent": refusal, "isError": true}))
         }
     }
 }
