@@ -126,21 +126,21 @@ struct Found {
     added: Option<Added>,
 }
 
-/// When things were said, by the hub's clock.
+/// When things were said, by the hub's clock, in milliseconds.
 #[derive(Debug, PartialEq, Eq)]
 struct Added {
-    began_ms: i64,
+    began: i64,
     /// The last message that came: its pause was waited for before the turn began.
-    came_ms: i64,
-    last_ms: i64,
+    came: i64,
+    last: i64,
 }
 
 impl Added {
     /// How long is to be waited still, so long after the turn began.
     fn pause_ms(&self, quiet_ms: i64, elapsed_ms: i64) -> i64 {
-        let now_ms = self.came_ms.saturating_add(quiet_ms).saturating_add(elapsed_ms);
-        let quiet_at_ms = self.last_ms.saturating_add(quiet_ms);
-        quiet_at_ms.min(self.began_ms.saturating_add(LONGEST_MS)).saturating_sub(now_ms)
+        let now_ms = self.came.saturating_add(quiet_ms).saturating_add(elapsed_ms);
+        let quiet_at_ms = self.last.saturating_add(quiet_ms);
+        quiet_at_ms.min(self.began.saturating_add(LONGEST_MS)).saturating_sub(now_ms)
     }
 }
 
@@ -182,7 +182,7 @@ fn apply(run: &mut Run, events: &[EventView], assembles: bool) -> Found {
         let times = began_ms.zip(came_ms).zip(said_ms).map(|((began, came), said)| (began, came, said));
         let in_time = times.filter(|(began, _, said)| said - began <= LONGEST_MS);
         let is_piece = author == Some(event.author.id.as_str()) && is_for_nobody(event, text);
-        let (Some((began_ms, came_ms, last_ms)), true) = (in_time, is_piece) else {
+        let (Some((began, came, last)), true) = (in_time, is_piece) else {
             // Somebody else speaks, or it is for somebody else, or too late: what follows belongs to that.
             (open, found.added) = (None, None);
             continue;
@@ -194,7 +194,7 @@ fn apply(run: &mut Run, events: &[EventView], assembles: bool) -> Found {
         }
         (added, left) = (added + 1, left - length);
         turn_at(run, own).text.extend(["\n", text]);
-        found.added = Some(Added { began_ms, came_ms, last_ms });
+        found.added = Some(Added { began, came, last });
     }
     found
 }
@@ -268,7 +268,7 @@ mod tests {
         let added = found.added.unwrap();
         // Three seconds after e4 the author has paused for 2.3 of them.
         assert_eq!((added.pause_ms(3000, 0), added.pause_ms(3000, 700)), (700, 0));
-        assert!(Added { last_ms: BEGAN_MS + 29_000, ..added }.pause_ms(3000, 24_900) == 0, "30 s at most");
+        assert!(Added { last: BEGAN_MS + 29_000, ..added }.pause_ms(3000, 24_900) == 0, "30 s at most");
     }
 
     #[test]

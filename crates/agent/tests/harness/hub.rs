@@ -315,10 +315,10 @@ async fn events(State(hub): State<Hub>, Query(page): Query<HashMap<String, Strin
     if let Some(after) = page.get("after") {
         assert_eq!((after.as_str(), &page["kind"]), ("6", &"message".to_owned()), "since the first message");
         let log = hub.world().log;
-        return match log.is_empty() {
-            true => StatusCode::SERVICE_UNAVAILABLE.into_response(),
-            false => axum::Json(json!({"items": log, "next": null})).into_response(),
-        };
+        if log.is_empty() {
+            return StatusCode::SERVICE_UNAVAILABLE.into_response();
+        }
+        return axum::Json(json!({"items": log, "next": null})).into_response();
     }
     let event = |author: &str, text: &str| json!({"kind": "message", "author": {"id": author, "handle": author}, "content": text});
     axum::Json(json!({"items": [event("anna", "earlier"), event("me", "indeed")], "next": null}))

@@ -148,7 +148,9 @@ impl Core {
         };
         (task.earlier, task.turn, task.committed) = (rest, last, false);
         task.steps.push_back(Step::Run);
-        gone.iter().for_each(|turn| self.supersede(&turn.id, out));
+        for turn in &gone {
+            self.supersede(&turn.id, out);
+        }
     }
 
     /// A claim is ours. What was withheld is worked on once its author has paused, as all that is typed, if it came with it.
