@@ -287,7 +287,7 @@ fn own_agent(
 ) -> Result<Option<Principal>, Error> {
     let Principal::Account(owner) = who else { return Ok(None) };
     let member = members::by_handle(tx, id, handle)?.map(|member| member.principal);
-    let Some(agent) = member.and_then(|member| member.agent()) else { return Ok(None) };
+    let Some(agent) = member.and_then(Principal::agent) else { return Ok(None) };
     let is_own = directory::by_id(tx, agent)?.is_some_and(|agent| agent.owner == Some(owner));
     Ok(is_own.then_some(agent.into()))
 }
