@@ -84,9 +84,10 @@ async fn an_escalation_comes_by_every_door_with_what_was_asked() {
         let path = format!("/api/v1/channels/{}/members/lead", fixture.channel);
         let made = fixture.hub.ask("PATCH", &path, Some(&fixture.anna), &json!({"lead": true})).await;
         assert_eq!(made.status, 200, "{}", made.text);
-        let mut inbox = match by_inbox {
-            true => Some(fixture.hub.inbox(lead["api_key"].as_str().unwrap(), None).await),
-            false => None,
+        let mut inbox = if by_inbox {
+            Some(fixture.hub.inbox(lead["api_key"].as_str().unwrap(), None).await)
+        } else {
+            None
         };
         let mut silent = Harness::connect(&fixture.hub, &silent).await;
         let original = fixture.say("@silent is the deploy blocked?").await;
@@ -95,23 +96,17 @@ async fn an_escalation_comes_by_every_door_with_what_was_asked() {
             acked(&fixture, &original).await;
             clock.set(clock.now() + 5 * MINUTE);
         }
-        let callback = match &mut inbox {
-            Some(inbox) => {
-                let chat = inbox.event("chat").await;
-                assert_eq!(chat["event"]["kind"], "escalation", "{chat}");
-                assert_eq!(chat["about"]["event_id"], json!(original), "{chat}");
-                assert_eq!(chat["about"]["content"], "@silent is the deploy blocked?");
-                chat["callback"].clone()
-            }
-            None => {
-                let post = receiver.wait_for(1, SOON).await.remove(0).body;
-                let text = post["message"]["content"].as_str().unwrap();
-                assert!(
-                    text.contains("has not answered") && text.contains("is the deploy blocked?"),
-                    "{text}"
-                );
-                post["callback"].clone()
-            }
+        let callback = if let Some(inbox) = &mut inbox {
+            let chat = inbox.event("chat").await;
+            assert_eq!(chat["event"]["kind"], "escalation", "{chat}");
+            assert_eq!(chat["about"]["event_id"], json!(original), "{chat}");
+            assert_eq!(chat["about"]["content"], "@silent is the deploy blocked?");
+            chat["callback"].clone()
+        } else {
+            let post = receiver.wait_for(1, SOON).await.remove(0).body;
+            let text = post["message"]["content"].as_str().unwrap();
+            assert!(text.contains("has not answered") && text.contains("is the deploy blocked?"), "{text}");
+            post["callback"].clone()
         };
         let answer = json!({"type": "message", "content": "It is not."});
         assert_eq!(fixture.call_back(&callback, &answer).await.status, 200);
