@@ -15,7 +15,7 @@ mod tools;
 pub use harness::Harness;
 pub use notices::tell;
 pub(crate) use reading::{meant, wants};
-pub(crate) use refusing::{code, in_own_words, refusal};
+pub(crate) use refusing::{code, elsewhere, in_own_words, refusal};
 pub(crate) use tools::{deferred_why, run};
 
 use self::harness::read;

@@ -66,6 +66,7 @@ pub mod relay;
 pub mod sealing;
 pub mod secrets;
 mod tool_log;
+mod tool_schema;
 pub mod tools;
 pub mod trail;
 pub mod transport;

@@ -16,7 +16,6 @@ mod input;
 mod output;
 mod reading;
 mod reporting;
-mod shown;
 mod speaking;
 mod table;
 mod taking_on;
@@ -35,15 +34,7 @@ use crate::c2a;
 use crate::error::{Error, Refused};
 use chorus_protocol::c2a::{ChatTool, Spelling, to_snake};
 use chorus_protocol::code::Code;
-use chorus_protocol::faults::Faults;
-use chorus_protocol::ids::ConversationId;
 use serde_json::Value;
-use utoipa::ToSchema;
-
-/// The JSON Schema of what a tool takes that another door calls otherwise.
-pub(crate) fn schema_of<T: ToSchema>() -> Value {
-    shown::schema_of::<T>(true)
-}
 
 /// All tools, always in the same order.
 pub fn all() -> &'static [Tool] {
@@ -55,11 +46,6 @@ pub fn find(name: &str) -> Option<&'static Tool> {
     let plain = name.replace('.', "_");
     let named = |name: &str| all().iter().find(|tool| tool.name == name);
     named(&plain).or_else(|| named(&format!("chat_{plain}")))
-}
-
-/// Another conversation is named than the one whose address was called.
-pub(crate) fn elsewhere(name: &str, place: ConversationId) -> Error {
-    Faults::one(name, format_args!("must be {place}: this address is for one channel alone")).into()
 }
 
 /// What a tool says that did not do it, for a model, and for a program, in the words of the name it was called by.
@@ -136,6 +122,17 @@ mod tests {
                 };
                 assert!(bounded, "{name} {member}");
             }
+        }
+    }
+
+    /// What C2A says of its tools holds of the same tools here.
+    #[test]
+    fn the_chat_tools_do_here_what_they_do_over_c2a() {
+        for tool in ChatTool::ALL {
+            let effect = find(tool.as_str()).unwrap().effect;
+            let reads = matches!(tool, ChatTool::ListEvents | ChatTool::ReadThread);
+            assert_eq!(effect == Effect::Reads, reads, "{tool}");
+            assert!(reads || effect == Effect::Replaces || *tool == ChatTool::SendMessage, "{tool}");
         }
     }
 

@@ -3,8 +3,15 @@
 use crate::error::{Error, Refused};
 use chorus_protocol::c2a::{Refusal, RefusalCode, ToolResult, WireId};
 use chorus_protocol::code::Code;
+use chorus_protocol::faults::Faults;
+use chorus_protocol::ids::ConversationId;
 use chorus_protocol::rpc::RpcError;
 use serde_json::json;
+
+/// Another conversation is named than the one whose address was called.
+pub(crate) fn elsewhere(name: &str, place: ConversationId) -> Error {
+    Faults::one(name, format_args!("must be {place}: this address is for one channel alone")).into()
+}
 
 /// What a refusal is called, whichever door the tool was called by.
 pub(crate) fn code(error: &Error) -> RefusalCode {

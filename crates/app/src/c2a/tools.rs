@@ -9,7 +9,7 @@ use crate::conversation::{self, conversation_id};
 use crate::error::Error;
 use crate::once::Once;
 use crate::tool_log;
-use crate::tools::{self as table, Effect};
+use crate::tool_schema::schema_of;
 use crate::work_streams::stream_id;
 use chorus_attention::claims::Request;
 use chorus_attention::disposition::Cause;
@@ -32,7 +32,7 @@ use std::sync::{Arc, LazyLock};
 
 /// The tools, made once.
 static LISTED: LazyLock<Vec<(ChatTool, ToolInfo)>> =
-    LazyLock::new(|| ChatTool::ALL.iter().filter_map(|tool| Some((*tool, info(*tool)?))).collect());
+    LazyLock::new(|| ChatTool::ALL.iter().map(|tool| (*tool, info(*tool))).collect());
 
 /// The answer to `tools/list`: those that were agreed on.
 pub(super) fn listed(harness: &Harness) -> Result<Value, RpcError> {
@@ -41,18 +41,16 @@ pub(super) fn listed(harness: &Harness) -> Result<Value, RpcError> {
     serde_json::to_value(list).map_err(|error| refusing::rpc(&Error::internal(error)))
 }
 
-fn info(tool: ChatTool) -> Option<ToolInfo> {
-    let known = table::find(&tool.underscored())?;
+fn info(tool: ChatTool) -> ToolInfo {
     let (description, schema) = described(tool);
-    let reads = known.effect == Effect::Reads;
-    // A message has a key of its own.
-    let idempotent = reads || known.effect == Effect::Replaces || tool == ChatTool::SendMessage;
-    Some(ToolInfo {
+    let reads = matches!(tool, ChatTool::ListEvents | ChatTool::ReadThread);
+    ToolInfo {
         name: tool.as_str().to_owned(),
         description: description.to_owned(),
         input_schema: schema.as_object().cloned(),
-        annotations: Some(ToolHints { read_only_hint: reads, idempotent_hint: idempotent }),
-    })
+        // The same again changes nothing: a message has a key of its own.
+        annotations: Some(ToolHints { read_only_hint: reads, idempotent_hint: true }),
+    }
 }
 
 /// What a tool is for a model, and what it takes, in the document's words.
@@ -62,38 +60,38 @@ fn described(tool: ChatTool) -> (&'static str, Value) {
             "List what is there for you, with what each event asks of you. Without `conversationId` and `streamId` it is your mailbox: \
              what was delivered to you anywhere, and what was said where you are and is for others or for nobody. `policy`, \
              `since` and `until` pick out of it. Pass `next` as `after` for what follows; it holds for good. Wakes nobody.",
-            table::schema_of::<ListEvents>(),
+            schema_of::<ListEvents>(true),
         ),
         ChatTool::ReadThread => (
             "Read a conversation, or one thread of it if you give `threadId`: the newest, or what follows `after`. This is how you see \
              what a knock is about. Wakes nobody.",
-            table::schema_of::<ReadThread>(),
+            schema_of::<ReadThread>(true),
         ),
         ChatTool::SendMessage => (
             "Say something. `inReplyTo` is the event you answer; an answer to an envelope goes back as one, an answer to another service to \
              its callback. `text` is markdown; it WAKES the agents that it mentions with @handle, unless `directedness` lowers that. Give \
              `idempotencyKey`: the same for every retry of the same message. What policy forbids, or another has claimed, is refused.",
-            table::schema_of::<SendMessage>(),
+            schema_of::<SendMessage>(true),
         ),
         ChatTool::React => (
             "Say what becomes of the event `inReplyTo` without a text: `signal` is seen, agree, working, queued, claimed, done, declined, \
              blocked or unclear. The polite way to stay silent. The same again changes nothing. Wakes nobody.",
-            table::schema_of::<React>(),
+            schema_of::<React>(true),
         ),
         ChatTool::Claim => (
             "Take on the event `eventId`, such as one that mentions a role, before you work on it: while you hold it nobody else answers, and \
              you get all of it. The first claim wins; it holds for `ttlMs`, and calling again renews it. `release` gives it back. \
              claimed_by_other means that somebody else answers: stay silent. Wakes nobody.",
-            table::schema_of::<Claim>(),
+            schema_of::<Claim>(true),
         ),
         ChatTool::Defer => (
             "Record that the event `eventId`, which you must answer, has to wait, and the `reason`. You stay responsible: after an hour it is \
              open again. Wakes nobody.",
-            table::schema_of::<Defer>(),
+            schema_of::<Defer>(true),
         ),
         ChatTool::Resolve => (
             "Mark the event `eventId` as dealt with, without a text: what it asked for is done. It ends your claim on it. Wakes nobody.",
-            table::schema_of::<Resolve>(),
+            schema_of::<Resolve>(true),
         ),
     }
 }
@@ -156,7 +154,7 @@ fn stay_in(call: &mut Call, bound: Option<ConversationId>) -> Result<(), Error> 
         Call::SendMessage(message) => ("target.conversationId", &mut message.target.conversation_id),
         Call::React(_) | Call::Claim(_) | Call::Defer(_) | Call::Resolve(_) => return Ok(()),
     };
-    if place.conversation() == Some(bound) { Ok(()) } else { Err(table::elsewhere(name, bound)) }
+    if place.conversation() == Some(bound) { Ok(()) } else { Err(refusing::elsewhere(name, bound)) }
 }
 
 /// What a call is about.

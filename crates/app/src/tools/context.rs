@@ -2,8 +2,9 @@
 
 use super::holds::{self, Holds};
 use super::tool::Running;
-use super::{document, elsewhere, input};
+use super::{document, input};
 use crate::app::AppState;
+use crate::c2a;
 use crate::error::Error;
 use crate::once::Once;
 use crate::tool_log;
@@ -118,7 +119,7 @@ impl Context {
         if place.is_none_or(|place| place == self.conversation) {
             return Ok(());
         }
-        Err(elsewhere(name, self.conversation))
+        Err(c2a::elsewhere(name, self.conversation))
     }
 
     /// How many bytes a page of what is listed has at most.

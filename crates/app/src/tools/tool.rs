@@ -1,9 +1,10 @@
 //! One tool: what a model reads of it, what goes in and out, and how it is called.
 
 use super::context::{Context, Place};
-use super::{document, shown};
+use super::document;
 use crate::c2a;
 use crate::error::Error;
+use crate::tool_schema::{schema_of, schema_of_answer};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::schema;
 use futures_util::future::BoxFuture;
@@ -61,7 +62,7 @@ impl<P: Place> Tool<P> {
                 serde_json::to_value(result).map_err(Error::internal)
             })
         };
-        let (input, output) = (shown::schema_of::<I>(true), shown::schema_of_answer::<O>());
+        let (input, output) = (schema_of::<I>(true), schema_of_answer::<O>());
         Self { name, title, description, effect, input, output, run: Box::new(run) }
     }
 

@@ -11,7 +11,7 @@ const UNSAID: [&str; 4] = ["title", "format", "example", "examples"];
 const MAX_REFERENCES: usize = 8;
 
 /// The JSON Schema of a type; a closed one has no other members than these.
-pub(super) fn schema_of<T: ToSchema>(closed: bool) -> Value {
+pub(crate) fn schema_of<T: ToSchema>(closed: bool) -> Value {
     let mut named = vec![];
     T::schemas(&mut named);
     let named = named.into_iter().map(|(name, schema)| (name, json!(schema))).collect();
@@ -27,7 +27,7 @@ pub(super) fn schema_of<T: ToSchema>(closed: bool) -> Value {
 }
 
 /// The JSON Schema of what a tool answers: its result, or why there is none. Clients hold a refusal against the schema too.
-pub(super) fn schema_of_answer<T: ToSchema>() -> Value {
+pub(crate) fn schema_of_answer<T: ToSchema>() -> Value {
     let refusal = schema_of::<Snake<Refusal>>(false);
     json!({"type": "object", "anyOf": [schema_of::<T>(false), refusal]})
 }
