@@ -250,6 +250,10 @@ pub fn may_take_on(
     said: &conversations::Event,
     now: i64,
 ) -> Result<(), Error> {
+    // Whoever asked may say that it is done.
+    if said.author == member.principal {
+        return Ok(());
+    }
     let meant = meaning(tx, conversation, member, said, now)?;
     if meant.policy != Policy::MustNotRespond {
         return Ok(());
