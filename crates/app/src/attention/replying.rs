@@ -258,7 +258,8 @@ pub fn may_take_on(
     if meant.policy != Policy::MustNotRespond {
         return Ok(());
     }
-    if meant.directedness == Directedness::Ambient && !offering::asks_owners(tx, said)? {
+    let is_for_nobody = meant.directedness == Directedness::Ambient || meant.reason == Reason::AgentNoTask;
+    if is_for_nobody && !offering::asks_owners(tx, said)? {
         return Ok(());
     }
     Err(disposing::forbidden(PolicyForbidden { policy: meant.policy }))
