@@ -115,12 +115,18 @@ pub fn holder(tx: &mut dyn Tx, event: EventId, now: i64) -> Result<Option<Princi
     Ok(of(tx, event)?.and_then(|claim| claim.holder(now)))
 }
 
-/// An agent does nothing about an event: if it is its, it is for the others.
-pub(super) fn let_go(tx: &mut dyn Tx, event: EventId, agent: AgentId, now: i64) -> Result<(), Error> {
-    if holder(tx, event, now)? == Some(agent.into())
+/// The same of whoever holds it; nothing, if somebody else does, or nobody.
+pub(super) fn ask_as_holder(
+    tx: &mut dyn Tx,
+    event: EventId,
+    who: Principal,
+    request: Request,
+    now: i64,
+) -> Result<(), Error> {
+    if holder(tx, event, now)? == Some(who)
         && let Some(row) = claims::of(tx, event)?
     {
-        ask(tx, (row.conversation, event), agent.into(), Request::Release, now)?;
+        ask(tx, (row.conversation, event), who, request, now)?;
     }
     Ok(())
 }

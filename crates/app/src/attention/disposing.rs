@@ -6,6 +6,7 @@
 
 use super::{claiming, envelopes};
 use crate::error::{Error, Refused};
+use chorus_attention::claims::Request;
 use chorus_attention::deadline::{Pending, Stage};
 use chorus_attention::disposition::{Cause, PolicyForbidden, is_final, next};
 use chorus_protocol::code::Code;
@@ -72,7 +73,8 @@ pub fn record(
     obligations::dispose(tx, &known, disposition, (until_at, next_at), now)?;
     if matches!(disposition, Some(Disposition::Ignored | Disposition::Failed)) {
         // Who does nothing about it keeps it from nobody.
-        claiming::let_go(tx, known.supersedes.unwrap_or(event), agent, now)?;
+        let message = known.supersedes.unwrap_or(event);
+        claiming::ask_as_holder(tx, message, agent.into(), Request::Release, now)?;
     }
     Ok(disposition)
 }

@@ -6,7 +6,7 @@
 //! other, but one that nobody escalates to: only its sender waits for it. One of which its agent says no more was ignored, without
 //! a row that says so: nobody is told when its time is over, so nobody has to look.
 
-use super::ways::shows;
+use super::ways::{WITHOUT_KNOCKS, of_words, shows};
 use crate::error::{Error, Refused};
 use chorus_attention::capabilities::Capabilities;
 use chorus_attention::deadline::{Pending, Stage, Step, downgraded};
@@ -51,9 +51,9 @@ pub fn meaning_of_post_for(
     agent: AgentId,
     now: i64,
 ) -> Result<Attention, StoreError> {
-    let decided = meaning_of_post(text, shows(tx, agent, now)?);
-    let is_answered_here = inboxes::shows(tx, agent, now)?.is_some();
-    Ok(Attention { deadline_ms: decided.deadline_ms.filter(|_| is_answered_here), ..decided })
+    let agreed = inboxes::shows(tx, agent, now)?;
+    let decided = meaning_of_post(text, agreed.as_deref().map_or(WITHOUT_KNOCKS, of_words));
+    Ok(Attention { deadline_ms: decided.deadline_ms.filter(|_| agreed.is_some()), ..decided })
 }
 
 /// What somebody says to an agent alone.

@@ -21,7 +21,7 @@ use chorus_protocol::words::{
 use chorus_store::conversation::{Candidate, Draft, DraftKind};
 use chorus_store::conversations::{self, Conversation};
 use chorus_store::members::{self, Member};
-use chorus_store::{StoreError, Tx, claims, obligations, work_streams};
+use chorus_store::{StoreError, Tx, obligations, work_streams};
 use serde_json::{Value, json};
 
 /// An agent's answer, that was let through.
@@ -195,7 +195,7 @@ pub fn remember(tx: &mut dyn Tx, reply: Option<Answer>, now: i64) -> Result<(), 
     let Some(Answer { agent, event }) = reply else { return Ok(()) };
     disposing::record_of_message(tx, event, agent, Cause::Replied, None, now)?;
     // Whoever held the claim on it is done.
-    resolve(tx, event, agent.into(), now)
+    claiming::ask_as_holder(tx, event, agent.into(), Request::Resolve, now)
 }
 
 /// A person answers what it has taken on, by naming it or in the thread that it began: then that is dealt with.
@@ -205,16 +205,8 @@ pub fn remember_person(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<(), Error> 
     };
     let mut answered: Vec<_> = answered.into_iter().chain(draft.thread).collect();
     answered.dedup();
-    answered.into_iter().try_for_each(|event| resolve(tx, event, draft.act.author, draft.act.now))
-}
-
-fn resolve(tx: &mut dyn Tx, event: EventId, who: Principal, now: i64) -> Result<(), Error> {
-    if claiming::holder(tx, event, now)? == Some(who)
-        && let Some(row) = claims::of(tx, event)?
-    {
-        claiming::ask(tx, (row.conversation, event), who, Request::Resolve, now)?;
-    }
-    Ok(())
+    let (who, now) = (draft.act.author, draft.act.now);
+    answered.into_iter().try_for_each(|event| claiming::ask_as_holder(tx, event, who, Request::Resolve, now))
 }
 
 /// What an event means for an agent: as it was decided when it was given it, or else by the same rules now. Who holds the claim
@@ -230,9 +222,20 @@ pub fn meaning(
         return Err(StoreError::Unexpected("people are not told what to answer".into()));
     };
     let given = obligations::current(tx, said.id, agent)?.unwrap_or(said.id);
-    if let Some(given) = obligations::of(tx, given, agent, now)? {
-        return Ok(given.attention);
+    match obligations::of(tx, given, agent, now)? {
+        Some(given) => Ok(given.attention),
+        None => meaning_of_found(tx, conversation, (agent, member), said, now),
     }
+}
+
+/// The same of what an agent was not given.
+pub fn meaning_of_found(
+    tx: &mut dyn Tx,
+    conversation: &Conversation,
+    (agent, member): (AgentId, &Member),
+    said: &conversations::Event,
+    now: i64,
+) -> Result<Attention, StoreError> {
     let mut attention = decide_now(tx, conversation, member, agent, said)?;
     let holds = claiming::holder(tx, said.id, now)? == Some(agent.into());
     if holds && attention.policy == Policy::MustNotRespond && attention.directedness == Directedness::Ambient

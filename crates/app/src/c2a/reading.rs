@@ -260,7 +260,7 @@ pub(crate) fn meant(
     let attention = match &known {
         Some(known) => known.attention,
         None if said.author == agent.into() => own(),
-        None => replying::meaning(tx, conversation, member, said, now)?,
+        None => replying::meaning_of_found(tx, conversation, (agent, member), said, now)?,
     };
     let disposition = match &known {
         Some(known) => known.disposition,
