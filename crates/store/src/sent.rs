@@ -4,14 +4,24 @@
 //! from the newest back, because traces are made before they are committed: going forward could pass one over.
 //!
 //! By sender they are in `sent`. SQLite writes whole pages, one for each sender, so there they are appended to `sent_lately`
-//! first and moved when there are many ([`sort`]). Whoever reads looks into both.
+//! first and moved when there are many ([`sort_a_lot`]). Whoever reads looks into both.
 
 use crate::conversations::Event;
 use crate::error::word;
-use crate::{Kind, Row, StoreError, Tx, TxExt};
+use crate::{Kind, Row, Store, StoreError, Tx, TxExt};
 use chorus_protocol::ids::{AgentId, DeliveryId, TraceId};
 use chorus_protocol::words::{DeliveryState, Transport};
 use std::cmp::Reverse;
+
+/// So many that were sent lately are worth being brought in order.
+const SORT_FROM: usize = 500;
+/// The most that are brought in order together: the more, the more of them share a page.
+const SORT_MOST: usize = 2048;
+/// How many of them are moved at a time: others wait for it.
+const SORT_STEP: usize = 256;
+/// Of two that one sender sent under the same trace, to the same place in two inboxes, one is kept.
+const MOVED: &str =
+    "INSERT INTO sent (sender_id, trace_id, seq, agent_id) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
 
 /// One envelope that was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,24 +68,56 @@ pub(crate) fn note(
     tx.append(sql, &[(&sender).into(), (&trace).into(), seq.into(), (&receiver).into()])
 }
 
-/// Up to which trace there are so many that were sent lately; nothing if there are fewer.
-pub fn find_unsorted(tx: &mut dyn Tx, count: i64) -> Result<Option<TraceId>, StoreError> {
-    tx.first("SELECT trace_id FROM sent_lately ORDER BY trace_id LIMIT 1 OFFSET $1", &[(count - 1).into()])?
-        .map(|mut row| row.uuid(0).map(TraceId))
-        .transpose()
+/// An envelope that was sent lately.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Lately {
+    sender: AgentId,
+    trace: TraceId,
+    seq: i64,
+    receiver: AgentId,
 }
 
-/// A reconciler: what was sent lately, up to this trace, is by sender from now on.
-pub fn sort(tx: &mut dyn Tx, through: TraceId) -> Result<(), StoreError> {
-    // In the order it lies there, so that each page is written once.
-    tx.execute(
-        "INSERT INTO sent (sender_id, trace_id, seq, agent_id)
-         SELECT sender_id, trace_id, seq, agent_id FROM sent_lately WHERE trace_id <= $1
-         ORDER BY sender_id, trace_id, seq ON CONFLICT DO NOTHING",
-        &[(&through).into()],
-    )?;
-    tx.execute("DELETE FROM sent_lately WHERE trace_id <= $1", &[(&through).into()])?;
+/// The oldest of those that were sent lately, in the order in which they will be by sender; none if there are fewer than `least`.
+pub fn find_unsorted(tx: &mut dyn Tx, least: usize, most: usize) -> Result<Vec<Lately>, StoreError> {
+    let sql = "SELECT sender_id, trace_id, seq, agent_id FROM sent_lately ORDER BY trace_id, sender_id, seq LIMIT $1";
+    let rows = tx.query(sql, &[i64::try_from(most).unwrap_or(i64::MAX).into()])?;
+    if rows.len() < least {
+        return Ok(vec![]);
+    }
+    let lately = |mut row: Row| {
+        let (sender, trace) = (AgentId(row.uuid(0)?), TraceId(row.uuid(1)?));
+        Ok(Lately { sender, trace, seq: row.int(2)?, receiver: AgentId(row.uuid(3)?) })
+    };
+    let mut found = rows.into_iter().map(lately).collect::<Result<Vec<_>, StoreError>>()?;
+    // Neighbours there share their pages.
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// These are by sender from now on; those that are kept no longer stay away.
+pub fn sort(tx: &mut dyn Tx, some: &[Lately]) -> Result<(), StoreError> {
+    for Lately { sender, trace, seq, receiver } in some {
+        let place = [trace.into(), sender.into(), (*seq).into()];
+        let sql = "DELETE FROM sent_lately WHERE trace_id = $1 AND sender_id = $2 AND seq = $3";
+        if tx.execute(sql, &place)? == 1 {
+            tx.append(MOVED, &[sender.into(), trace.into(), (*seq).into(), receiver.into()])?;
+        }
+    }
     Ok(())
+}
+
+/// A reconciler: what was sent lately is brought in order, if it is much, in steps that others do not wait for long. Says whether
+/// there may be more.
+pub async fn sort_a_lot(store: &Store) -> Result<bool, StoreError> {
+    let find = |tx: &mut dyn Tx| find_unsorted(tx, SORT_FROM, SORT_MOST);
+    let mut unsorted = store.read::<_, StoreError, _>(find).await?;
+    let may_be_more = unsorted.len() == SORT_MOST;
+    while !unsorted.is_empty() {
+        let rest = unsorted.split_off(unsorted.len().min(SORT_STEP));
+        let step = std::mem::replace(&mut unsorted, rest);
+        store.write::<_, StoreError, _>(move |tx: &mut dyn Tx| sort(tx, &step)).await?;
+    }
+    Ok(may_be_more)
 }
 
 /// `$which` cuts the page before anything is joined to it, so that whatever plan a database makes, and however little it knows of

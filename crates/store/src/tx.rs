@@ -189,8 +189,8 @@ pub trait Tx {
     /// Runs a statement and says how many rows it changed.
     fn execute(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, StoreError>;
 
-    /// Inserts one row, with a plain `INSERT INTO … VALUES (…)`. What others append at the same time may go with it in one
-    /// statement, so whether the database refuses it may be known only when the transaction ends.
+    /// Inserts one row, with a plain `INSERT INTO … VALUES (…)`, at most with `ON CONFLICT DO NOTHING` after it. What others append at
+    /// the same time may go with it in one statement, so whether the database refuses it may be known only when the transaction ends.
     fn append(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<(), StoreError> {
         self.execute(sql, params).map(drop)
     }

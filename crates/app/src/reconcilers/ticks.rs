@@ -24,8 +24,6 @@ const TICK: Duration = Duration::from_millis(500);
 const USAGE_TICKS: u64 = 2;
 /// How much of what is due one tick attends to.
 const ATTEND_STEP: i64 = 200;
-/// So many that were sent lately are brought in order together: others wait for it.
-const SORT_STEP: i64 = 500;
 /// Every so many ticks the slower steps run, or as soon as so much time has passed: ticks of a busy hub come late.
 const SLOW_TICKS: u64 = 20;
 
@@ -103,14 +101,9 @@ impl Ticks {
     }
 }
 
-/// Brings what was sent lately in order, in steps that others do not wait for long.
+/// Brings what was sent lately in order.
 async fn sort_sent(app: &App) -> Result<(), StoreError> {
-    let find = |tx: &mut dyn Tx| sent::find_unsorted(tx, SORT_STEP);
-    while !app.stopping.is_cancelled()
-        && let Some(through) = app.store.read::<_, StoreError, _>(find).await?
-    {
-        app.store.write::<_, StoreError, _>(move |tx: &mut dyn Tx| sent::sort(tx, through)).await?;
-    }
+    while !app.stopping.is_cancelled() && sent::sort_a_lot(&app.store).await? {}
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 /// How many rows one statement inserts: first as many as possible with the first of these, the rest with the next.
-pub(super) const ROWS: [usize; 3] = [16, 4, 1];
+pub(super) const ROWS: [usize; 5] = [16, 8, 4, 2, 1];
 /// The most bytes that are kept.
 const MAX_BYTES: usize = 1024 * 1024;
 
@@ -124,8 +124,13 @@ impl ToSql for Said<'_> {
 /// If it fails, the whole transaction is given up: SQLite need not keep every page as it was before the statement, to be able to
 /// take back its first rows alone.
 pub(super) fn many(sql: &str, width: usize, rows: usize) -> Option<String> {
-    let (head, row) = sql.split_once("VALUES (")?;
-    let (into, row) = (head.trim_start().strip_prefix("INSERT INTO ")?, row.trim_end().strip_suffix(')')?);
+    let (head, rest) = sql.split_once("VALUES (")?;
+    let (row, tail) = rest.rsplit_once(')')?;
+    let into = head.trim_start().strip_prefix("INSERT INTO ")?;
+    // What else there may be is about one row.
+    if !matches!(tail.trim(), "" | "ON CONFLICT DO NOTHING") {
+        return None;
+    }
     let mut many = format!("INSERT OR FAIL INTO {into}VALUES ");
     for n in 0..rows {
         many.push_str(if n == 0 { "(" } else { ", (" });
@@ -139,6 +144,7 @@ pub(super) fn many(sql: &str, width: usize, rows: usize) -> Option<String> {
         }
         many.push(')');
     }
+    many.push_str(tail);
     Some(many)
 }
 
@@ -153,7 +159,12 @@ mod tests {
             many(one, 2, 2).unwrap(),
             "INSERT OR FAIL INTO t (a, b, c)\n VALUES (?1, ?2, ?1), (?3, ?4, ?3)"
         );
-        for other in ["INSERT INTO t (a) VALUES ($1) ON CONFLICT DO NOTHING", "UPDATE t SET a = $1"] {
+        let kept = "INSERT INTO t (a) VALUES ($1) ON CONFLICT DO NOTHING";
+        assert_eq!(
+            many(kept, 1, 2).unwrap(),
+            "INSERT OR FAIL INTO t (a) VALUES (?1), (?2) ON CONFLICT DO NOTHING"
+        );
+        for other in ["INSERT INTO t (a) VALUES ($1) RETURNING a", "UPDATE t SET a = $1"] {
             assert_eq!(many(other, 1, 4), None);
         }
     }
@@ -179,7 +190,7 @@ mod tests {
                 other => panic!("{other:?}"),
             }));
         }
-        assert_eq!(sizes, [16, 4, 1, 1, 1]);
+        assert_eq!(sizes, [16, 4, 2, 1]);
         let expected: Vec<_> = (0..23).flat_map(|n: i64| [n.to_string(), n.to_string()]).collect();
         assert_eq!(found, expected);
         assert!(appends.take().is_empty());

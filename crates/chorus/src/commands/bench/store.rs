@@ -28,7 +28,6 @@ const BATCH: u64 = 500;
 const BATCHES: usize = 8;
 /// When and how many that were sent are brought in order together.
 const SORT_EVERY: Duration = Duration::from_millis(500);
-const SORTED: i64 = 500;
 
 /// Who sends to whom, with everything that stays the same from message to message.
 #[derive(Debug)]
@@ -142,9 +141,7 @@ impl StorePath {
 async fn sort(store: Store) -> Result<(), StoreError> {
     loop {
         tokio::time::sleep(SORT_EVERY).await;
-        while let Some(through) = store.read(|tx: &mut dyn Tx| sent::find_unsorted(tx, SORTED)).await? {
-            store.write::<_, StoreError, _>(move |tx: &mut dyn Tx| sent::sort(tx, through)).await?;
-        }
+        while sent::sort_a_lot(&store).await? {}
     }
 }
 
@@ -210,9 +207,8 @@ pub(crate) async fn fill(
                     .collect();
                 let work = move |tx: &mut dyn Tx| {
                     commands.iter().try_for_each(|command| stored(tx, command))?;
-                    if let Some(last) = sent::find_unsorted(tx, BATCH as i64)? {
-                        sent::sort(tx, last)?;
-                    }
+                    let unsorted = sent::find_unsorted(tx, 0, BATCH as usize)?;
+                    sent::sort(tx, &unsorted)?;
                     Ok::<_, SendError>(commands.len() as u64)
                 };
                 store.write(work).await
