@@ -46,8 +46,12 @@ impl<T> Queue<T> {
             return Err(StoreError::Overloaded);
         }
         state.items.push_back(item);
+        let is_awaited = state.idle > 0;
         drop(state);
-        self.shared.filled.notify_one();
+        // To call nobody costs a system call all the same.
+        if is_awaited {
+            self.shared.filled.notify_one();
+        }
         Ok(())
     }
 

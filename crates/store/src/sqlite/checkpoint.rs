@@ -78,9 +78,12 @@ fn checkpoint_if_due(connection: &Connection, database: &File, before: Log) -> R
     if now.carried == now.size || !(quiet || now.size > LARGE) {
         return Ok(now);
     }
-    carry(connection)?;
-    // A checkpoint that does not reach the end makes nothing durable: the writer would have to, and everybody wait for it.
-    database.sync_data().map_err(StoreError::unexpected)?;
+    // A checkpoint that does not reach the end makes nothing durable: the writer would have to, and everybody wait for it. The second
+    // time there is only what was written during the first.
+    for _ in 0..2 {
+        carry(connection)?;
+        database.sync_data().map_err(StoreError::unexpected)?;
+    }
     carry(connection)
 }
 
