@@ -6,28 +6,33 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
+use std::borrow::Cow;
 
-type Labels = Vec<(&'static str, String)>;
+/// The labels of a series. They are made for each count, so what is known beforehand is not copied.
+type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
+
+/// Methods by their names; those that clients make up are without number, and counted as one.
+const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 pub struct Metrics {
     registry: Registry,
-    requests: Family<Labels, Counter>,
-    seconds: Family<Labels, Histogram, fn() -> Histogram>,
-    deliveries: Family<Labels, Counter>,
-    pushes: Family<Labels, Counter>,
+    requests: Family<Labels<3>, Counter>,
+    seconds: Family<Labels<1>, Histogram, fn() -> Histogram>,
+    deliveries: Family<Labels<1>, Counter>,
+    pushes: Family<Labels<2>, Counter>,
     pub connections: Gauge,
     pub inboxes: Gauge,
     pub queued: Gauge,
     pub writes: Counter,
     pub rate_limited: Counter,
-    quota_refused: Family<Labels, Counter>,
+    quota_refused: Family<Labels<1>, Counter>,
     pub stored_bytes: Gauge,
     pub mails_dropped: Counter,
-    attention: Family<Labels, Counter>,
+    attention: Family<Labels<1>, Counter>,
     pub injected: Counter,
     pub digested: Counter,
     pub turns_saved: Counter,
-    tool_calls: Family<Labels, Counter>,
+    tool_calls: Family<Labels<1>, Counter>,
 }
 
 impl Default for Metrics {
@@ -109,39 +114,33 @@ impl Default for Metrics {
 impl Metrics {
     /// `route` is the path's pattern, never the path: paths may hold secrets and are without number.
     pub fn request(&self, method: &str, route: &str, status: u16, seconds: f64) {
-        // Methods that clients make up are without number too.
-        let method = match method {
-            "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS" => method,
-            _ => "other",
-        };
-        let labels =
-            vec![("method", method.to_owned()), ("route", route.to_owned()), ("status", status.to_string())];
-        self.requests.get_or_create(&labels).inc();
-        self.seconds.get_or_create(&vec![("route", route.to_owned())]).observe(seconds);
+        let method = METHODS.into_iter().find(|known| *known == method).unwrap_or("other");
+        let (route, status): (Cow<'static, str>, _) = (route.to_owned().into(), status.to_string().into());
+        self.seconds.get_or_create(&[("route", route.clone())]).observe(seconds);
+        self.requests.get_or_create(&[("method", method.into()), ("route", route), ("status", status)]).inc();
     }
 
     pub fn delivery(&self, outcome: &'static str) {
-        self.deliveries.get_or_create(&vec![("outcome", outcome.to_owned())]).inc();
+        self.deliveries.get_or_create(&[("outcome", outcome.into())]).inc();
     }
 
     pub fn push(&self, transport: &'static str, outcome: &'static str) {
-        let labels = vec![("transport", transport.to_owned()), ("outcome", outcome.to_owned())];
-        self.pushes.get_or_create(&labels).inc();
+        self.pushes.get_or_create(&[("transport", transport.into()), ("outcome", outcome.into())]).inc();
     }
 
     /// What became of messages for agents.
     pub fn attended(&self, outcome: &'static str, agents: usize) {
         if agents > 0 {
-            self.attention.get_or_create(&vec![("outcome", outcome.to_owned())]).inc_by(agents as u64);
+            self.attention.get_or_create(&[("outcome", outcome.into())]).inc_by(agents as u64);
         }
     }
 
     pub fn tool_called(&self, tool: &'static str) {
-        self.tool_calls.get_or_create(&vec![("tool", tool.to_owned())]).inc();
+        self.tool_calls.get_or_create(&[("tool", tool.into())]).inc();
     }
 
     pub fn quota_refused(&self, quota: &str) {
-        self.quota_refused.get_or_create(&vec![("quota", quota.to_owned())]).inc();
+        self.quota_refused.get_or_create(&[("quota", quota.to_owned().into())]).inc();
     }
 
     pub fn render(&self) -> Result<String, std::fmt::Error> {

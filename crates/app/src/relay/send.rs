@@ -111,7 +111,7 @@ async fn deliver(
     let (wants_stream, to) = (command.stream, command.receiver.to_ascii_lowercase());
     let (from, sender_address) = (sender.id, app.address(&sender.name));
     // One line at a time: whoever replies waits for whoever listens.
-    let (listener, lines) = mpsc::channel(1);
+    let (listener, lines) = wants_stream.then(|| mpsc::channel(1)).unzip();
     let hub = Arc::clone(&app);
     let sending = Sending { hub, sender, cause, command, envelope: Arc::clone(&envelope), listener };
     let accepted = app.store.write_on::<_, Error, _>(to, move |tx: &mut dyn Tx| sending.accept(tx));
@@ -125,7 +125,7 @@ async fn deliver(
         }
         relay::Sent::Pending(pending) => pending,
     };
-    if pending.transport == Transport::Inbox {
+    if let (Transport::Inbox, Some(lines)) = (pending.transport, lines) {
         return Ok(SendAnswer::Streamed(Listener::new(&app, (from, shown), pending, Output::Reply(lines))));
     }
     // What is POSTed to a connection string or a harness is answered by a call, not by the answer to the POST.
@@ -153,7 +153,7 @@ struct Sending {
     command: relay::Send,
     envelope: Arc<RawValue>,
     /// Who gets what is said to a sender that wants a stream.
-    listener: mpsc::Sender<Line>,
+    listener: Option<mpsc::Sender<Line>>,
 }
 
 impl Sending {
@@ -167,9 +167,11 @@ impl Sending {
         match &sent {
             relay::Sent::Stored { receiver, seq, .. } => self.show(tx, receiver, *seq, false)?,
             relay::Sent::Pending(pending) if pending.transport == Transport::Inbox => {
-                let (waiting, listener) = (Arc::clone(hub), self.listener.clone());
                 let (agent, seq) = (pending.receiver.id, pending.seq);
-                tx.after_commit(Box::new(move || waiting.replies.wait(agent, seq, listener)));
+                if let Some(listener) = self.listener.clone() {
+                    let waiting = Arc::clone(hub);
+                    tx.after_commit(Box::new(move || waiting.replies.wait(agent, seq, listener)));
+                }
                 self.show(tx, &pending.receiver, seq, true)?;
             }
             // A sender with enough to wait for is told so, and nothing is stored. The place is a value like any

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 
 /// How many bytes of frames one node keeps.
-const MAX_BYTES: usize = 8 * 1024 * 1024;
+const MAX_BYTES: usize = 2 * 1024 * 1024;
 /// About so many places in the order may belong to frames that were forgotten.
 const MAX_FORGOTTEN: usize = 1024;
 
@@ -31,19 +31,22 @@ struct State {
 
 impl Frames {
     pub fn put(&self, dialect: Dialect, stream: Uuid, seq: i64, frame: Bytes) {
+        // Dropped when others may have the lock again.
+        let mut gone = vec![];
         let mut state = self.state();
         state.bytes += frame.len();
         state.order.push_back((dialect, stream, seq));
-        if let Some(replaced) = state.frames.insert((dialect, stream, seq), frame) {
-            state.bytes -= replaced.len();
-        }
+        gone.extend(state.frames.insert((dialect, stream, seq), frame));
+        state.bytes -= gone.iter().map(Bytes::len).sum::<usize>();
         while state.bytes > MAX_BYTES
             && let Some(oldest) = state.order.pop_front()
         {
             if let Some(frame) = state.frames.remove(&oldest) {
                 state.bytes -= frame.len();
+                gone.push(frame);
             }
         }
+        drop(state);
     }
 
     /// Drops a frame whose time is over: who has not got it yet finds in the store how things stand.
@@ -70,20 +73,24 @@ impl Frames {
         max_bytes: usize,
     ) -> Option<(Bytes, i64)> {
         let state = self.state();
-        let first = state.frames.get(&(dialect, stream, cursor + 1))?;
-        let Some(second) = state.frames.get(&(dialect, stream, cursor + 2)) else {
-            return Some((first.clone(), cursor + 1));
-        };
-        let mut joined = BytesMut::with_capacity(first.len() + second.len());
-        joined.extend_from_slice(first);
-        let mut last = cursor + 1;
-        while joined.len() < max_bytes
-            && let Some(frame) = state.frames.get(&(dialect, stream, last + 1))
+        let first = state.frames.get(&(dialect, stream, cursor + 1))?.clone();
+        let (mut bytes, mut rest) = (first.len(), vec![]);
+        while bytes < max_bytes
+            && let Some(frame) = state.frames.get(&(dialect, stream, cursor + 2 + rest.len() as i64))
         {
-            joined.extend_from_slice(frame);
-            last += 1;
+            bytes += frame.len();
+            rest.push(frame.clone());
         }
-        Some((joined.freeze(), last))
+        drop(state);
+        if rest.is_empty() {
+            return Some((first, cursor + 1));
+        }
+        let mut joined = BytesMut::with_capacity(bytes);
+        joined.extend_from_slice(&first);
+        for frame in &rest {
+            joined.extend_from_slice(frame);
+        }
+        Some((joined.freeze(), cursor + 1 + rest.len() as i64))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
