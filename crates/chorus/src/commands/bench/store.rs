@@ -26,7 +26,7 @@ const LONG: i64 = 24 * 60 * 60 * 1000;
 /// How many messages one transaction holds while a store is filled, and how many such wait at a time.
 const BATCH: u64 = 500;
 const BATCHES: usize = 8;
-/// When and how many that were sent are brought in order together.
+/// How often what was sent is brought in order.
 const SORT_EVERY: Duration = Duration::from_millis(500);
 
 /// Who sends to whom, with everything that stays the same from message to message.
