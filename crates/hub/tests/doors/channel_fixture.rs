@@ -121,11 +121,15 @@ impl ChannelFixture {
         eventually(next, |next| next.is_some_and(|next| next > clock.now())).await.unwrap()
     }
 
-    /// When something that waits is tried next.
+    /// When something that waits is tried next; nothing while something is being tried.
     async fn next_try(&self) -> Option<i64> {
         let list = self.hub.get("/api/v1/deliveries?state=waiting", Some(&self.anna)).await;
-        let times =
-            list.body["items"].as_array().unwrap().iter().filter_map(|item| item["next_try"].as_str());
+        let items = list.body["items"].as_array().unwrap();
+        // What waits behind another has no time either, but was not tried.
+        if items.iter().any(|item| item["next_try"].is_null() && item["attempts"] != 0) {
+            return None;
+        }
+        let times = items.iter().filter_map(|item| item["next_try"].as_str());
         times.filter_map(chorus_protocol::time::parse_rfc3339).min()
     }
 

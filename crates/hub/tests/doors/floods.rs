@@ -9,7 +9,7 @@ use chorus_store::{StoreError, Tx};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -248,28 +248,30 @@ async fn a_hostile_question_holds_up_nobody(setup: Setup) {
         let hostile = time(query).await;
         assert!(hostile < page * 2, "{query} costs no more than a page: {hostile:?}, {page:?}");
     }
-    let over = AtomicBool::new(false);
+    let (over, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
     let hostile = async |query: &str| {
         while !over.load(Ordering::Relaxed) {
             let page = hub.get(&format!("/agents?limit=200&{query}"), None).await;
             assert_eq!(page.data(), &json!([]), "{query}");
+            answered.fetch_add(1, Ordering::Relaxed);
         }
     };
     let queries = ["q=x-end", "q=crowd&culture=fr", "language=en&online=true", "q=d-&culture=en&online=true"];
+    // Of hostile ones, so many were answered while an honest one waited.
     let honest = async || {
-        let mut slowest = Duration::ZERO;
+        let mut most = 0;
         for n in 0..20 {
-            let begun = Instant::now();
+            let before = answered.load(Ordering::Relaxed);
             let name = format!("crowd-{:04}-end", n * 50);
             assert_eq!(hub.get(&format!("/agents/{name}"), None).await.data()["online"], false);
-            slowest = slowest.max(begun.elapsed());
+            most = most.max(answered.load(Ordering::Relaxed) - before);
         }
         over.store(true, Ordering::Relaxed);
-        slowest
+        most
     };
-    let (slowest, _) =
+    let (most, _) =
         tokio::join!(honest(), join_all(queries.iter().chain(&queries).map(|query| hostile(query))));
-    assert!(slowest < Duration::from_secs(3), "{slowest:?}");
+    assert!(most <= 3 * 2 * queries.len(), "{most} went before one");
 }
 
 /// Whatever else is read, a key is looked up.

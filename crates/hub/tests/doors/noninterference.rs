@@ -291,7 +291,14 @@ async fn compare(setup: impl Fn() -> Setup) {
             "{n}: {method} {path} as {key:?} with {body:?}: {here:?} {there:?}"
         );
         if here != there && told.len() < MOST_TOLD {
-            let short = |answer: &(u16, String)| format!("{} {:.300}", answer.0, answer.1);
+            let same = here.1.chars().zip(there.1.chars()).take_while(|(here, there)| here == there).count();
+            let short = |answer: &(u16, String)| {
+                format!(
+                    "{} …{}",
+                    answer.0,
+                    answer.1.chars().skip(same.saturating_sub(80)).take(300).collect::<String>()
+                )
+            };
             let (here, there) = (short(&here), short(&there));
             told.push(format!("{n}: {method} {path} as {key:?} with {body:?}\n  {here}\n  {there}"));
         }
