@@ -12,8 +12,10 @@ mod context;
 mod document;
 mod documents;
 mod holds;
+mod in_conversation;
 mod input;
 mod output;
+mod place;
 mod reading;
 mod reporting;
 mod speaking;
@@ -23,12 +25,13 @@ mod teaching;
 mod tool;
 mod waiting;
 
-pub use context::{Context, Place};
+pub use context::Context;
 pub use documents::{document_slug, document_uri};
 pub use holds::{Holds, key_holds, token_holds};
+pub use place::{Place, Running};
 pub use reporting::{Hired, about as about_job, of_job};
 pub use teaching::{instructions, participate};
-pub use tool::{Effect, Running, Tool};
+pub use tool::{Effect, Tool};
 
 use crate::c2a;
 use crate::error::{Error, Refused};

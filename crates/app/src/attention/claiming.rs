@@ -3,14 +3,11 @@
 //! Each function is part of a transaction that holds the conversation, so that of two who want the same claim one comes
 //! first. Who may see the event at all is for the caller to know.
 
-use super::disposing::{self, Disposed};
 use crate::error::{Error, Refused};
 use chorus_attention::claims::{Claim, Held, Open, Refusal, Request};
-use chorus_attention::disposition::Cause;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AgentId, ConversationId, EventId, Principal};
 use chorus_protocol::words::ClaimState;
-use chorus_store::conversation::Act;
 use chorus_store::{StoreError, Tx, claims, members};
 use serde_json::json;
 
@@ -36,17 +33,6 @@ fn from_row(row: &claims::Claim) -> Claim {
         state: held.state,
     });
     Claim { first: row.first, offered_at_ms: row.offered_at, held }
-}
-
-/// An event that is for whoever takes it was said: somebody is asked first, or has taken it already.
-pub fn offer(tx: &mut dyn Tx, act: &Act, offer: Option<Offer>) -> Result<(), Error> {
-    let Some(Offer { first, taken }) = offer else { return Ok(()) };
-    keep(tx, act.conversation, act.event, Claim::offered(Some(first), act.now), act.now)?;
-    if taken {
-        let take = Request::Take { ttl_ms: None };
-        ask_and_dispose(tx, (act.conversation, act.event), first.into(), take, act.now)?;
-    }
-    Ok(())
 }
 
 /// Keeps it.
@@ -138,29 +124,6 @@ pub fn may_give_back(tx: &mut dyn Tx, event: EventId, who: Principal, now: i64) 
         Some(Open::ToOne(first, _)) => who == first.into(),
         Some(Open::ToAll) | None => false,
     })
-}
-
-/// The same, and what becomes of the event for whoever asked.
-pub fn ask_and_dispose(
-    tx: &mut dyn Tx,
-    at: (ConversationId, EventId),
-    who: Principal,
-    request: Request,
-    now: i64,
-) -> Result<(Standing, Disposed), Error> {
-    let standing = ask(tx, at, who, request, now)?;
-    let cause = match request {
-        Request::Take { .. } => Cause::Claimed,
-        Request::Resolve => Cause::Resolved,
-        Request::Release => Cause::ClaimEnded,
-    };
-    let until = (standing.state == ClaimState::Held).then_some(standing.until);
-    let disposed = match who {
-        Principal::Agent(agent) => disposing::record_of_message(tx, at.1, agent, cause, until, now)?,
-        // Nothing is asked of people, so nothing becomes of it.
-        Principal::Account(_) => None,
-    };
-    Ok((standing, disposed))
 }
 
 /// Why somebody does not get a claim, with the handle of whoever has it.

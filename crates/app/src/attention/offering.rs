@@ -7,7 +7,7 @@
 use super::deciding::choose;
 use super::overdue::{bring, send_again};
 use super::ways::shows;
-use super::{claiming, disposing};
+use super::{claiming, disposing, taking};
 use crate::error::Error;
 use chorus_attention::claims::{Claim, Open, Request};
 use chorus_attention::disposition::Cause;
@@ -141,7 +141,7 @@ fn open_to_all(tx: &mut dyn Tx, said: &Event, claim: Claim, now: i64) -> Result<
         return Ok(false);
     }
     let take = Request::Take { ttl_ms: None };
-    claiming::ask_and_dispose(tx, (said.conversation, said.id), next.into(), take, now)?;
+    taking::ask_and_dispose(tx, (said.conversation, said.id), next.into(), take, now)?;
     Ok(true)
 }
 

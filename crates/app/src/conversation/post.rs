@@ -50,7 +50,7 @@ pub(super) fn post_decided(
     let posted = conversation::post(tx, draft, reach)?;
     let wakes = !posted.delivered.is_empty() || !replaces.is_empty();
     attention::loop_guard::remember(tx, draft, wakes)?;
-    attention::claiming::offer(tx, &draft.given(), offer)?;
+    attention::taking::offer(tx, &draft.given(), offer)?;
     attention::changing::remember(app, tx, draft, &replaces, &changes)?;
     // Who has no room left can still take back what he said.
     if !matches!(draft.kind, DraftKind::Deletion(_)) {

@@ -5,6 +5,7 @@
 use super::follow::tell_attention;
 use crate::app::App;
 use crate::attention::claiming::{self, Standing};
+use crate::attention::taking;
 use crate::attention::{disposing, replying};
 use crate::error::{Error, Refused};
 use chorus_attention::claims::{DEFAULT_TTL_MS, Request};
@@ -37,7 +38,7 @@ pub async fn claim(
         if matches!(request, Request::Take { .. }) {
             replying::may_take_on(tx, (&place, &member), &said, now)?;
         }
-        let (standing, _) = claiming::ask_and_dispose(tx, (place.id, said.id), who.into(), request, now)?;
+        let (standing, _) = taking::ask_and_dispose(tx, (place.id, said.id), who.into(), request, now)?;
         Ok((standing, member.handle, (place.id, said.id)))
     };
     let (standing, handle, at) = app.store.write::<_, Error, _>(work).await?;
@@ -64,7 +65,7 @@ pub async fn resolve(
         replying::may_take_on(tx, (&place, &member), &said, now)?;
         let at = (place.id, said.id);
         if claiming::of(tx, said.id)?.is_some() {
-            let (_, disposed) = claiming::ask_and_dispose(tx, at, who.into(), Request::Resolve, now)?;
+            let (_, disposed) = taking::ask_and_dispose(tx, at, who.into(), Request::Resolve, now)?;
             disposing::explain_message(tx, said.id, who, why.as_deref(), now)?;
             return Ok((disposed, at));
         }

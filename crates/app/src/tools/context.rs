@@ -1,28 +1,21 @@
 //! Who calls a tool, and where; and what a call looks up first.
 
 use super::holds::{self, Holds};
-use super::tool::Running;
-use super::{document, input};
+use super::input;
 use crate::app::AppState;
 use crate::c2a;
 use crate::error::Error;
 use crate::once::Once;
-use crate::tool_log;
-use chorus_protocol::ids::{ConversationId, EventId, Principal};
+use chorus_protocol::ids::{ConversationId, Principal};
 use chorus_store::Tx;
 use chorus_store::conversation;
 use chorus_store::conversations::Conversation;
 use chorus_store::members::Member;
 use serde::Serialize;
-use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// What one page of a list has at most, in bytes: a model must be able to read it.
 const PAGE_BYTES: u64 = 256 * 1024;
-
-/// What names the event that a call is about.
-const NAMING: [&str; 8] =
-    ["event_id", "eventId", "reply_to", "in_reply_to", "inReplyTo", "thread", "thread_id", "threadId"];
 
 /// Who calls, and where.
 #[derive(Clone)]
@@ -34,37 +27,6 @@ pub struct Context {
     pub holds: Holds,
     /// The conversation that the door's address names, or the call.
     pub conversation: ConversationId,
-}
-
-/// Where a tool is called, and by whom.
-pub trait Place: Clone + Send + Sync + 'static {
-    /// Whether the caller has any business here at all; whoever has none is kept out.
-    fn check(&self) -> impl Future<Output = Result<(), Error>> + Send;
-
-    /// What a call under this name is answered with that is another protocol's, if it is.
-    fn in_its_words(&self, _name: &str, _given: &Map<String, Value>) -> Option<Running> {
-        None
-    }
-
-    /// A tool was called here, and what came of it.
-    fn called(&self, _tool: &str, _arguments: &Map<String, Value>, _outcome: &str) {}
-}
-
-impl Place for Context {
-    async fn check(&self) -> Result<(), Error> {
-        self.check_member().await
-    }
-
-    fn in_its_words(&self, name: &str, given: &Map<String, Value>) -> Option<Running> {
-        document::call(self, name, given)
-    }
-
-    fn called(&self, tool: &str, arguments: &Map<String, Value>, outcome: &str) {
-        let named = NAMING.iter().find_map(|name| arguments.get(*name)?.as_str());
-        let about =
-            tool_log::About { conversation: Some(self.conversation), event: named.and_then(EventId::parse) };
-        self.app.tool_log.note(self.app.environment.uuid_v7(), (self.door, self.who), tool, about, outcome);
-    }
 }
 
 impl Context {

@@ -4,7 +4,7 @@
 
 use super::context::Context;
 use super::holds::no_longer_valid;
-use super::tool::Running;
+use super::place::Running;
 use crate::c2a::{self, Harness};
 use crate::caller::Identity;
 use crate::error::Error;

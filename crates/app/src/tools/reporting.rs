@@ -1,7 +1,7 @@
 //! The tool of a job: by it a model reports what came of it, where a job is all that it was given. Nothing else can be done there,
 //! and nobody else is there.
 
-use super::context::Place;
+use super::place::Place;
 use super::tool::Effect::Replaces;
 use super::tool::Tool;
 use crate::app::AppState;

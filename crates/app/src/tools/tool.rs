@@ -1,13 +1,13 @@
 //! One tool: what a model reads of it, what goes in and out, and how it is called.
 
-use super::context::{Context, Place};
+use super::context::Context;
 use super::document;
+use super::place::{Place, Running};
 use crate::c2a;
 use crate::error::Error;
 use crate::tool_schema::{schema_of, schema_of_answer};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::schema;
-use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -25,9 +25,6 @@ pub enum Effect {
     /// The same, and it may wake others.
     Wakes,
 }
-
-/// A call on its way.
-pub type Running = BoxFuture<'static, Result<Value, Error>>;
 
 /// One tool, of a conversation unless said.
 pub struct Tool<P = Context> {
