@@ -5,10 +5,10 @@
 //! Nothing is decided here but which decisions are deliveries at all, by what the way to each agent can show: where there are no
 //! knocks, what would be one is found by whoever looks; but of those who have a role, one is always asked.
 //!
-//! `claiming` is who has what, `taking` what becomes of it then, `changing` what becomes of it when a message is changed, `cancelling` how a harness is told that
-//! it has nothing to do with it any more, `digesting` what leads are told of the rest, `disposing` what becomes of what agents were
-//! given, `envelopes` the same of what comes by the relay, `replying` who may answer what, `overdue` what time does to all of it,
-//! `offering` what it does to claims.
+//! `claiming` is who has what, `taking` what becomes of it then, `changing` what becomes of it when a message is changed,
+//! `cancelling` how a harness is told that it has nothing to do with it any more, `digesting` what leads are told of the rest,
+//! `disposing` what becomes of what agents were given, `envelopes` the same of what comes by the relay, `replying` who may answer
+//! what, `overdue` what time does to all of it, `offering` what it does to claims.
 
 pub(crate) mod cancelling;
 pub mod changing;

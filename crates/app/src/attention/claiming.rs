@@ -101,7 +101,7 @@ pub fn holder(tx: &mut dyn Tx, event: EventId, now: i64) -> Result<Option<Princi
     Ok(of(tx, event)?.and_then(|claim| claim.holder(now)))
 }
 
-/// The same of whoever holds it; nothing, if somebody else does, or nobody.
+/// What only the holder of the claim on an event asks for: it gets it, and of everybody else nothing is asked.
 pub(super) fn ask_as_holder(
     tx: &mut dyn Tx,
     event: EventId,
@@ -109,8 +109,8 @@ pub(super) fn ask_as_holder(
     request: Request,
     now: i64,
 ) -> Result<(), Error> {
-    if holder(tx, event, now)? == Some(who)
-        && let Some(row) = claims::of(tx, event)?
+    if let Some(row) = claims::of(tx, event)?
+        && from_row(&row).holder(now) == Some(who)
     {
         ask(tx, (row.conversation, event), who, request, now)?;
     }

@@ -292,12 +292,9 @@ async fn compare(setup: impl Fn() -> Setup) {
         );
         if here != there && told.len() < MOST_TOLD {
             let same = here.1.chars().zip(there.1.chars()).take_while(|(here, there)| here == there).count();
-            let short = |answer: &(u16, String)| {
-                format!(
-                    "{} …{}",
-                    answer.0,
-                    answer.1.chars().skip(same.saturating_sub(80)).take(300).collect::<String>()
-                )
+            let from = same.saturating_sub(80);
+            let short = |(status, text): &(u16, String)| {
+                format!("{status} …{}", text.chars().skip(from).take(300).collect::<String>())
             };
             let (here, there) = (short(&here), short(&there));
             told.push(format!("{n}: {method} {path} as {key:?} with {body:?}\n  {here}\n  {there}"));

@@ -114,7 +114,7 @@ async fn many_are_brought_in_order(fixture: Fixture) {
     };
     write(store, send_all).await;
     let first = (anna.id, bob.id);
-    // A move that was only half done by another version.
+    // One that is by sender already.
     let by_sender = move |tx: &mut dyn Tx| {
         tx.execute(
             "INSERT INTO sent (sender_id, trace_id, seq, agent_id) VALUES ($1, $2, 1, $3) ON CONFLICT DO NOTHING",
