@@ -96,8 +96,8 @@ mod tests {
         entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
     }
 
-    /// What a file takes from the crate's root, but for its tests.
-    fn imports(text: &str) -> Vec<String> {
+    /// What a file takes from the crate's root (`crate::`) or from its folder (`super::`), but for its tests.
+    fn imports(text: &str, from: &str) -> Vec<String> {
         let text = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or_default();
         let code: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
         // Of `{a::{b, c}, d}` the names at its outermost level.
@@ -118,13 +118,13 @@ mod tests {
             }
             names.iter().map(|name| name.trim().split("::").next().unwrap_or_default().to_owned()).collect()
         };
-        code.split("crate::").skip(1).flat_map(names).collect()
+        code.split(from).skip(1).flat_map(names).collect()
     }
 
     #[test]
     fn names_behind_a_nested_one_are_read() {
         let code = "use crate::{a::{b, c::d}, e};\nuse crate::f::g;\nfn x() -> crate::h { crate::i::j() }";
-        assert_eq!(imports(code), ["a", "e", "f", "h", "i"]);
+        assert_eq!(imports(code, "crate::"), ["a", "e", "f", "h", "i"]);
     }
 
     /// Folders, and the files beside them, stand on floors: none imports what is above it.
@@ -137,9 +137,29 @@ mod tests {
         {
             let inside = path.strip_prefix(&source).unwrap().to_str().unwrap();
             let name = inside.split(['/', '.']).next().unwrap().to_owned();
-            let taken = imports(&fs::read_to_string(path).unwrap()).into_iter().filter(|one| *one != name);
+            let taken =
+                imports(&fs::read_to_string(path).unwrap(), "crate::").into_iter().filter(|one| *one != name);
             modules.entry(name.clone()).or_default().extend(taken);
         }
+        stand_on_floors(modules);
+    }
+
+    /// The same of the files in each folder.
+    #[test]
+    fn files_know_each_other_one_way() {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let mut folders: BTreeMap<PathBuf, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
+        for path in files(&source).iter().filter(|path| !path.ends_with("tests.rs")) {
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            let taken = imports(&fs::read_to_string(path).unwrap(), "super::").into_iter();
+            let taken = taken.filter(|one| *one != name).collect();
+            folders.entry(path.parent().unwrap().to_owned()).or_default().insert(name, taken);
+        }
+        assert!(folders.len() > 10);
+        folders.into_values().for_each(stand_on_floors);
+    }
+
+    fn stand_on_floors(mut modules: BTreeMap<String, BTreeSet<String>>) {
         let ground = |modules: &BTreeMap<String, BTreeSet<String>>| {
             let mut on_nothing =
                 modules.iter().filter(|(_, taken)| taken.iter().all(|one| !modules.contains_key(one)));
