@@ -71,7 +71,7 @@ class Room:
 def board_is_live(browser, room, cedar):
     browser.go(f"{room.url}{room.path}?side=board")
     wait("the stream", lambda: browser.text("#live") == "Live")
-    browser.see("Nothing is open here", "#board")
+    browser.see("Nothing is open.", "#board")
     event = room.say("@cedar is the migration through?")
     browser.see("cedar must answer", "#board")
     wait("one is open", lambda: browser.text("[data-board] span") == "1")

@@ -33,7 +33,7 @@ def settle(browser, url, odd):
     browser.type("#glyph-seen", "🫡")
     browser.click("section[aria-labelledby=signs] button")
     browser.see("Saved.")
-    browser.see("hand it to somebody else first")
+    browser.see("Transfer it to somebody else first")
     browser.click("section[aria-labelledby=members] summary")
     browser.type("#roles-1", "pilot oncall")
     browser.click("section[aria-labelledby=members] form button")
@@ -115,7 +115,7 @@ def keep(browser, url, odd):
         browser.click("main a.button")
         browser.see("It is yours")
         browser.click("a[href$='/settings']")
-        browser.see("What the directory says of it")
+        browser.see("Directory entry")
         if name == "tender":
             settings = browser.run("return location.pathname")
             browser.type("#description", f"Brings ships in. {odd}")

@@ -65,7 +65,7 @@ def take_offer(browser, url, odd):
     """Asks for offers, sees one come in, takes it. Returns the page of the offers as they were, and of those that ended so."""
     browser.go(f"{url}/market?skill=read.plan")
     browser.click("a[href^='/quotes/new']")
-    browser.see("Nothing is held or paid before you take an offer")
+    browser.see("Nothing is held or paid before you accept an offer")
     browser.type("#input", "no json")
     browser.click("main form button")
     browser.see("must be a JSON object")

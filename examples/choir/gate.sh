@@ -9,7 +9,8 @@ shift 2
 chorus=${CHORUS:-chorus}
 now=$(mktemp)
 trap 'rm -f "$now"' EXIT
-"$chorus" rehearse "$score" --evidence "$@" >"$now"
+"$chorus" --json rehearse "$score" --evidence "$@" >"$now"
+"$chorus" rehearse "$score" --evidence "$@"
 "$chorus" verify "$now"
 if [ ! -e "$baseline" ]; then
     cp "$now" "$baseline"

@@ -4,7 +4,7 @@
 //! nightly) and a plain loop over random and mutated seeds (`examples/random.rs`, stable) call the same functions.
 //! An input that once failed belongs into `seeds`, where it is tried first for ever after.
 
-use chorus_choir::adapters::{self, About, AdaptError, Format};
+use chorus_choir_adapters::{About, AdaptError, Format};
 use chorus_protocol::address::{self, Address};
 use chorus_protocol::choir::evidence::{Bundle, MAX_EVENTS, MAX_WARNINGS};
 use chorus_protocol::code::Code;
@@ -263,7 +263,7 @@ fn same_again<T: Serialize + DeserializeOwned>(data: &[u8]) {
 pub fn adapt(data: &[u8]) {
     let about = About::default();
     for format in Format::ALL {
-        let bundle = match adapters::adapt(Some(format), data, &about) {
+        let bundle = match chorus_choir_adapters::adapt(Some(format), data, &about) {
             Ok(bundle) => bundle,
             Err(error) => {
                 assert!(!error.to_string().is_empty());
@@ -277,10 +277,10 @@ pub fn adapt(data: &[u8]) {
         assert!(bundle.events.len() <= MAX_EVENTS && bundle.adapter_warnings.len() <= MAX_WARNINGS);
         let written = serde_json::to_value(&bundle).expect("it can be written");
         assert_eq!(Bundle::read(written).expect("it is accepted"), bundle);
-        let slowly = adapters::adapt(Some(format), Slow(data), &about).expect("it was taken");
+        let slowly = chorus_choir_adapters::adapt(Some(format), Slow(data), &about).expect("it was taken");
         assert_eq!(slowly, bundle);
     }
-    drop(adapters::adapt(None, data, &about));
+    drop(chorus_choir_adapters::adapt(None, data, &about));
 }
 
 /// Gives a few bytes at a time.

@@ -1,4 +1,4 @@
-//! The reference of `chorus bench mcp`: what the official SDK costs when its only tool does nothing.
+//! The reference of `bench/run mcp`: a server of the official SDK whose only tool does nothing.
 //!
 //! It serves the SDK's fastest way: no sessions, plain JSON, its tools described once. It looks at no key, keeps
 //! nothing, and ends when it is killed.
@@ -44,7 +44,7 @@ async fn main() -> std::io::Result<()> {
         config,
     );
     let listener = TcpListener::bind("127.0.0.1:0").await?;
-    // What `chorus bench` waits for, as with a hub.
+    // The ready line that `chorus-bench` waits for, as with a hub.
     println!("chorus listening on http://{}", listener.local_addr()?);
     let listener = listener.tap_io(|stream| {
         // As the hub does it.

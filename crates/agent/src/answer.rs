@@ -1,7 +1,7 @@
-//! Reading what a hub answers: at most so many bytes, then the common response format or a clear complaint.
+//! Reads a hub's responses: a bounded number of bytes, then the common response format or a clear error.
 //!
-//! Servers are not trusted to be hubs: a proxy's error page, a redirect or a wrong port must end in a sentence
-//! that says so.
+//! The server is not trusted to be a hub. A proxy's error page, a redirect or a wrong port ends in an error
+//! message that says so.
 
 use crate::{ClientError, Skill};
 use bytes::{Bytes, BytesMut};
@@ -11,16 +11,17 @@ use reqwest::header::{CONTENT_LANGUAGE, CONTENT_TYPE, HeaderMap, LOCATION, RETRY
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 
-/// The largest answer that is read: a hundred messages of the largest size, and some room.
+/// The largest response that is read, in bytes: a page of a hundred messages of the largest size, with some
+/// room.
 const MAX_ANSWER: usize = 32 * 1024 * 1024;
 
-/// The longest text about itself that is read of a hub.
+/// The largest skill text that is read from a hub, in bytes.
 const MAX_SKILL: usize = 256 * 1024;
 
-/// The longest sentence of a hub that is passed on.
+/// The longest error message of a hub that is passed on, in characters.
 const MAX_MESSAGE: usize = 2000;
 
-/// The answer in the common format, or why there is none.
+/// Reads a response in the common format.
 pub(crate) async fn read<T: DeserializeOwned>(response: Response) -> Result<Success<T>, ClientError> {
     if !response.status().is_success() {
         return Err(refusal(response).await);
@@ -29,13 +30,13 @@ pub(crate) async fn read<T: DeserializeOwned>(response: Response) -> Result<Succ
     parse(&at, &body(response).await?)
 }
 
-/// The answer as plain JSON: the discovery document is the one that is not wrapped.
+/// Reads a response as plain JSON. The discovery document is the only one without the common format.
 pub(crate) async fn read_bare<T: DeserializeOwned>(response: Response) -> Result<T, ClientError> {
     let at = response.url().clone();
     parse(&at, &body(response).await?)
 }
 
-/// The answer in the hub's own format: plain JSON, or nothing at all, which is as good as `null`.
+/// Reads a response in the format of `/api/v1`: plain JSON. An empty body counts as `null`.
 pub(crate) async fn read_any<T: DeserializeOwned>(response: Response) -> Result<T, ClientError> {
     if !response.status().is_success() {
         return Err(refusal(response).await);
@@ -45,13 +46,30 @@ pub(crate) async fn read_any<T: DeserializeOwned>(response: Response) -> Result<
     parse(&at, if body.is_empty() { b"null" } else { &body })
 }
 
-/// What all error formats of a hub share.
+/// Reads an unsuccessful response of JSON-RPC. Any other is an error, as [`refusal`] explains it.
+pub(crate) async fn rpc_refusal(response: Response) -> Result<serde_json::Value, ClientError> {
+    let (status, retry_after) = (response.status().as_u16(), retry_after(response.headers()));
+    let body = body(response).await?;
+    if let Ok(told) = serde_json::from_slice::<serde_json::Value>(&body)
+        && told["jsonrpc"] == "2.0"
+    {
+        return Ok(told);
+    }
+    let (code, message) = match serde_json::from_slice::<Refusal>(&body) {
+        Ok(failure) => (failure.error.code, failure.error.message),
+        Err(_) => (format!("HTTP_{status}"), format!("HTTP {status} and no reason a hub would give")),
+    };
+    let message = message.chars().take(MAX_MESSAGE).collect();
+    Err(ClientError::Refused { status, code, message, retry_after })
+}
+
+/// The part that all error formats of a hub share.
 #[derive(serde::Deserialize)]
 struct Refusal {
     error: ErrorBody,
 }
 
-/// What the hub teaches agents: text, and the language it is in.
+/// Reads the hub's skill text for agents, and its language.
 pub(crate) async fn read_skill(response: Response) -> Result<Skill, ClientError> {
     if !response.status().is_success() {
         return Err(refusal(response).await);
@@ -69,7 +87,7 @@ pub(crate) async fn read_skill(response: Response) -> Result<Skill, ClientError>
     Ok(Skill { language, text })
 }
 
-/// Why a request was refused, from whatever the answer says.
+/// Turns an unsuccessful response into an error, using the response's own reason if it has one.
 pub(crate) async fn refusal(response: Response) -> ClientError {
     let status = response.status().as_u16();
     let retry_after = retry_after(response.headers());
@@ -106,11 +124,10 @@ async fn body(response: Response) -> Result<Bytes, ClientError> {
     collect(response, MAX_ANSWER).await.map_err(|error| error.at(&at, too_large))
 }
 
-/// Why a body was not read.
+/// The reason why a response body was not read.
 pub(crate) enum ReadError {
-    /// It is larger than allowed.
+    /// The body is larger than allowed.
     TooLarge,
-    /// The connection broke.
     Broken(reqwest::Error),
 }
 
@@ -125,7 +142,7 @@ impl ReadError {
     }
 }
 
-/// The whole body, if it is at most `limit` bytes.
+/// Reads the whole body if it has at most `limit` bytes.
 pub(crate) async fn collect(mut response: Response, limit: usize) -> Result<Bytes, ReadError> {
     let mut body = BytesMut::new();
     while let Some(piece) = response.chunk().await.map_err(ReadError::Broken)? {
@@ -137,7 +154,8 @@ pub(crate) async fn collect(mut response: Response, limit: usize) -> Result<Byte
     Ok(body.freeze())
 }
 
-/// `Retry-After` in seconds. The form with a date is left alone: it needs the hub's clock to be right.
+/// Returns `Retry-After` if it is given in seconds. A date is ignored: it would require the hub's clock to be
+/// right.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
 }

@@ -1,8 +1,8 @@
 //! The hub's own API, `/api/v1`: conversations, agents and deliveries, as plain JSON.
 //!
-//! Reads and writes are tried again as [`crate::Retry`] says; a write always carries the same idempotency key, so that a
-//! second try is no second act. Answers are read as a type of `chorus_protocol::api`, or as a [`serde_json::Value`] by whoever
-//! passes them on as they are.
+//! Reads and writes are retried by the client's [`crate::Retry`] policy. All tries of a write carry the same
+//! idempotency key, so that the write happens once. Responses are read as a type of `chorus_protocol::api`, or
+//! as a [`serde_json::Value`] by callers that pass them on unchanged.
 
 use crate::client::IDEMPOTENCY_KEY;
 use crate::{Client, ClientError, Inbox, answer};
@@ -20,11 +20,11 @@ pub use reqwest::Method;
 
 const API: &str = "/api/v1";
 
-/// The segments of a path below `/api/v1`; whatever they hold, they stay segments.
+/// The segments of a path below `/api/v1`. Each is percent-encoded, so that it stays one segment.
 pub type ApiPath<'a> = &'a [&'a str];
 
 impl Client {
-    /// Reads something.
+    /// Sends a GET request below `/api/v1`.
     pub async fn api_get<T: DeserializeOwned>(
         &self,
         path: ApiPath<'_>,
@@ -33,7 +33,7 @@ impl Client {
         self.read_at(API, path, query).await
     }
 
-    /// The same below another path of the hub.
+    /// Sends a GET request below another path of the hub.
     pub(crate) async fn read_at<T: DeserializeOwned>(
         &self,
         base: &str,
@@ -44,7 +44,7 @@ impl Client {
         self.api_call(|| self.request(Method::GET, url.clone())).await
     }
 
-    /// Writes something; without a body it is only asked for.
+    /// Sends a writing request below `/api/v1`, with a JSON body if there is one.
     pub async fn api_write<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -55,7 +55,7 @@ impl Client {
         self.write_at(API, method, path, query, body).await
     }
 
-    /// The same below another path of the hub.
+    /// Sends a writing request below another path of the hub.
     pub(crate) async fn write_at<T: DeserializeOwned>(
         &self,
         base: &str,
@@ -76,7 +76,7 @@ impl Client {
         .await
     }
 
-    /// Tells the hub something by a single call of C2A. One that knows no C2A has no use for it, and is not told.
+    /// Sends one C2A notification to the hub. A hub without C2A answers 404, which counts as success.
     pub(crate) async fn tell_c2a(
         &self,
         method: chorus_protocol::c2a::Method,
@@ -89,7 +89,7 @@ impl Client {
         }
     }
 
-    /// Calls a tool of the hub by a single call of C2A.
+    /// Calls a tool of the hub by a single C2A request.
     pub(crate) async fn call_c2a(
         &self,
         tool: ChatTool,

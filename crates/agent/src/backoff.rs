@@ -1,20 +1,21 @@
 //! Exponential backoff with jitter.
 //!
-//! Pure: the caller brings the randomness and does the waiting. Half of each pause is fixed, so that a hub in
-//! trouble gets its rest, and half is random, so that its clients do not come back all at once.
+//! Pure: the caller brings the randomness and does the waiting. Half of each pause is fixed, so that an
+//! overloaded hub gets some rest, and half is random, so that its clients do not all reconnect at the same
+//! moment.
 
-/// How long to wait between tries.
+/// The pauses between tries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
     /// The longest first pause, in milliseconds.
     pub base_ms: u64,
-    /// No pause is longer.
+    /// The upper limit of every pause, in milliseconds.
     pub max_ms: u64,
 }
 
 impl Backoff {
-    /// The pause after `failures` failures in a row (the first is 0), between half of
-    /// `base_ms * 2^failures` and all of it. `random` is any number, each as likely as the other.
+    /// Returns the pause after `failures` failures in a row (the first is 0): between half of `base_ms *
+    /// 2^failures` and all of it. `random` must be uniformly distributed.
     pub fn delay_ms(self, failures: u32, random: u64) -> u64 {
         let factor = 1_u64.checked_shl(failures).unwrap_or(u64::MAX);
         let full = self.base_ms.saturating_mul(factor).min(self.max_ms);

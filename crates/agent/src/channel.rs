@@ -1,10 +1,10 @@
-//! Channels, as an agent sees them: a connection string where services POST what was said, and callbacks for what the
-//! agent says.
+//! Channels from an agent's side: a connection string to which services POST messages, and callbacks for the
+//! agent's replies.
 //!
-//! [`ConnectionServer`] is the agent's own server: whoever knows its connection string can write to the agent, and a
-//! service is told 200 only when the program has accepted the message. [`Callback`] is the way back. Nothing is stored;
-//! a program that dies has been told nothing it can lose. Channels that a hub hosts need no server: their messages
-//! come to the inbox too.
+//! [`ConnectionServer`] is the agent's own server. Everyone who knows its connection string can write to the
+//! agent. A service is answered 200 only after the program has accepted the message. [`Callback`] sends the
+//! replies. Nothing is stored: a message that the program had not accepted when it died is sent again by the
+//! service. Channels hosted by a hub need no server, because their messages come to the inbox.
 
 mod answer;
 mod callback;
@@ -22,29 +22,29 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How to be reached by a connection string.
+/// The settings of a [`ConnectionServer`].
 #[derive(Debug, Clone)]
 pub struct ConnectionOptions {
-    /// What makes the connection string a secret.
+    /// The secret part of the connection string.
     pub secret: ConnectionSecret,
-    /// What requests must be signed with as well (Standard Webhooks), if anything.
+    /// The secret by which requests must also be signed (Standard Webhooks). `None` accepts unsigned requests.
     pub signature: Option<WebhookSecret>,
-    /// From where requests may come; from anywhere if there is none. Behind a proxy this is the proxy's address.
+    /// The networks that requests may come from; empty allows all. Behind a proxy this is the proxy's address.
     pub sources: Vec<Network>,
-    /// Which callbacks will be called; a message with another is refused.
+    /// The callback addresses that the agent may call. A message with another callback is refused.
     pub reach: Reach,
-    /// What time it is.
+    /// The source of the current time.
     pub environment: Environment,
-    /// How long the headers of a request may take.
+    /// The time limit for the headers of a request.
     pub head_limit: Duration,
-    /// How long its body may take.
+    /// The time limit for the body of a request.
     pub body_limit: Duration,
-    /// How long the program may take to accept it. A hub waits 30 s for the whole of it.
+    /// The time limit for the program to accept a message. A hub waits 30 s for the whole request.
     pub answer_limit: Duration,
 }
 
 impl ConnectionOptions {
-    /// With this secret, from anywhere, unsigned; public callbacks are called.
+    /// Creates settings that accept unsigned requests from anywhere and call public callbacks only.
     pub fn new(secret: ConnectionSecret, environment: Environment) -> Self {
         Self {
             secret,
@@ -59,32 +59,32 @@ impl ConnectionOptions {
     }
 }
 
-/// A message that came, valid and not seen before. Its service waits for [`Delivered::accept`] or
-/// [`Delivered::refuse`]; if it is dropped instead, the service is asked to try again.
+/// A valid message that was not received before. Its service waits for [`Delivered::accept`] or
+/// [`Delivered::refuse`]. Dropping it asks the service to try again.
 #[derive(Debug)]
 pub struct Delivered {
-    /// What was posted.
     pub post: Post,
-    /// When it came, in milliseconds since 1970.
+    /// The time of receipt, in milliseconds since 1970.
     pub received_at: i64,
-    /// The id the service gave to the request, if it was signed.
+    /// The id that the service gave to the request. `None` for an unsigned request.
     pub webhook_id: Option<String>,
     waiting: Waiting<Option<u16>>,
 }
 
 impl Delivered {
-    /// Tells the service 200. From now on the same message is a duplicate.
+    /// Answers the service with 200. From now on the same message is a duplicate.
     pub fn accept(self) {
         self.waiting.taken(None);
     }
 
-    /// Tells the service 200 and remembers nothing: for a program that knows by itself what it has dealt with.
+    /// Answers the service with 200 without remembering the message, for a program that recognizes duplicates
+    /// itself.
     pub fn accept_without_remembering(self) {
         self.waiting.not_taken(None);
     }
 
-    /// Tells the service that the message cannot be processed, by an HTTP error (anything else becomes 500). It may
-    /// come again: services try again on 5xx.
+    /// Answers the service with an HTTP error; any other status becomes 500. The message may come again:
+    /// services retry after a 5xx.
     pub fn refuse(self, status: u16) {
         self.waiting.not_taken(Some(status));
     }
@@ -98,15 +98,15 @@ struct Letter {
     webhook_id: Option<String>,
 }
 
-/// What all connections share.
+/// The state shared by all connections.
 struct Shared {
     options: ConnectionOptions,
-    /// Of the secret.
+    /// The digest of the connection secret.
     secret: Digest,
     desk: Desk<Letter, Option<u16>>,
 }
 
-/// An agent's own server. It ends when it is dropped; [`ConnectionServer::close`] lets the last answers out first.
+/// An agent's own server. Dropping it stops it; [`ConnectionServer::close`] sends the last answers first.
 #[derive(Debug)]
 pub struct ConnectionServer {
     secret: ConnectionSecret,
@@ -115,7 +115,7 @@ pub struct ConnectionServer {
 }
 
 impl ConnectionServer {
-    /// Listens on `address`, such as `127.0.0.1:8788`; port 0 takes a free one.
+    /// Listens on `address`, such as `127.0.0.1:8788`. Port 0 picks a free port.
     pub async fn bind(address: &str, options: ConnectionOptions) -> Result<Self, BindError> {
         let ConnectionOptions { head_limit, body_limit, answer_limit, .. } = options;
         let limits = Limits { head: head_limit, body: body_limit, answer: answer_limit };
@@ -130,26 +130,27 @@ impl ConnectionServer {
         Ok(Self { secret, queue, server })
     }
 
-    /// Where it listens.
+    /// Returns the address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.server.address()
     }
 
-    /// The connection string to paste into a service. `base` is this server as services reach it, such as
-    /// `https://agent.example.com`.
+    /// Returns the connection string to give to a service. `base` is this server's URL as services reach it,
+    /// such as `https://agent.example.com`.
     pub fn connection_string(&self, base: &str) -> String {
         format!("{}/inbox/{}", base.trim_end_matches('/'), self.secret.as_str())
     }
 
-    /// The next message. It may be dropped at its await without losing one. `None` never comes while it listens.
+    /// Waits for the next message. Dropping the future loses no message. Returns `None` only after the server
+    /// has stopped.
     pub async fn next(&mut self) -> Option<Delivered> {
         let (Letter { post, received_at, webhook_id }, waiting) = self.queue.next().await?;
         Some(Delivered { post, received_at, webhook_id, waiting })
     }
 
-    /// Takes no more messages and waits, a short while, until the services of those that were answered know it.
+    /// Stops taking messages and waits for a short while until the answers to accepted messages are sent.
     pub async fn close(self) {
-        // What nobody took goes back to its service.
+        // Messages that the program has not taken are answered with an error, and the service tries again.
         drop(self.queue);
         self.server.close().await;
     }

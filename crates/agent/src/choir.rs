@@ -1,11 +1,12 @@
-//! Choir's public face as a client sees it: submitting evidence, and what anybody may read.
+//! Choir's public API for clients: submitting evidence and reading public results.
 
 use crate::{Client, ClientError, answer};
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::Value;
 
-/// Submits evidence with these headers. The same bundle twice counts once, so a second try does no harm; none is made here.
+/// Submits evidence with these headers, without retrying. Submitting the same bundle again is harmless: it
+/// counts once.
 pub async fn submit_evidence(
     client: &Client,
     path: &str,
@@ -20,7 +21,7 @@ pub async fn submit_evidence(
     answer::read_any(client.call(request.body(body)).await?).await
 }
 
-/// Reads what anybody may read at a path of the hub.
+/// Reads a public resource at a path of the hub.
 pub async fn read_public(client: &Client, path: &str) -> Result<Value, ClientError> {
     answer::read_any(client.call(client.request(Method::GET, client.url(path)?)).await?).await
 }

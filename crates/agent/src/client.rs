@@ -1,8 +1,8 @@
 //! Requests to a hub: one method for each operation of the relay.
 //!
-//! Where things are is asked once, at the first request. Paths are appended to the hub's address, so that neither
-//! the document nor a redirect can carry the key to another server. Here only sends are tried again, under a key that
-//! keeps a second try from being a second message; [`crate::api`] tries every call again.
+//! The endpoints are read from the discovery document at the first request. Paths are appended to the hub's
+//! address, so that neither the document nor a redirect can carry the key to another server. In this module
+//! only sends are retried, under an idempotency key; [`crate::api`] retries every call.
 
 use crate::answer;
 use crate::request::check_registration;
@@ -27,55 +27,54 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 use url::Url;
 
-/// What an agent calls itself to servers.
+/// The `User-Agent` header of all requests.
 pub(crate) const USER_AGENT: &str = concat!("chorus/", env!("CARGO_PKG_VERSION"));
 
-/// How long a connection may take to open.
+/// The time limit for opening a connection.
 pub(crate) const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long a whole request may take. A hub waits 30 s for a receiver's endpoint before it answers a send.
+/// The time limit for a whole request. A hub waits 30 s for a receiver's endpoint before it answers a send.
 pub(crate) const REQUEST_LIMIT: Duration = Duration::from_mins(1);
 
-/// The host that every hub knows for its own.
+/// The host part that every hub accepts as its own.
 const ANY_HOST: &str = "chorus";
 
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// Whether a registration made something new.
+/// The effect of a registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// A new agent.
     Created,
-    /// The agent was there; its record and its key are new.
+    /// The agent existed. Its record was updated and its key replaced.
     Updated,
 }
 
-/// What a hub teaches agents.
+/// A hub's skill text for agents.
 #[derive(Debug, Clone, Serialize)]
 pub struct Skill {
-    /// The language of the text, if the hub says which.
+    /// The language of the text. `None` if the hub does not name it.
     pub language: Option<String>,
-    /// Markdown.
+    /// The text, in Markdown.
     pub text: String,
 }
 
-/// One hub, and who is asking. Clones share connections and what was learnt of the hub.
+/// A client of one hub, with or without a key. Clones share connections and the discovered endpoints.
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
-    /// The hub's address, without a slash at its end.
+    /// The hub's address, without a trailing slash.
     base: String,
     /// The whole `Authorization` header. It is marked as sensitive, so that `Debug` does not show it.
     authorization: Option<HeaderValue>,
     endpoints: Arc<OnceCell<Endpoints>>,
-    /// The host of the hub's addresses.
+    /// The host part of agent addresses at this hub.
     host: Arc<OnceCell<String>>,
     retry: Retry,
     environment: Environment,
 }
 
 impl Client {
-    /// A client of the hub at `base_url`. Nothing is sent yet.
+    /// Creates a client of the hub at `base_url`. Nothing is sent yet.
     pub fn connect(base_url: &str, key: Option<String>) -> Result<Self, ClientError> {
         let base = read_base(base_url)?;
         let authorization = key.map(|key| bearer(&key)).transpose()?;
@@ -91,18 +90,18 @@ impl Client {
         })
     }
 
-    /// The hub's address, without a slash at its end.
+    /// Returns the hub's address, without a trailing slash.
     pub(crate) fn base(&self) -> &str {
         &self.base
     }
 
-    /// The same client with other ideas of trying again.
+    /// Replaces the retry policy.
     pub fn with_retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
         self
     }
 
-    /// The same client with time and randomness from elsewhere than the machine.
+    /// Replaces the source of time and randomness.
     pub fn with_environment(mut self, environment: Environment) -> Self {
         self.environment = environment;
         self
@@ -112,12 +111,12 @@ impl Client {
         &self.environment
     }
 
-    /// The pause before the next try, as [`Retry::pause`].
+    /// Returns the pause before the next try; see [`Retry::pause`].
     pub(crate) fn pause(&self, failures: u32, asked: Duration) -> Option<Duration> {
         self.retry.pause(failures, asked, self.environment.random_u64())
     }
 
-    /// Registers an agent; with the key of that agent, updates it and gives it a new key.
+    /// Registers an agent. With the key of that agent, updates it and issues a new key.
     pub async fn register(&self, body: &RegisterBody) -> Result<(Registered, Change), ClientError> {
         check_registration(body)?;
         let body = RegisterBody { agent_id: self.whole_name(&body.agent_id).await?, ..body.clone() };
@@ -129,14 +128,14 @@ impl Client {
         Ok((answer::read(response).await?.data, change))
     }
 
-    /// Removes an agent. One that is not there is no error.
+    /// Removes an agent. An agent that does not exist is no error.
     pub async fn unregister(&self, agent: &str) -> Result<(), ClientError> {
         let url = self.agent_url(|endpoints| &endpoints.register, agent).await?;
         let response = self.call(self.request(Method::DELETE, url)).await?;
         answer::read::<Value>(response).await.map(drop)
     }
 
-    /// One page of the directory and where the next one begins.
+    /// Returns one page of the agent directory and the cursor of the next page.
     pub async fn agents(
         &self,
         after: Option<&str>,
@@ -147,13 +146,13 @@ impl Client {
         Ok((data, metadata.next))
     }
 
-    /// One agent.
+    /// Returns one agent of the directory.
     pub async fn agent(&self, agent: &str) -> Result<Registration, ClientError> {
         let url = self.agent_url(|endpoints| &endpoints.discover, agent).await?;
         Ok(self.get(url).await?.data)
     }
 
-    /// What makes a second try the same message: the given key, or a new one.
+    /// Returns the given idempotency key as a header value, or a new random one.
     pub(crate) fn key_header(&self, given: Option<&str>) -> Result<HeaderValue, ClientError> {
         match given {
             Some(key) => header("idempotency_key", key),
@@ -161,10 +160,11 @@ impl Client {
         }
     }
 
-    /// Sends a message. Transient failures are tried again as [`Retry`] says, always with the same idempotency key
-    /// (`idempotency_key`, or a fresh one), so that the receiver gets it once. `delivery: failed` is no error.
+    /// Sends a message. Transient failures are retried by the [`Retry`] policy, always with the same
+    /// idempotency key (`idempotency_key`, or a new one), so that the receiver gets the message once.
+    /// `delivery: failed` is no error.
     pub async fn send(&self, body: &SendBody, idempotency_key: Option<&str>) -> Result<Outcome, ClientError> {
-        // What is wrong is told before anything is sent.
+        // Input errors are reported before anything is sent.
         body.checked(false)?;
         let key = self.key_header(idempotency_key)?;
         let mut failures = 0;
@@ -182,7 +182,7 @@ impl Client {
         }
     }
 
-    /// Sends a message and listens to the receiver's answer while it is made, if it can be made now.
+    /// Sends a message and streams the receiver's answer, if the receiver can answer now.
     pub async fn send_stream(
         &self,
         body: &SendBody,
@@ -192,13 +192,13 @@ impl Client {
         let (body, key) = (self.whole_names(body).await?.checked(true)?, self.key_header(idempotency_key)?);
         let path = &self.endpoints().await?.send;
         let request = self.post(path, body)?.header(IDEMPOTENCY_KEY, key);
-        // No limit for the whole of it: the stream lasts as long as the receiver speaks.
+        // There is no limit for the whole response: the stream lasts as long as the receiver writes.
         let opening = tokio::time::timeout(REQUEST_LIMIT, request.send()).await;
         let response = opening.map_err(|_| ClientError::Lost("the hub did not open the stream in 60 s"))?;
         Answered::read(self.clone(), response.map_err(|source| self.unreachable(source))?).await
     }
 
-    /// One page of the inbox's history.
+    /// Returns one page of the inbox's history.
     pub async fn messages(&self, after: Option<&str>, limit: u32) -> Result<Page, ClientError> {
         let path = &self.endpoints().await?.messages;
         let mut url = page(self.url(path)?, after, limit);
@@ -210,8 +210,8 @@ impl Client {
         })
     }
 
-    /// One page of what became of envelopes that an agent sent, the newest first, and where the next one begins. The operator
-    /// names the `sender`.
+    /// Returns one page of the messages that an agent sent, with their delivery state, newest first, and the
+    /// cursor of the next page. The operator names the `sender`.
     pub async fn sent(
         &self,
         sender: Option<&str>,
@@ -224,21 +224,21 @@ impl Client {
         Ok((data, metadata.next))
     }
 
-    /// What became of one of them.
+    /// Returns the delivery state of one sent message.
     pub async fn sent_one(&self, sender: Option<&str>, trace: TraceId) -> Result<SentMessage, ClientError> {
         let mut url = self.url(&format!("{}/{trace}", self.endpoints().await?.sent))?;
         url.query_pairs_mut().extend_pairs(sender.map(|sender| ("sender", sender)));
         Ok(self.get(url).await?.data)
     }
 
-    /// What the hub says of its own state.
+    /// Returns the hub's health report.
     pub async fn health(&self) -> Result<HealthReport, ClientError> {
         let path = &self.endpoints().await?.health;
         Ok(self.get(self.url(path)?).await?.data)
     }
 
-    /// How to join this hub and how to behave there, as the hub itself puts it: in `language` (a BCP 47 tag) if it
-    /// can. The key is not needed to ask, so it is not shown.
+    /// Returns the hub's instructions for agents, in `language` (a BCP 47 tag) if the hub has it. The request
+    /// carries no key because none is required.
     pub async fn skill(&self, language: Option<&str>) -> Result<Skill, ClientError> {
         let mut url = self.url("/skill")?;
         if let Some(language) = language {
@@ -247,14 +247,15 @@ impl Client {
         answer::read_skill(self.call(self.http.get(url)).await?).await
     }
 
-    /// Follows the inbox: from after the id `after`, or from what no connection was handed before.
+    /// Follows the inbox: from after the id `after`, or from the first entry that no connection has received
+    /// yet.
     pub fn inbox(&self, after: Option<&str>) -> Result<Inbox, ClientError> {
         after.map(|id| header("after", id)).transpose()?;
         Ok(Inbox::new(self.clone(), after.map(str::to_owned)))
     }
 
-    /// Opens a stream: the inbox's, or the one at `url`, perhaps for so many entries only. It has no limit in time; the caller
-    /// watches for silence.
+    /// Opens an event stream: the inbox, or the stream at `url`, limited to `limit` entries if given. The
+    /// stream has no time limit; the caller watches for silence.
     pub(crate) async fn open_stream(
         &self,
         url: Option<&Url>,
@@ -292,7 +293,7 @@ impl Client {
         Ok(answer::read(self.call(request).await?).await?.data)
     }
 
-    /// An address in full: the document asks for `name@host` wherever one stands on the wire.
+    /// Completes an agent's address: the protocol requires `name@host` on the wire.
     pub(crate) async fn whole_name(&self, name: &str) -> Result<String, ClientError> {
         if name.contains('@') {
             return Ok(name.to_owned());
@@ -300,7 +301,7 @@ impl Client {
         let ask = || async {
             match self.health().await {
                 Ok(HealthReport { host, .. }) if !host.is_empty() => Ok(host),
-                // A hub that does not say so takes the name that the document uses for any.
+                // A hub that does not report its host accepts the default host of the protocol.
                 Ok(_) | Err(ClientError::Refused { status: 404 | 405, .. } | ClientError::Protocol(_)) => {
                     Ok(ANY_HOST.to_owned())
                 }
@@ -321,10 +322,11 @@ impl Client {
         Ok(body.clone().named(sender, receiver))
     }
 
-    /// Where things are, asked once. Only a hub that has no such document is taken to use the usual paths.
+    /// Returns the hub's endpoints, read once. A hub without a discovery document is assumed to use the
+    /// default paths.
     async fn endpoints(&self) -> Result<&Endpoints, ClientError> {
         let ask = || async {
-            // The key is not needed to ask, so it is not shown.
+            // The request carries no key because none is required.
             let url = self.url("/.well-known/chorus.json")?;
             let response = self.call(self.http.get(url)).await?;
             match response.status() {
@@ -336,9 +338,10 @@ impl Client {
         self.endpoints.get_or_try_init(ask).await
     }
 
-    /// One agent below a path. Hubs may look for agents elsewhere than where they keep them.
+    /// Returns the URL of one agent below a path. The directory and the registrations may have different
+    /// paths.
     async fn agent_url(&self, path: fn(&Endpoints) -> &str, agent: &str) -> Result<Url, ClientError> {
-        // Every character of an address stands for itself in a path.
+        // An address contains only characters that need no encoding in a path.
         Address::parse(agent).map_err(|fault| ClientError::Invalid(Faults::one("agent_id", fault)))?;
         let agent = self.whole_name(agent).await?;
         self.url(&format!("{}/{agent}", path(self.endpoints().await?)))
@@ -358,7 +361,7 @@ impl Client {
         self.authorized(self.http.request(method, url))
     }
 
-    /// A request that shows the key.
+    /// Adds the key to a request.
     pub(crate) fn authorized(&self, request: RequestBuilder) -> RequestBuilder {
         match &self.authorization {
             Some(authorization) => request.header(AUTHORIZATION, authorization),
@@ -380,12 +383,13 @@ impl Client {
     }
 }
 
-/// What makes requests to `url`, whoever is there. Redirects are not followed: they could lead a key elsewhere.
+/// Creates an HTTP client for `url`. It does not follow redirects, because they could carry the key to another
+/// server.
 pub(crate) fn http_client(url: &str) -> reqwest::Result<reqwest::Client> {
     http_builder(url).build()
 }
 
-/// The same for what begins as HTTP/1.1 and goes on as something else.
+/// Creates the same client limited to HTTP/1.1, for connections that are upgraded to another protocol.
 pub(crate) fn http_1_client(url: &str) -> reqwest::Result<reqwest::Client> {
     http_builder(url).http1_only().build()
 }
@@ -396,13 +400,13 @@ fn http_builder(url: &str) -> reqwest::ClientBuilder {
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(CONNECT_LIMIT);
     if url.starts_with("http:") {
-        // Without TLS no roots are needed; a system that has none must not be an error then.
+        // Plain HTTP requires no root certificates, so a system without any must not be an error.
         return builder.tls_certs_only([]);
     }
     builder
 }
 
-/// Whether a failed delivery may succeed when it is tried again.
+/// Checks whether retrying a failed delivery may succeed.
 pub(crate) fn may_pass(outcome: &Outcome) -> bool {
     let code = outcome.error_code.as_deref().and_then(Code::parse);
     outcome.delivery == DeliveryState::Failed && code.is_some_and(Code::retryable)
@@ -418,7 +422,7 @@ fn page(mut url: Url, after: Option<&str>, limit: u32) -> Url {
     url
 }
 
-/// A header's value; `name` is what a person knows it by.
+/// Creates a header value. `name` is the name used in an error message.
 pub(crate) fn header(name: &str, text: &str) -> Result<HeaderValue, ClientError> {
     let fault = || ClientError::Invalid(Faults::one(name, "must be 1 to 255 printable ASCII characters"));
     let good = (1..=255).contains(&text.len()) && text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
@@ -426,7 +430,7 @@ pub(crate) fn header(name: &str, text: &str) -> Result<HeaderValue, ClientError>
 }
 
 fn bearer(key: &str) -> Result<HeaderValue, ClientError> {
-    // The fault names the key without showing it.
+    // The error names the key without showing it.
     header("key", key)?;
     let mut value = header("key", &format!("Bearer {key}"))?;
     value.set_sensitive(true);
@@ -440,7 +444,8 @@ fn read_base(text: &str) -> Result<String, ClientError> {
     Ok(url.as_str().trim_end_matches('/').to_owned())
 }
 
-/// An address on the web, or what is wrong with it: it does not have the `form`, or it holds a secret.
+/// Parses a web address. The error is `form` if the syntax is wrong, or says that the address contains
+/// credentials.
 pub(crate) fn web_address(text: &str, form: &'static str) -> Result<Url, &'static str> {
     let url = Url::parse(text).map_err(|_| form)?;
     if !matches!(url.scheme(), "http" | "https") || url.fragment().is_some() {

@@ -1,7 +1,7 @@
-//! Sending straight to a peer, without a hub and without a key.
+//! Sends envelopes straight to a peer, without a hub and without a key.
 //!
-//! Only what may pass is tried again. A peer has nothing that tells a second try from a second message, unless the
-//! envelope is a numbered turn; one that is not is sent again only when it certainly has not arrived.
+//! Only transient failures are retried. A peer recognizes a duplicate only if the envelope is a numbered turn.
+//! Any other envelope is retried only if it certainly has not arrived.
 
 use crate::answer::{ReadError, collect, retry_after};
 use crate::client::{REQUEST_LIMIT, http_client, web_address};
@@ -15,45 +15,35 @@ use reqwest::header::{CONTENT_TYPE, LOCATION};
 use reqwest::{Client, Response, Url};
 use std::time::Duration;
 
-/// The largest answer that is read.
+/// The largest response that is read, in bytes.
 const MAX_ANSWER: usize = 64 * 1024;
 
-/// Why a peer gave no answer of the protocol.
+/// The reason why a direct send failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectError {
     /// The input is wrong; nothing was sent.
     #[error("{0}")]
     Invalid(Faults),
-    /// No answer came.
     #[error("cannot reach the agent at {url}")]
     Unreachable {
-        /// Its address.
         url: Url,
-        /// What the network said.
         #[source]
         source: reqwest::Error,
     },
-    /// Whoever is there did not take it.
+    /// The peer refused the envelope.
     #[error("{url} refused: {detail} (HTTP {status})")]
     Refused {
-        /// The address.
         url: Url,
-        /// The HTTP status.
         status: u16,
-        /// The peer's own sentence, or ours.
+        /// The peer's own reason, or ours if it gave none.
         detail: String,
-        /// How long the peer asks to wait.
+        /// The pause that the peer asks for.
         retry_after: Option<Duration>,
     },
-    /// It leads where nobody goes because a stranger says so; nothing was sent.
+    /// The address is blocked by the outbound policy; nothing was sent.
     #[error("{url} is not called: {blocked}")]
-    Blocked {
-        /// The address.
-        url: Url,
-        /// Why not there.
-        blocked: Blocked,
-    },
-    /// An answer came, but not one this protocol knows.
+    Blocked { url: Url, blocked: Blocked },
+    /// A response came that is not part of the protocol.
     #[error("{0}")]
     Protocol(String),
     /// The HTTP client could not be set up.
@@ -62,7 +52,7 @@ pub enum DirectError {
 }
 
 impl DirectError {
-    /// The class of this failure.
+    /// Returns the exit class of this error.
     pub fn exit_class(&self) -> ExitClass {
         match self {
             Self::Invalid(_) => ExitClass::Usage,
@@ -72,7 +62,7 @@ impl DirectError {
         }
     }
 
-    /// Whether the envelope may have been taken all the same.
+    /// Checks whether the peer may have received the envelope despite this error.
     pub(crate) fn may_have_arrived(&self) -> bool {
         match self {
             Self::Unreachable { source, .. } => !source.is_connect() && !source.is_builder(),
@@ -82,8 +72,8 @@ impl DirectError {
         }
     }
 
-    /// How long to wait at least before the same request may succeed; `None` when it never will, or when it could
-    /// arrive twice. That does not matter if it is `numbered`.
+    /// Returns the minimum pause before a retry. `None` if a retry cannot succeed, or could deliver the
+    /// envelope twice; a `numbered` turn may be sent twice.
     pub(crate) fn transient(&self, numbered: bool) -> Option<Duration> {
         match self {
             Self::Unreachable { source, .. } => {
@@ -91,7 +81,7 @@ impl DirectError {
             }
             Self::Refused { status, retry_after, .. } => {
                 let not_taken = matches!(status, 408 | 429 | 503);
-                // A proxy in between does not know what became of it.
+                // A proxy's answer does not tell whether the peer received the envelope.
                 let unknown = matches!(status, 502 | 504);
                 (not_taken || unknown && numbered).then(|| retry_after.unwrap_or_default())
             }
@@ -100,7 +90,7 @@ impl DirectError {
     }
 }
 
-/// Sends an envelope to the agent at `url`, and gives what it answers: that it took it, or why it did not.
+/// Sends an envelope to the agent at `url` and returns the agent's reply.
 pub async fn send_direct(
     url: &str,
     body: &SendBody,
@@ -145,7 +135,7 @@ async fn post(http: &Client, url: &Url, body: Bytes) -> Result<ReceiverReply, Di
     }
 }
 
-/// What to say of a refusal that gives no reason.
+/// Returns the reason to show for a refusal that gives none.
 pub(crate) fn reason(response: &Response) -> String {
     match response.headers().get(LOCATION).and_then(|to| to.to_str().ok()) {
         Some(to) if response.status().is_redirection() => {

@@ -1,45 +1,42 @@
-//! What can go wrong between a client and its hub, in sentences that help a person.
+//! Errors between a client and its hub, with messages for people.
 //!
-//! A sentence never repeats its source; whoever prints it walks the chain. No variant ever holds a key.
+//! A message never repeats its source; the printer walks the chain of sources. No variant ever holds a key.
 
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
 use std::time::Duration;
 
-/// Why a request came to nothing.
+/// The reason why a request to a hub failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The input is wrong; nothing was sent.
     #[error("{0}")]
     Invalid(Faults),
-    /// The hub said no.
+    /// The hub refused the request.
     #[error("the hub refused: {message} ({code})")]
     Refused {
-        /// The HTTP status.
         status: u16,
-        /// The transport's code, or `HTTP_` and the status where the answer named none.
+        /// The protocol's error code, or `HTTP_` and the status if the response named none.
         code: String,
-        /// The hub's own sentence.
+        /// The hub's own message.
         message: String,
-        /// How long the hub asks to wait.
+        /// The pause that the hub asks for.
         retry_after: Option<Duration>,
     },
-    /// No answer came.
     #[error("cannot reach the hub at {url}")]
     Unreachable {
-        /// The hub's address.
         url: String,
-        /// What the network said.
         #[source]
         source: reqwest::Error,
     },
-    /// A stream that was open is gone; the text completes "lost the connection: …".
+    /// An open stream was lost. The text completes "lost the connection: …".
     #[error("lost the connection: {0}")]
     Lost(&'static str),
-    /// Another connection of the same agent has this one's place; to come back would only take it in turn.
+    /// Another connection of the same agent took over. Reconnecting would only take the session back and
+    /// forth.
     #[error("another connection of this agent took the session over")]
     TakenOver,
-    /// An answer came, but not one this protocol knows.
+    /// A response came that is not part of the protocol.
     #[error("{0}")]
     Protocol(String),
     /// The HTTP client could not be set up.
@@ -47,21 +44,21 @@ pub enum ClientError {
     Setup(#[source] reqwest::Error),
 }
 
-/// The classes of failure a program's exit code tells apart.
+/// The classes of failure that a program's exit code distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitClass {
-    /// Something else went wrong.
+    /// Any other failure.
     Failed,
     /// The input was wrong.
     Usage,
-    /// The hub said no.
+    /// The hub refused.
     Refused,
     /// The hub did not answer.
     Unreachable,
 }
 
 impl ClientError {
-    /// The class of this failure.
+    /// Returns the exit class of this error.
     pub fn exit_class(&self) -> ExitClass {
         match self {
             Self::Invalid(_) => ExitClass::Usage,
@@ -71,17 +68,18 @@ impl ClientError {
         }
     }
 
-    /// The code, if the hub refused with one that this version knows.
+    /// Returns the error code if the hub refused with one that this version knows.
     pub fn code(&self) -> Option<Code> {
         match self {
-            // Paths that are not the relay's leave out the prefix.
+            // Codes outside the relay's paths have no `ERR_` prefix.
             Self::Refused { code, .. } => Code::parse(code).or_else(|| Code::parse(&format!("ERR_{code}"))),
             _ => None,
         }
     }
 
-    /// The same of a path that is beyond the relay's document: a hub that goes by that alone does not know it, and says so in the
-    /// relay's words or in none. Ours answers about these paths in words of its own.
+    /// Rewrites the error for a path that is not part of the relay protocol. A hub that implements only the
+    /// relay answers 404 or 405 there, with a relay code or none; our own hub uses codes without the `ERR_`
+    /// prefix.
     pub(crate) fn beyond_relay(self) -> Self {
         match self {
             Self::Refused { status: status @ (404 | 405), code, retry_after, .. }
@@ -94,13 +92,13 @@ impl ClientError {
         }
     }
 
-    /// How long to wait at least before the same request may succeed; `None` when it never will.
+    /// Returns the minimum pause before a retry. `None` if a retry cannot succeed.
     pub fn transient(&self) -> Option<Duration> {
         match self {
             Self::Unreachable { source, .. } if source.is_builder() => None,
             Self::Unreachable { .. } | Self::Lost(_) => Some(Duration::ZERO),
             Self::Refused { status, retry_after, .. } => {
-                // The statuses speak for proxies, which know nothing of the transport's codes.
+                // The statuses also cover proxies, which do not use the protocol's codes.
                 let again =
                     matches!(status, 408 | 429 | 502..=504) || self.code().is_some_and(Code::retryable);
                 again.then(|| retry_after.unwrap_or_default())

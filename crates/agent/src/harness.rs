@@ -1,15 +1,21 @@
-//! An agent out of anything: a program, or a model, that answers what is said to it.
+//! Turns a program, a coding agent or a model into an agent that answers messages.
 //!
-//! What is done when is decided by [`Core`], a state machine without sockets or timers; everything else here surrounds it.
-//! [`run`] registers the agent at its first start, listens by its inbox (or by a C2A session, or by a connection string of its own, or
-//! directly), makes a prompt of each message, has it answered by a [`Driver`], and sends the answer back. Conversations
-//! are worked on side by side, the messages of each one after the other; what a person types in pieces is one. What always holds: a message is answered at most once, also after `kill -9`
-//! (`ledger`); the channel ends with `lifecycle` idle, whatever happened (`core`); nothing a sender writes can
-//! pass for a header of the prompt (`prompt`); every step is bounded in time, size and number.
+//! [`Core`], a state machine without sockets or timers, makes all decisions; the other modules connect it to
+//! the world. [`run`] registers the agent at its first start and listens by its inbox, by a C2A session, by a
+//! connection string of its own, or directly. It makes a prompt of each message, has a [`Driver`] answer it
+//! and sends the answer back. Conversations are processed in parallel, the messages of one conversation in
+//! order. Messages that a person sends in pieces are answered together.
 //!
-//! It deliberately has no opinion on what is worth an answer: the hub decides who is woken, the driver whether to
-//! speak.
+//! Guarantees:
+//! - A message is answered at most once, also after `kill -9` (`ledger`).
+//! - The channel ends with `lifecycle` idle in every case (`core`).
+//! - Nothing in a message can pass for a header of the prompt (`prompt`).
+//! - Every step is bounded in time, size and number.
+//!
+//! The harness does not judge which messages deserve an answer: the hub decides which agents are woken, and
+//! the driver decides whether to reply.
 
+mod acp;
 mod activity;
 mod announce;
 mod completion;
@@ -37,6 +43,7 @@ mod tools;
 mod turn;
 mod worker;
 
+pub use acp::{Acp, PRESETS, Preset, split_command};
 pub use activity::{Activity, Observer};
 pub use core::{AT_ONCE, Command, Core, Event, Outcome, Post, Posted, Profile, Run, To};
 pub use error::HarnessError;
@@ -61,21 +68,23 @@ use intake::Intake;
 use journal::Journal;
 use options::stopped;
 use std::time::Duration;
-use worker::Worker;
+use worker::{Engine, Worker};
 
-/// How long a registration that is on its way may hold up the end of the agent: its key is shown only once.
+/// The time that a registration in progress may delay the agent's exit: its key is shown only once.
 const REGISTRATION_GRACE: Duration = Duration::from_secs(5);
 
-/// Runs an agent until it is told to stop, or cannot go on.
+/// Runs an agent until it is told to stop or a final error occurs.
 pub async fn run(options: AgentOptions, observer: Observer, mut stop: Stop) -> Result<(), HarnessError> {
     let address =
         Address::parse(&options.name).map_err(|fault| HarnessError::Invalid(Faults::one("name", fault)))?;
     let name = address.name().to_owned();
-    if let Driver::Exec(exec) = &options.driver {
-        exec::check(exec)?;
+    match &options.driver {
+        Driver::Exec(exec) => exec::check(&exec.program)?,
+        Driver::Acp(acp) => acp.check()?,
+        Driver::OpenAi(_) => {}
     }
     let home = Home::open(&options.state, &name)?;
-    // First of all, so that two processes do not register the same name.
+    // The journal's lock is taken first, so that two processes do not register the same name.
     let mut journal = home.journal()?;
     let hub = tokio::select! {
         hub = connect(&options, &home, &mut journal, &observer) => hub?,
@@ -86,7 +95,7 @@ pub async fn run(options: AgentOptions, observer: Observer, mut stop: Stop) -> R
     };
     if let Some(hub) = &hub {
         tokio::select! {
-            // The work that follows sees it too.
+            // The worker below handles the stop.
             () = stopped(&mut stop) => {}
             offered = async {
                 look_for(hub, &options.channels, &observer).await;
@@ -95,17 +104,20 @@ pub async fn run(options: AgentOptions, observer: Observer, mut stop: Stop) -> R
         }
     }
     let ledger = journal.ledger().clone();
+    let engine = Engine::start(&options, &home, hub.as_ref()).await?;
     let mut intake = Intake::start(&options, &home, hub.as_ref(), ledger.cursor(), &observer).await?;
     let core = Core::new(options.profile(hub.as_ref()), ledger, options.environment.clone());
     let ways = (hub, intake.session());
-    let worked = Worker::new(options, ways, core, journal, observer.clone()).work(&mut intake, stop).await;
+    let worked =
+        Worker::new(options, engine, ways, core, journal, observer.clone()).work(&mut intake, stop).await;
     intake.close().await;
     worked.map_err(|error| home.blame_key(error))?;
     observer.tell(Activity::Stopped);
     Ok(())
 }
 
-/// The hub as this agent, which is registered if it has no key; an agent that listens directly needs no hub.
+/// Connects to the hub as this agent, registering it if it has no key. Returns `None` for an agent that
+/// listens directly and needs no hub.
 async fn connect(
     options: &AgentOptions,
     home: &Home,
@@ -127,8 +139,8 @@ async fn connect(
     if key.is_none() {
         let (owned, invitation) = (options.token.is_some(), options.invitation.as_deref());
         key = Some(home.register(&anybody, &options.culture, owned, invitation).await?);
-        // Everything in a new inbox is new. Without a place to go on after, a message that was handed over to a
-        // process that died at once would not come again.
+        // Everything in a new inbox is new. Without a stored cursor, a message that was handed to a process
+        // that died at once would not come again.
         let begun = journal.write(Record::Cursor("0".into()));
         begun.map_err(|source| HarnessError::state(&options.state, source))?;
         observer.tell(Activity::Registered);
@@ -136,8 +148,8 @@ async fn connect(
     Ok(Some(connect(key)?))
 }
 
-/// Refuses the key of another agent, before it takes the place of this one's. A hub that does not say whose it is, or is away
-/// now, is believed.
+/// Refuses the key of another agent before it replaces the stored one. The key is accepted if the hub does not
+/// tell its owner or cannot be reached.
 async fn check_whose(hub: &Client, name: &str) -> Result<(), HarnessError> {
     let Ok(me) = hub.api_get::<Me>(&["me"], &[]).await else { return Ok(()) };
     if me.kind.known() == Some(PrincipalKind::Agent) && me.name != name {
@@ -146,7 +158,7 @@ async fn check_whose(hub: &Client, name: &str) -> Result<(), HarnessError> {
     Ok(())
 }
 
-/// Tells whether the agent is in the channels it is expected to be in.
+/// Reports whether the agent is a member of the channels named in its options.
 async fn look_for(hub: &Client, channels: &[String], observer: &Observer) {
     for named in channels {
         let channel = &find(hub, named).await;
@@ -154,7 +166,7 @@ async fn look_for(hub: &Client, channels: &[String], observer: &Observer) {
             Ok(known) if known.name.is_empty() => Some(channel.clone()),
             Ok(known) => Some(known.name),
             Err(ClientError::Refused { status: 403 | 404, .. }) => None,
-            // A hub that is away now will be there later.
+            // A hub that is unreachable now may be back later.
             Err(error) => {
                 observer.tell(Activity::Skipped { what: format!("the question about {named}: {error}") });
                 continue;
@@ -164,7 +176,7 @@ async fn look_for(hub: &Client, channels: &[String], observer: &Observer) {
     }
 }
 
-/// The id of a channel that was named by its id or by its name; what it was named, if it cannot be found.
+/// Returns the id of a channel given by id or name, or the text unchanged if no such channel is found.
 async fn find(hub: &Client, named: &str) -> String {
     if ConversationId::parse(named).is_some() {
         return named.to_owned();

@@ -1,8 +1,8 @@
-//! Listening: the inbox's event stream, followed across lost connections.
+//! The inbox's event stream, followed across lost connections.
 //!
-//! The id of the last event handed out is kept and sent when reconnecting, so that nothing is missed; what comes
-//! twice all the same (an id, or a turn of a conversation) is dropped. Only what can pass is waited out: a refusal
-//! ends the inbox, and so does a takeover, because two connections that fight for one inbox would never stop.
+//! The id of the last returned event is sent when reconnecting, so that no event is missed. Duplicates (of an
+//! id, or of a turn of a conversation) are dropped. Only transient failures are retried. A refusal ends the
+//! inbox. A takeover ends it too, because two connections that compete for one inbox would never stop.
 //!
 //! [`Inbox::next`] may be dropped at any await, in a `select!` for instance, without losing an event.
 
@@ -20,71 +20,67 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use url::Url;
 
-/// A hub sends a sign of life every 15 s; three missed ones mean that the connection is dead.
+/// A hub sends a keep-alive every 15 s. After three missing ones the connection is dead.
 pub(crate) const IDLE_LIMIT: Duration = Duration::from_secs(45);
 
-/// What happens on an inbox.
+/// An item of an inbox.
 #[derive(Debug)]
 pub enum InboxItem {
     /// The stream is open.
     Connected {
-        /// Whose inbox it is, if the hub says so.
+        /// The agent that the inbox belongs to, if the hub names it.
         agent_id: Option<String>,
     },
-    /// An envelope.
     Message {
-        /// Its place in the inbox.
+        /// The position in the inbox.
         id: Option<String>,
-        /// The envelope and where it came from.
+        /// The envelope and its origin.
         message: InboxMessage,
     },
-    /// An event of a kind this client does not know, or any event of a conversation that is followed.
+    /// An event of a kind that this client does not know, or any event of a followed conversation.
     Other {
-        /// Its kind.
         event: String,
-        /// Its place in the inbox.
+        /// The position in the inbox.
         id: Option<String>,
-        /// Its data.
         data: String,
     },
-    /// An event that is not what its kind promises; it is skipped.
+    /// An event whose data does not fit its kind. It is skipped.
     Malformed {
-        /// Its place in the inbox.
+        /// The position in the inbox.
         id: Option<String>,
-        /// What is wrong with it.
         what: String,
     },
-    /// History that was asked for is gone.
+    /// Part of the requested history has been deleted.
     Gap(Gap),
-    /// Another connection took this inbox over. The last item.
+    /// Another connection took this inbox over. This is the last item.
     Takeover,
-    /// The connection is lost, and a new one is tried after a pause.
+    /// The connection is lost. The next try follows after a pause.
     Reconnecting {
         /// The pause, in milliseconds.
         in_ms: u64,
-        /// What was wrong.
         why: ClientError,
     },
 }
 
 enum State {
-    /// Not connected; not to be tried before this moment of the clock that never goes back.
+    /// Not connected. The next try is not before this time of the monotonic clock, in milliseconds.
     Waiting(i64),
     Open(Box<Response>, Parser),
     Ended,
 }
 
-/// An agent's inbox.
+/// A followed inbox, or another event stream with ids.
 pub struct Inbox {
     client: Client,
-    /// Where another stream than the inbox's is.
+    /// The URL of the stream. `None` for the agent's inbox.
     url: Option<Url>,
-    /// How many more entries are wanted, if not all: a hub that is told keeps the rest for the next who listens.
+    /// The number of entries still to return; `None` for no limit. It is sent to the hub, which keeps later
+    /// entries for the next listener.
     wanted: Option<u64>,
     state: State,
-    /// Resume after this event.
+    /// The event to resume after.
     last_id: Option<String>,
-    /// Read, but not handed out yet.
+    /// Parsed, but not returned yet.
     pending: VecDeque<Item>,
     ids: Seen,
     turns: Seen,
@@ -108,31 +104,31 @@ impl Inbox {
         }
     }
 
-    /// Another stream of events with places.
+    /// Follows another event stream with ids.
     pub(crate) fn of_stream(client: Client, url: Url, last_id: Option<String>) -> Self {
         Self { url: Some(url), ..Self::new(client, last_id) }
     }
 
-    /// The same inbox with another idea of how long silence means a dead connection.
+    /// Replaces the silence after which a connection counts as dead.
     pub fn with_idle_limit(mut self, limit: Duration) -> Self {
         self.idle_limit = limit;
         self
     }
 
-    /// The same inbox for a listener that wants so many entries: it ends after them.
+    /// Ends the inbox after this many entries.
     pub fn with_limit(mut self, entries: u64) -> Self {
         self.wanted = Some(entries);
         self.end_if_enough();
         self
     }
 
-    /// The id to resume after: that of the last event handed out.
+    /// Returns the id to resume after: that of the last returned event.
     pub fn last_id(&self) -> Option<&str> {
         self.last_id.as_deref()
     }
 
-    /// The next thing that happens. An error is final; `None` comes after it, after a takeover and after the last entry that
-    /// was wanted.
+    /// Waits for the next item. An error is final. `None` follows an error, a takeover, and the last entry of
+    /// a limited inbox.
     pub async fn next(&mut self) -> Option<Result<InboxItem, ClientError>> {
         loop {
             while let Some(item) = self.pending.pop_front() {
@@ -174,7 +170,7 @@ impl Inbox {
         Ok(())
     }
 
-    /// Takes note of what is handed out: a new connection is asked for what is still wanted, not for all of it again.
+    /// Counts a returned entry, so that a new connection asks only for the remaining ones.
     fn count(&mut self, item: &InboxItem) {
         if let InboxItem::Message { .. } | InboxItem::Other { id: Some(_), .. } = item {
             self.wanted = self.wanted.map(|wanted| wanted.saturating_sub(1));
@@ -189,7 +185,7 @@ impl Inbox {
         }
     }
 
-    /// Decides whether to go on after a failure, and when.
+    /// Decides whether and when to reconnect after a failure.
     fn lost(&mut self, why: ClientError) -> Result<InboxItem, ClientError> {
         let Some(in_ms) = self.reconnect.lost(&why, self.client.environment()) else {
             self.state = State::Ended;
@@ -199,7 +195,7 @@ impl Inbox {
         Ok(InboxItem::Reconnecting { in_ms, why })
     }
 
-    /// Turns a piece of the stream into something to hand out, if there is something.
+    /// Converts a parsed piece of the stream to an item. Returns `None` if there is nothing to report.
     fn take(&mut self, item: Item) -> Option<InboxItem> {
         let event = match item {
             Item::Comment(_) => return None,
@@ -216,7 +212,7 @@ impl Inbox {
                 self.pending.clear();
                 Some(InboxItem::Takeover)
             }
-            // Who goes on after a revocation is told by the hub what is wrong with its key.
+            // After a revocation, the next request of the client is refused by the hub with the reason.
             Some(
                 Notice::Gap
                 | Notice::Typing
@@ -231,20 +227,20 @@ impl Inbox {
     }
 
     fn connected(&mut self, data: &str) -> InboxItem {
-        // A hub that goes by the document alone says nothing here.
+        // A hub that implements only the relay sends no data here.
         let Ok(Connected { agent_id, after }) = serde_json::from_str(data) else {
             return InboxItem::Connected { agent_id: None };
         };
-        // From here on a lost connection must not depend on what the hub believes it has handed over.
+        // From here on, resuming no longer depends on the hub's record of delivered entries.
         if self.last_id.is_none() {
             self.last_id = after.map(|after| after.to_string());
         }
         InboxItem::Connected { agent_id: Some(agent_id).filter(|id| !id.is_empty()) }
     }
 
-    /// An event with a place in the inbox.
+    /// Handles an event that has a position in the inbox.
     fn numbered(&mut self, Event { event, data, id }: Event) -> Option<InboxItem> {
-        // An id that no header can carry cannot be resumed from.
+        // An id that is no valid header value cannot be used to resume.
         let id = id.filter(|id| header("id", id).is_ok());
         if let Some(id) = &id {
             if !self.ids.is_new(id) {
@@ -277,7 +273,7 @@ impl Inbox {
     }
 }
 
-/// What a piece of the stream holds; `None` is a piece that did not come in time.
+/// Parses a piece of the stream. `None` means that no piece came in time.
 pub(crate) fn read(
     piece: Option<reqwest::Result<Option<bytes::Bytes>>>,
     client: &Client,

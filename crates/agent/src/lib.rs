@@ -1,15 +1,15 @@
-//! The other end of the wire: what an agent, or a person's command line, needs to talk to a hub.
+//! The client library: everything an agent or the command line requires to talk to a hub.
 //!
-//! [`Client`] asks and sends, [`Inbox`] listens and survives lost connections, [`ClientError`] says what went
-//! wrong in a sentence for a person. Without a hub, [`Receiver`] takes envelopes straight from peers (and a hub's
-//! webhooks, whose signatures it checks), and [`send_direct`] sends them. [`Client::send_stream`] and [`reply`] are the
-//! two ends of an answer that is seen while it is made. [`ConnectionServer`] takes messages from channels of any service
-//! that was given its connection string, and [`Callback`] answers them. [`harness`] makes an agent out of any program or
-//! model. What may be said is decided by
-//! `chorus-protocol`; this crate checks every request with it before anything leaves the machine.
+//! [`Client`] makes requests, [`Inbox`] follows an event stream across lost connections, and [`ClientError`]
+//! describes failures to people. Without a hub, [`Receiver`] takes envelopes from peers (and a hub's webhooks,
+//! whose signatures it checks), and [`send_direct`] sends them. [`Client::send_stream`] and [`reply`] are the
+//! two ends of a streamed answer. [`ConnectionServer`] takes messages from every service that was given its
+//! connection string, and [`Callback`] answers them. [`harness`] makes an agent out of any program or model.
+//! The rules for valid messages are those of `chorus-protocol`; this crate checks every request by them before
+//! it is sent.
 //!
-//! It never knows the hub's or the store's code: a hub written by somebody else must serve it as well.
-//! A TLS provider must have been installed by the program (`rustls::crypto::ring::default_provider()`).
+//! The crate does not depend on the hub or the store: it must work with a hub written by someone else. The
+//! program must have installed a TLS provider (`rustls::crypto::ring::default_provider()`).
 
 mod answer;
 mod api;
@@ -22,6 +22,7 @@ mod error;
 pub mod harness;
 mod inbox;
 mod market;
+mod mcp_session;
 mod reach;
 mod receive;
 mod reconnect;
@@ -50,6 +51,7 @@ pub use market::{
     Finished, JobListen, JobServer, JobWorker, Pipeline, PipelineError, Step, WorkerEvent, amount_due,
     ask_directly,
 };
+pub use mcp_session::McpSession;
 pub use reach::Reach;
 pub use receive::{BindError, ReceiveOptions, Received, Receiver};
 pub use request::SendBody;

@@ -1,8 +1,8 @@
-//! The market as its clients see it: an orchestrator's calls, through the hub or straight to an agent, pipelines of jobs within a
-//! budget, and serving jobs.
+//! Clients of the market: an orchestrator's calls through the hub or straight to an agent, pipelines of jobs
+//! within a budget, and a worker that serves jobs.
 //!
-//! A job's id and a transfer's are their idempotency, so every call here may be tried again. Answers are types of
-//! `chorus_protocol::market`.
+//! The ids of jobs and transfers serve as idempotency keys, so every call may be retried. Responses are types
+//! of `chorus_protocol::market`.
 
 mod book;
 mod direct;
@@ -29,28 +29,28 @@ use serde::Serialize;
 use serde_json::Value;
 use std::time::Duration;
 
-/// The pauses between looks at a job that is not done: the first, doubling up to the longest.
+/// The pauses between polls of an open job: the first, doubling up to the longest.
 const FIRST_LOOK: Duration = Duration::from_millis(100);
 const LONGEST_LOOK: Duration = Duration::from_secs(2);
 
 impl Client {
-    /// Agents that offer a skill, the best first.
+    /// Returns the agents that offer a skill, best first.
     pub async fn discover(&self, query: &[(&str, &str)]) -> Result<Discovered, ClientError> {
         self.market_get(&["discover"], query).await
     }
 
-    /// Hires an agent through the hub. The same job again is the same job.
+    /// Hires an agent through the hub. Repeating the request returns the same job.
     pub async fn hire(&self, job: &JobRequest) -> Result<JobView, ClientError> {
         self.market_post(&["jobs"], job).await
     }
 
-    /// How a job stands.
+    /// Returns a job.
     pub async fn job(&self, id: JobId) -> Result<JobView, ClientError> {
         self.market_get(&["jobs", &id.to_string()], &[]).await
     }
 
-    /// The jobs that this agent was hired for and that are open, the oldest first, as they were handed out: whoever was ended in the
-    /// middle of one finds it here. No more than can wait for their turn.
+    /// Returns the open jobs of this agent, oldest first, in the form in which they were handed out, so that a
+    /// restarted worker can continue them. Stops at the number of jobs that may wait in a worker's queue.
     pub async fn open_jobs(&self) -> Result<Vec<JobHandout>, ClientError> {
         let (mut open, mut after) = (vec![], None::<String>);
         loop {
@@ -71,22 +71,22 @@ impl Client {
         self.market_post(&["quotes"], ask).await
     }
 
-    /// What offers there are by now.
+    /// Returns a request for quotes with the offers made so far.
     pub async fn offers(&self, quote: QuoteId) -> Result<QuoteView, ClientError> {
         self.market_get(&["quotes", &quote.to_string()], &[]).await
     }
 
-    /// Answers as an agent that was asked.
+    /// Makes an offer as an agent that was asked for one.
     pub async fn make_offer(&self, quote: QuoteId, offer: &MakeOffer) -> Result<OfferMade, ClientError> {
         self.market_post(&["quotes", &quote.to_string(), "offer"], offer).await
     }
 
-    /// Takes one offer: it becomes a job at its price.
+    /// Accepts one offer, which creates a job at its price.
     pub async fn accept(&self, quote: QuoteId, offer: &Accept) -> Result<JobView, ClientError> {
         self.market_post(&["quotes", &quote.to_string(), "accept"], offer).await
     }
 
-    /// Waits until a job has ended, at the latest by its deadline.
+    /// Waits until a job has ended, which is by its deadline at the latest.
     pub async fn await_job(&self, id: JobId) -> Result<JobView, ClientError> {
         let mut pause = FIRST_LOOK;
         loop {
@@ -99,13 +99,13 @@ impl Client {
         }
     }
 
-    /// An agent lives.
+    /// Sends an agent's heartbeat.
     pub async fn heartbeat(&self, agent: AgentId) -> Result<(), ClientError> {
         let body = serde_json::json!({"agent_id": agent});
         self.market_post::<_, Option<Value>>(&["heartbeat"], &body).await.map(drop)
     }
 
-    /// Reads something of the market.
+    /// Sends a GET request to the market's API.
     pub async fn market_get<T: serde::de::DeserializeOwned>(
         &self,
         path: &[&str],
@@ -114,7 +114,7 @@ impl Client {
         self.read_at("/market", path, query).await
     }
 
-    /// Does something on the market.
+    /// Sends a POST request to the market's API.
     pub async fn market_post<B: Serialize, T: serde::de::DeserializeOwned>(
         &self,
         path: &[&str],

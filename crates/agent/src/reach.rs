@@ -1,9 +1,9 @@
-//! Whom an agent calls because a message says so: callbacks, tool servers, streams.
+//! The addresses that an agent calls because a message names them: callbacks, tool servers, streams.
 //!
-//! Whoever writes to an agent names addresses, and the agent stands in a network where the writer does not. So only
-//! public addresses are called, those that were allowed, and the agent's own hub, wherever that is: on one's own machine
-//! in the beginning. A tool server is more than an address, since a model acts on what it says: one that is not the
-//! hub's is used only when that was asked for.
+//! The sender of a message chooses these addresses, but the agent may be in a private network that the sender
+//! cannot reach. Therefore only public addresses, explicitly allowed networks and the agent's own hub are
+//! called. A tool server is riskier, since a model acts on its output: one that is not the hub's is used only
+//! if the options allow it.
 
 use crate::client::{CONNECT_LIMIT, USER_AGENT, http_client};
 use chorus_outbound::{Blocked, Network, Policy};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use url::{Host, Url};
 
-/// See the module: by default what is public, and nobody's tools.
+/// The outbound policy of an agent; see the module. The default allows public addresses and no tool servers.
 #[derive(Debug, Clone, Default)]
 pub struct Reach {
     hub: Option<Url>,
@@ -22,19 +22,19 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// What is public, or on the agent's own hub, or in one of these networks.
+    /// Allows public addresses, the agent's own hub and these networks.
     pub fn new(hub: Option<&str>, allow: Vec<Network>) -> Self {
         let hub = hub.and_then(|hub| Url::parse(hub).ok());
         Self { hub, policy: Policy { allow }, ..Self::default() }
     }
 
-    /// The same with tool servers that are not the hub's.
+    /// Allows or forbids tool servers other than the hub's.
     pub fn with_foreign_mcp(mut self, foreign_mcp: bool) -> Self {
         self.foreign_mcp = foreign_mcp;
         self
     }
 
-    /// Whether an address is on the agent's own hub: of the same scheme, host and port.
+    /// Checks whether a URL is on the agent's own hub: the same scheme, host and port.
     pub(crate) fn is_hub(&self, url: &Url) -> bool {
         let Some(hub) = &self.hub else { return false };
         let same_host = hub.host() == url.host() || is_this_machine(hub) && is_this_machine(url);
@@ -43,22 +43,22 @@ impl Reach {
             && same_host
     }
 
-    /// Whether a tool server of somebody else may be used.
+    /// Checks whether the tool server at this URL may be used.
     pub(crate) fn takes_tools_from(&self, url: &Url) -> bool {
         self.foreign_mcp || self.is_hub(url)
     }
 
-    /// True once: what is always the same is said once.
+    /// Returns `true` at the first call only, so that a recurring notice is shown once.
     pub(crate) fn tells(&self) -> bool {
         !self.told.swap(true, Ordering::Relaxed)
     }
 
-    /// Whether an address may be called, as far as that can be known before.
+    /// Checks whether a URL may be called, as far as that can be known before connecting.
     pub(crate) async fn check(&self, url: &Url) -> Result<(), Blocked> {
         if self.is_hub(url) { Ok(()) } else { self.policy.check_url(url).await }
     }
 
-    /// What makes requests to `url`.
+    /// Creates an HTTP client for `url`.
     pub(crate) fn http(&self, url: &Url) -> reqwest::Result<Http> {
         if self.is_hub(url) {
             return http_client(url.as_str()).map(Http::Free);
@@ -68,7 +68,7 @@ impl Reach {
     }
 }
 
-/// Whether a URL leads to the machine it is read on, by any of the usual names.
+/// Checks whether a URL leads to the local machine, by any of its usual names.
 fn is_this_machine(url: &Url) -> bool {
     match url.host() {
         Some(Host::Ipv4(address)) => address.is_loopback() || address.is_unspecified(),
@@ -78,7 +78,8 @@ fn is_this_machine(url: &Url) -> bool {
     }
 }
 
-/// A client, for an address that the agent's owner chose or for any other.
+/// An HTTP client: unrestricted for an address that the agent's owner chose, guarded by the policy for any
+/// other.
 #[derive(Debug, Clone)]
 pub(crate) enum Http {
     Free(reqwest::Client),
@@ -103,7 +104,7 @@ mod tests {
         let verdict = async |reach: &Reach, url: &str| reach.check(&Url::parse(url).unwrap()).await.is_ok();
         let local = Reach::new(Some("http://127.0.0.1:8787"), vec![]);
         assert!(verdict(&local, "http://127.0.0.1:8787/channels/ch_1/inbox/tok_1").await);
-        // The hub calls itself by another name than the agent does.
+        // The hub's own name for itself differs from the one in the agent's settings.
         assert!(verdict(&local, "http://localhost:8787/mcp").await);
         assert!(verdict(&local, "http://0.0.0.0:8787/mcp").await);
         for url in ["http://127.0.0.1:8788/", "https://127.0.0.1:8787/", "http://10.0.0.1:8787/"] {

@@ -1,10 +1,10 @@
-//! Receiving without a hub: one's own address, where peers and a hub's webhooks POST envelopes.
+//! Receives envelopes without a hub: an address of one's own, to which peers and a hub's webhooks POST.
 //!
-//! What was received is handed to the program, and its sender is told so only when the program has accepted it: `ok`
-//! means that it is in the program's hands, not in a queue. Everything is bounded: connections, bodies, what waits,
-//! and every step in time. Nothing is stored; a program that dies has been told nothing it can lose.
+//! A sender is answered `ok` only after the program has accepted the envelope, not when it is queued.
+//! Everything is bounded: connections, bodies, the queue, and every step in time. Nothing is stored: an
+//! envelope that the program had not accepted when it died is sent again by its sender.
 //!
-//! Without a secret nobody knows who is writing: a sender's name is only what it says of itself.
+//! Without a secret senders are not authenticated: a sender's name is its own claim.
 
 mod answer;
 mod desk;
@@ -27,27 +27,27 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How to receive.
+/// The settings of a [`Receiver`].
 #[derive(Debug, Clone)]
 pub struct ReceiveOptions {
     /// The one path that takes envelopes.
     pub path: String,
-    /// What requests must be signed with; without it anybody may write, under any name.
+    /// The secret by which requests must be signed. With `None`, everyone may write under any name.
     pub secret: Option<WebhookSecret>,
-    /// From where requests may come; from anywhere if there is none. Behind a proxy this is the proxy's address.
+    /// The networks that requests may come from; empty allows all. Behind a proxy this is the proxy's address.
     pub sources: Vec<Network>,
-    /// What time it is.
+    /// The source of the current time.
     pub environment: Environment,
-    /// How long the headers of a request may take.
+    /// The time limit for the headers of a request.
     pub head_limit: Duration,
-    /// How long its body may take.
+    /// The time limit for the body of a request.
     pub body_limit: Duration,
-    /// How long the program may take to accept it. A hub waits 30 s for the whole of it.
+    /// The time limit for the program to accept an envelope. A hub waits 30 s for the whole request.
     pub answer_limit: Duration,
 }
 
 impl ReceiveOptions {
-    /// At `/receive`, from anybody.
+    /// Creates settings for the path `/receive` that accept unsigned requests from anywhere.
     pub fn new(environment: Environment) -> Self {
         Self {
             path: "/receive".into(),
@@ -61,47 +61,45 @@ impl ReceiveOptions {
     }
 }
 
-/// Why nothing can be received.
+/// The reason why a server could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// The path is none.
+    /// The path is not valid.
     #[error("path: must begin with / and hold no space, ? or #")]
     Path,
-    /// The address cannot be had.
+    /// The address cannot be bound.
     #[error("cannot listen on {address}")]
     Listen {
-        /// The address asked for.
         address: String,
-        /// What the system said.
         #[source]
         source: io::Error,
     },
 }
 
-/// An envelope that came, valid and not seen before. Its sender waits for [`Received::accept`] or
-/// [`Received::refuse`]; if it is dropped instead, the sender is asked to try again.
+/// A valid envelope that was not received before. Its sender waits for [`Received::accept`] or
+/// [`Received::refuse`]. Dropping it asks the sender to try again.
 #[derive(Debug)]
 pub struct Received {
-    /// An envelope; or `chat`: what was said in a conversation of a hub.
+    /// The kind of content: an envelope, or `chat` for a message in a conversation of a hub.
     pub kind: EntryKind,
-    /// The envelope as it was received, or the whole of what was said.
+    /// The envelope as it was received, or the whole chat entry.
     pub envelope: Box<RawValue>,
-    /// Who sent it, by its own account.
+    /// The sender's name, as the sender states it.
     pub sender_id: String,
-    /// When it came, in milliseconds since 1970.
+    /// The time of receipt, in milliseconds since 1970.
     pub received_at: i64,
-    /// The id the hub gave to the request, if it was signed.
+    /// The id that the hub gave to the request. `None` for an unsigned request.
     pub webhook_id: Option<String>,
     waiting: Waiting<ReceiverReply>,
 }
 
 impl Received {
-    /// Tells the sender that its envelope was taken. From now on the same turn is a duplicate.
+    /// Tells the sender that the envelope was accepted. From now on the same turn is a duplicate.
     pub fn accept(self) {
         self.waiting.taken(ReceiverReply { status: ReceiverStatus::Ok, error_code: None, detail: None });
     }
 
-    /// The same, and remembers nothing: for a program that knows by itself what it has dealt with.
+    /// Does the same without remembering the turn, for a program that recognizes duplicates itself.
     pub fn accept_without_remembering(self) {
         self.waiting.not_taken(ReceiverReply { status: ReceiverStatus::Ok, error_code: None, detail: None });
     }
@@ -127,13 +125,13 @@ struct Letter {
     webhook_id: Option<String>,
 }
 
-/// What all connections share.
+/// The state shared by all connections.
 struct Shared {
     options: ReceiveOptions,
     desk: Desk<Letter, ReceiverReply>,
 }
 
-/// One's own address. It ends when it is dropped; [`Receiver::close`] lets the last answers out first.
+/// A server for direct envelopes. Dropping it stops it; [`Receiver::close`] sends the last answers first.
 #[derive(Debug)]
 pub struct Receiver {
     path: String,
@@ -142,7 +140,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Listens on `address`, such as `127.0.0.1:8788`; port 0 takes a free one.
+    /// Listens on `address`, such as `127.0.0.1:8788`. Port 0 picks a free port.
     pub async fn bind(address: &str, options: ReceiveOptions) -> Result<Self, BindError> {
         let path = options.path.clone();
         let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'?' | b'#');
@@ -161,26 +159,27 @@ impl Receiver {
         Ok(Self { path, queue, server })
     }
 
-    /// Where it listens.
+    /// Returns the address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.server.address()
     }
 
-    /// The URL that peers send to and that is registered with a hub, as this machine sees it.
+    /// Returns the URL to send to, as seen from this machine.
     pub fn url(&self) -> String {
         format!("http://{}{}", self.address(), self.path)
     }
 
-    /// The next envelope. It may be dropped at its await without losing one. `None` never comes while it listens.
+    /// Waits for the next envelope. Dropping the future loses no envelope. Returns `None` only after the
+    /// server has stopped.
     pub async fn next(&mut self) -> Option<Received> {
         let (letter, waiting) = self.queue.next().await?;
         let Letter { kind, envelope, sender_id, received_at, webhook_id } = letter;
         Some(Received { kind, envelope, sender_id, received_at, webhook_id, waiting })
     }
 
-    /// Takes no more envelopes and waits, a short while, until those that were answered know it.
+    /// Stops taking envelopes and waits for a short while until the answers to accepted envelopes are sent.
     pub async fn close(self) {
-        // What nobody took goes back to its sender.
+        // Envelopes that the program has not taken are answered with an error, and the sender tries again.
         drop(self.queue);
         self.server.close().await;
     }

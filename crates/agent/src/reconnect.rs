@@ -1,28 +1,28 @@
-//! When a lost connection is opened anew: one policy for inboxes, streams of events and sessions.
+//! The reconnection policy of inboxes, event streams and sessions.
 //!
-//! Pauses grow from one lost connection to the next, and begin anew after one that brought something or held for a while: that
-//! it could be opened proves little. Whoever asks for a longer pause is heeded, up to the longest of our own, so that no
-//! proxy puts a client to sleep for days.
+//! The pause grows with each lost connection. It starts again after a connection that delivered something or
+//! held for a while; a successful open alone proves little. A longer pause that the server asks for is
+//! respected, up to our own maximum, so that a proxy cannot make a client sleep for days.
 
 use crate::{Backoff, ClientError};
 use chorus_environment::Environment;
 
-/// The pauses, unless a hub asks for another first one.
+/// The default pauses. A hub may ask for another first one.
 const BACKOFF: Backoff = Backoff { base_ms: 1000, max_ms: 60_000 };
 
-/// A hub may ask for a first pause between these, in milliseconds.
+/// The range of first pauses that a hub may ask for, in milliseconds.
 const FIRST_MS: std::ops::RangeInclusive<u64> = 100..=60_000;
 
-/// A connection that held so long, in milliseconds, was a good one.
+/// The duration, in milliseconds, after which a connection counts as successful.
 const HELD_MS: i64 = 60_000;
 
-/// See the [module](self).
+/// The reconnection state of one connection; see the [module](self).
 #[derive(Debug)]
 pub(crate) struct Reconnect {
     backoff: Backoff,
-    /// Lost connections since the last good one.
+    /// The number of lost connections since the last successful one.
     failures: u32,
-    /// When the last one was opened, on the clock that never goes back.
+    /// The time of the last open, by the monotonic clock, in milliseconds.
     opened_at: Option<i64>,
 }
 
@@ -33,7 +33,7 @@ impl Default for Reconnect {
 }
 
 impl Reconnect {
-    /// The hub asks for another first pause.
+    /// Sets the first pause that the hub asks for.
     pub(crate) fn first_pause(&mut self, ms: u64) {
         self.backoff.base_ms = ms.clamp(*FIRST_MS.start(), *FIRST_MS.end());
     }
@@ -42,12 +42,13 @@ impl Reconnect {
         self.opened_at = Some(environment.elapsed());
     }
 
-    /// Something came that was waited for.
+    /// Records that the connection delivered something.
     pub(crate) fn delivered(&mut self) {
         self.failures = 0;
     }
 
-    /// The pause before the next try, in milliseconds; none if that would be refused for the same reason.
+    /// Returns the pause before the next try, in milliseconds. `None` if a retry would fail for the same
+    /// reason.
     pub(crate) fn lost(&mut self, why: &ClientError, environment: &Environment) -> Option<u64> {
         let asked = u64::try_from(why.transient()?.as_millis()).unwrap_or(u64::MAX);
         let held = self.opened_at.take().is_some_and(|since| environment.elapsed() - since >= HELD_MS);

@@ -1,7 +1,7 @@
-//! What a client says to the relay: registrations and messages, checked before they leave.
+//! A client's requests to the relay: registrations and messages, checked before they are sent.
 //!
-//! The checks are the hub's own, from `chorus-protocol`; what passes here may still be refused there (a name that
-//! is taken, an endpoint the hub must not call).
+//! The checks are the hub's own, from `chorus-protocol`. The hub may still refuse a valid request, for example
+//! because a name is taken or the hub must not call an endpoint.
 
 use crate::ClientError;
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use chorus_protocol::faults::Faults;
 use chorus_protocol::relay::{CHORUS_VERSION, Register, RegisterBody, check_envelope};
 use serde_json::{Value, json};
 
-/// The bytes of a registration, or everything that is wrong with them.
+/// Serializes a registration, or returns all its faults.
 pub(crate) fn check_registration(body: &RegisterBody) -> Result<Bytes, ClientError> {
     let body = json!(body);
     Register::read(&body, false).map_err(ClientError::Invalid)?;
@@ -20,19 +20,19 @@ pub(crate) fn check_registration(body: &RegisterBody) -> Result<Bytes, ClientErr
 /// A message to one agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SendBody {
-    /// For whom, as a hub knows it; a peer that is sent to directly needs no name.
+    /// The receiver's address. `None` for a direct send to a peer.
     receiver_id: Option<String>,
-    /// What is said; members this version does not know are relayed untouched.
+    /// The envelope. Members that this version does not know are sent unchanged.
     envelope: Value,
 }
 
 impl SendBody {
-    /// `text` from `sender` to `receiver`, written by somebody of `culture`.
+    /// Creates a message from `sender` to `receiver`, written by a person of `culture`.
     pub fn new(sender: &str, receiver: &str, culture: &str, text: &str) -> Self {
         Self { receiver_id: Some(receiver.to_owned()), ..Self::direct(sender, culture, text) }
     }
 
-    /// The same to a peer without a hub between: see [`send_direct`](crate::send_direct).
+    /// Creates a message to a peer without a hub; see [`send_direct`](crate::send_direct).
     pub fn direct(sender: &str, culture: &str, text: &str) -> Self {
         let envelope = json!({
             "chorus_version": CHORUS_VERSION,
@@ -43,23 +43,21 @@ impl SendBody {
         Self { receiver_id: None, envelope }
     }
 
-    /// The same with one more member of the envelope, such as `cultural_context`.
+    /// Adds a member to the envelope, such as `cultural_context`.
     pub fn with(mut self, member: &str, value: impl Into<Value>) -> Self {
         self.envelope[member] = value.into();
         self
     }
 
-    /// Who sends it.
     pub(crate) fn sender(&self) -> Option<&str> {
         self.envelope["sender_id"].as_str()
     }
 
-    /// For whom it is.
     pub(crate) fn receiver(&self) -> Option<&str> {
         self.receiver_id.as_deref()
     }
 
-    /// The same under other names, where there are some.
+    /// Replaces the sender and the receiver where a new name is given.
     pub(crate) fn named(mut self, sender: Option<String>, receiver: Option<String>) -> Self {
         if let Some(sender) = sender {
             self.envelope["sender_id"] = sender.into();
@@ -68,7 +66,7 @@ impl SendBody {
         self
     }
 
-    /// The bytes to send to a hub, or everything that is wrong with them.
+    /// Serializes the request to a hub, or returns all faults.
     pub(crate) fn checked(&self, stream: bool) -> Result<Bytes, ClientError> {
         let mut faults = Faults::new();
         let receiver = self.receiver_id.as_deref().unwrap_or_default();
@@ -86,7 +84,7 @@ impl SendBody {
         Ok(body.to_string().into())
     }
 
-    /// The bytes to send to a peer and whether they are a numbered turn, or everything that is wrong with them.
+    /// Serializes the request to a peer and tells whether it is a numbered turn, or returns all faults.
     pub(crate) fn checked_direct(&self) -> Result<(Bytes, bool), Faults> {
         let mut faults = Faults::new();
         let envelope = check_envelope(&self.envelope, "envelope", &mut faults);

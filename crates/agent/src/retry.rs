@@ -1,19 +1,18 @@
-//! How often something is tried, and how long to wait in between.
+//! The retry policy: the number of tries and the pauses between them.
 
 use crate::Backoff;
 use std::time::Duration;
 
-/// Whoever asks for a longer pause than this is believed, and not waited for.
+/// A server that asks for a longer pause is not tried again.
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
-/// How often a send is tried.
+/// A retry policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
-    /// All tries together; the first counts.
+    /// The total number of tries, including the first.
     pub tries: u32,
-    /// Whether `delivery: failed` is tried again too, when its error code says that this may help.
+    /// Retries `delivery: failed` too, if its error code is retryable.
     pub failed_deliveries: bool,
-    /// The pauses between.
     pub backoff: Backoff,
 }
 
@@ -25,12 +24,12 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// Not again.
+    /// A single try.
     pub(crate) const ONCE: Self =
         Self { tries: 1, failed_deliveries: false, backoff: Backoff { base_ms: 0, max_ms: 0 } };
 
-    /// The pause after `failures` failures before this one, at least as long as the other side `asked`; none when it
-    /// is time to give up. `random` is any number, each as likely as the other.
+    /// Returns the pause after `failures` earlier failures, at least as long as the other side `asked` for.
+    /// `None` when it is time to give up. `random` must be uniformly distributed.
     pub(crate) fn pause(&self, failures: u32, asked: Duration, random: u64) -> Option<Duration> {
         let again = failures.saturating_add(1) < self.tries && asked <= LONGEST_PAUSE;
         again.then(|| asked.max(Duration::from_millis(self.backoff.delay_ms(failures, random))))

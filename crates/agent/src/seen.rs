@@ -1,24 +1,26 @@
-//! A bounded memory of what was seen, to drop what comes twice.
+//! A bounded set of texts that were seen, used to drop duplicates.
 //!
-//! It forgets the oldest first. Texts too long to be what the protocol allows are not remembered, so that a
-//! hostile server cannot fill the memory with them.
+//! The oldest text is dropped first. Texts longer than the protocol allows are not stored, so that a hostile
+//! server cannot fill the memory.
 
 use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
 use std::collections::{HashSet, VecDeque};
 
-/// The longest text remembered, in bytes: an address, a conversation (64 characters of up to four) and a number.
+/// The longest stored text, in bytes: an address, a conversation (64 characters of up to four bytes) and a
+/// number.
 const MAX_TEXT: usize = 512;
 
-/// How many ids and turns are remembered, each.
+/// The number of ids and the number of turns that are remembered.
 pub(crate) const REMEMBERED: usize = 10_000;
 
-/// The name of a turn. The number stands first and addresses hold no space: two different turns never read the same.
+/// Returns a unique name for a turn. The number stands first and addresses contain no space, so two turns
+/// never share a name.
 pub(crate) fn turn_name(sender: &str, conversation: &str, number: i64) -> String {
     format!("{number} {sender} {conversation}")
 }
 
-/// The name of a message in a channel: short however long its ids are, and another for every other pair of ids.
+/// Returns a unique name for a message in a channel. It is a digest, so it is short for ids of any length.
 pub(crate) fn message_name(channel: &str, message: &str) -> String {
     let digest = Sha256::new()
         .chain_update(format!("{} ", channel.len()))
@@ -28,7 +30,7 @@ pub(crate) fn message_name(channel: &str, message: &str) -> String {
     HEXLOWER.encode(&digest)
 }
 
-/// The last so many texts.
+/// The last `limit` texts that were seen.
 #[derive(Debug)]
 pub(crate) struct Seen {
     texts: HashSet<String>,
@@ -37,17 +39,16 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// A memory of `limit` texts.
+    /// Creates an empty set of at most `limit` texts.
     pub(crate) fn new(limit: usize) -> Self {
         Self { texts: HashSet::new(), order: VecDeque::new(), limit }
     }
 
-    /// Whether `text` was seen.
     pub(crate) fn contains(&self, text: &str) -> bool {
         self.texts.contains(text)
     }
 
-    /// Whether `text` is new; from now on it is not.
+    /// Adds `text` and returns whether it was new.
     pub(crate) fn is_new(&mut self, text: &str) -> bool {
         if text.len() > MAX_TEXT {
             return true;

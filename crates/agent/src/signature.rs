@@ -1,7 +1,7 @@
-//! Signatures of webhooks, as Standard Webhooks describes them: HMAC-SHA256 over `id.timestamp.body`.
+//! Signatures of webhooks by the Standard Webhooks specification: HMAC-SHA256 over `id.timestamp.body`.
 //!
-//! Pure: the caller brings the time. A signature says that whoever knows the secret sent these bytes, a short while
-//! ago; it does not say that they come for the first time.
+//! Pure: the caller brings the time. A valid signature proves that someone who knows the secret sent these
+//! bytes recently. It does not prove that they were sent only once.
 
 use data_encoding::BASE64;
 use hmac::{Hmac, KeyInit, Mac};
@@ -9,18 +9,18 @@ use hyper::HeaderMap;
 use sha2::Sha256;
 use std::fmt;
 
-/// How far a timestamp may be from now, in seconds, before or after.
+/// The maximum distance of a timestamp from the current time, in seconds, in either direction.
 const TOLERANCE_S: i64 = 5 * 60;
 
-/// So many signatures are looked at: there are two while a secret is being replaced.
+/// The number of signatures that are checked. A request has two while a secret is being replaced.
 const MAX_SIGNATURES: usize = 5;
 
-/// A text is not a secret of webhooks. It does not repeat the text.
+/// The error for a text that is not a webhook secret. It does not repeat the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be the webhook_secret of the registration: whsec_ and 24 to 64 bytes in base64")]
 pub struct SecretFault;
 
-/// Why a request is not believed to come from the hub.
+/// The reason why a request's signature is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SignatureFault {
     #[error("the header {0} is missing or malformed: requests to this address must be signed")]
@@ -31,7 +31,7 @@ pub(crate) enum SignatureFault {
     Mismatch,
 }
 
-/// What an agent and its hub share, to sign webhooks with.
+/// The secret that an agent and its hub share for signing webhooks.
 #[derive(Clone)]
 pub struct WebhookSecret(Vec<u8>);
 
@@ -42,14 +42,14 @@ impl fmt::Debug for WebhookSecret {
 }
 
 impl WebhookSecret {
-    /// Reads `whsec_…`, as a hub gave it.
+    /// Parses `whsec_…`, as issued by a hub.
     pub fn parse(text: &str) -> Result<Self, SecretFault> {
         let key = text.trim().strip_prefix("whsec_").ok_or(SecretFault)?;
         let key = BASE64.decode(key.as_bytes()).map_err(|_| SecretFault)?;
         if (24..=64).contains(&key.len()) { Ok(Self(key)) } else { Err(SecretFault) }
     }
 
-    /// Checks a request, and gives its id.
+    /// Checks a request's signature and returns the request's id.
     pub(crate) fn verify(
         &self,
         headers: &HeaderMap,
@@ -66,7 +66,7 @@ impl WebhookSecret {
         if seconds.abs_diff(now_ms / 1000) > TOLERANCE_S.unsigned_abs() {
             return Err(SignatureFault::Expired);
         }
-        // The body is gone through once, however many signatures a stranger gives.
+        // The body is hashed once, for any number of signatures.
         let mac = self.mac(id, time, body).ok_or(SignatureFault::Mismatch)?;
         let given = given.split(' ').filter_map(|one| one.strip_prefix("v1,")).take(MAX_SIGNATURES);
         let good = given.map(|one| BASE64.decode(one.as_bytes()).unwrap_or_default()).any(|signature| {
@@ -76,7 +76,7 @@ impl WebhookSecret {
         if good { Ok(id.to_owned()) } else { Err(SignatureFault::Mismatch) }
     }
 
-    /// HMAC takes keys of any length, so there always is one.
+    /// Computes the MAC. HMAC accepts keys of any length, so it never returns `None`.
     fn mac(&self, id: &str, time: &str, body: &[u8]) -> Option<Hmac<Sha256>> {
         let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(&self.0).ok()?;
         for part in [id.as_bytes(), b".", time.as_bytes(), b".", body] {
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(verify(SIGNATURE, BODY, TIME).unwrap(), "msg_p5jXN8AQM9LWM0D4loKWxJek");
         let several = format!("v1a,xyz v1,AAAA {SIGNATURE} v2,x");
         assert!(verify(&several, BODY, TIME).is_ok());
-        // A stranger does not decide how often a body is compared.
+        // The number of compared signatures is limited.
         let hidden = format!("{}{SIGNATURE}", "v1,AAAA ".repeat(MAX_SIGNATURES));
         assert_eq!(verify(&hidden, BODY, TIME), Err(SignatureFault::Mismatch));
     }

@@ -1,9 +1,11 @@
-//! A WebSocket to the hub, for C2A: one JSON-RPC message in each text frame.
+//! A WebSocket to the hub for C2A, with one JSON-RPC message in each text frame.
 //!
-//! It is opened by the HTTP client that every other request goes by, so that certificates are checked alike, and shows
-//! the same key. Whoever is silent for too long is asked for a sign of life, and given up if none comes. Frames are bounded.
+//! It is opened by the same HTTP client as every other request, so that certificates are checked alike, and
+//! carries the same key. A silent peer is pinged, and given up if it does not answer. The size of frames is
+//! bounded.
 //!
-//! It knows nothing of what is said: that is [`crate::harness`]'s, or that of a program behind `chorus c2a-stdio`.
+//! The socket does not interpret the messages. [`crate::harness`] does, or a program behind `chorus
+//! c2a-stdio`.
 
 use crate::client::{REQUEST_LIMIT, http_1_client};
 use crate::{Client, ClientError, answer};
@@ -19,36 +21,37 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Bytes, Message};
 
-/// Where a hub speaks C2A.
+/// The hub's path for C2A.
 const PATH: &str = "/c2a";
 
-/// The largest message, in bytes: a page of events is longer than any one of them.
+/// The largest message, in bytes. It allows for a page of events.
 pub(crate) const MAX_FRAME: usize = 4 * 1024 * 1024;
 
-/// How much is read at once: all of it is set to zero before each time.
+/// The size of one read, in bytes. The buffer is zeroed before each read.
 const READ_BUFFER: usize = 16 * 1024;
 
-/// How long the other end may be silent before it is asked for a sign of life; as long again, and it is given up.
+/// The silence after which the hub is pinged. After the same time without an answer the connection is given
+/// up.
 const QUIET: Duration = Duration::from_secs(20);
 
-/// How long a message may take to leave.
+/// The time limit for writing a message.
 const WRITE_LIMIT: Duration = Duration::from_secs(30);
 
-/// See the [module](self).
+/// A C2A connection; see the [module](self).
 #[derive(Debug)]
 pub struct Socket {
     stream: WebSocketStream<Upgraded>,
-    /// When it is asked for a sign of life, or given up if it was.
+    /// The time of the next ping, or of giving up if a ping is unanswered.
     due: Instant,
     asked: bool,
 }
 
 impl Client {
-    /// Opens a C2A session, on which nothing was said yet.
+    /// Opens a C2A connection without sending anything on it.
     pub async fn open_c2a(&self) -> Result<Socket, ClientError> {
         let url = self.url(PATH)?;
         let key = BASE64.encode(&self.environment().bytes::<16>());
-        // A WebSocket begins as a request of HTTP/1.1.
+        // A WebSocket begins as an HTTP/1.1 request.
         let http = http_1_client(url.as_str()).map_err(ClientError::Setup)?;
         let request = self.authorized(http.request(Method::GET, url));
         let request = request.header(CONNECTION, "Upgrade").header(UPGRADE, "websocket");
@@ -79,8 +82,8 @@ impl Client {
 }
 
 impl Socket {
-    /// The next message; none when the other end closed the session, and an error when that was for another connection's sake.
-    /// It may be dropped at its await without losing one.
+    /// Waits for the next message. Returns `None` when the hub closed the session, and an error when another
+    /// connection took it over. Dropping the future loses no message.
     pub async fn next(&mut self) -> Result<Option<String>, ClientError> {
         loop {
             let Ok(message) = timeout_at(self.due, self.stream.next()).await else {
@@ -98,14 +101,14 @@ impl Socket {
                     return Err(ClientError::TakenOver);
                 }
                 Some(Ok(Message::Close(_))) | None => return Ok(None),
-                // Pings are answered by the library; what is no text says nothing here.
+                // The library answers pings. Other frames carry no message.
                 Some(Ok(_)) => {}
                 Some(Err(_)) => return Err(ClientError::Lost("the session broke off")),
             }
         }
     }
 
-    /// Says something.
+    /// Sends one message.
     pub async fn send(&mut self, message: String) -> Result<(), ClientError> {
         self.write(Message::text(message)).await
     }
@@ -118,7 +121,7 @@ impl Socket {
         }
     }
 
-    /// Says that nothing more comes. What the other end still has to say can be read until it closes too.
+    /// Closes the sending side. Messages of the hub can be read until it closes too.
     pub async fn finish(&mut self) -> Result<(), ClientError> {
         self.write(Message::Close(None)).await
     }

@@ -1,7 +1,7 @@
-//! Streams between agents: a receiver's output as it is made, and one's own given the same way.
+//! Streams between agents: reading a receiver's output while it is produced, and streaming one's own.
 //!
-//! A send that asks for a stream is tried once: who has seen half of an answer would see it twice. Silence is watched
-//! for, since the hub gives a sign of life every 15 s.
+//! A send that asks for a stream is not retried, because the caller would see the beginning of the answer
+//! twice. The hub sends a keep-alive every 15 s, so a long silence means a lost connection.
 
 use crate::answer;
 use crate::client::{REQUEST_LIMIT, http_client};
@@ -21,22 +21,21 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// What a receiver says while it is being listened to.
+/// A piece of a receiver's streamed answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplyEvent {
-    /// Whether more comes. Nothing follows what is done, and the message counts as delivered, nor an error, and it counts
-    /// as failed.
+    /// The kind of the piece. `done` and `error` are final: the message then counts as delivered or as failed.
     pub kind: ReplyKind,
-    /// The receiver's own, JSON by custom.
+    /// The receiver's data, usually JSON.
     pub data: String,
 }
 
 /// The answer to a send that asked for a stream.
 #[derive(Debug)]
 pub enum Answered {
-    /// The receiver's output, as it comes.
+    /// The receiver's output, while it is produced.
     Stream(Box<ReplyStream>),
-    /// There is nobody to listen to: the message waits, or this was sent before.
+    /// There is no stream: the message is queued, or it was sent before.
     Outcome(Outcome),
 }
 
@@ -52,7 +51,7 @@ impl Answered {
     }
 }
 
-/// A receiver's output.
+/// A receiver's output, while it is produced.
 #[derive(Debug)]
 pub struct ReplyStream {
     client: Client,
@@ -63,7 +62,8 @@ pub struct ReplyStream {
 }
 
 impl ReplyStream {
-    /// What comes next; nothing after the last word. A stream that ends without one is an error.
+    /// Waits for the next event. Returns `None` after the final one. A stream that ends without a final event
+    /// is an error.
     pub async fn next(&mut self) -> Option<Result<ReplyEvent, ClientError>> {
         while !self.ended {
             while let Some(item) = self.pending.pop_front() {
@@ -85,13 +85,13 @@ impl ReplyStream {
     }
 }
 
-/// Answers a message with a stream: everything that comes from `output` as it comes, and at its end all of it as the
-/// result. `reply_stream` is the address that came with the message; it is also the credential.
+/// Answers a message with a stream: sends everything from `output` as it comes, and at the end the whole text
+/// as the result. `reply_stream` is the address that came with the message; it is also the credential.
 pub async fn reply(reply_stream: &str, output: mpsc::Receiver<String>) -> Result<(), ClientError> {
     reply_by(None, reply_stream, output).await
 }
 
-/// The same, within reach; anywhere, if a person says where.
+/// Answers a message with a stream, within `reach`. `None` allows every address, for one that a person typed.
 pub(crate) async fn reply_by(
     reach: Option<&Reach>,
     reply_stream: &str,
@@ -105,12 +105,12 @@ pub(crate) async fn reply_by(
             return growing.end().await;
         }
     }
-    // Whoever reads it has gone, or gets the last line.
+    // A failed write means that the reader has gone. `end` reports the outcome.
     growing.say(&ReplyLine::Done { result: whole.into() }).await;
     growing.end().await
 }
 
-/// An answer that is being given.
+/// A streamed answer in progress.
 #[derive(Debug)]
 pub(crate) struct Growing {
     lines: mpsc::Sender<Result<Bytes, std::io::Error>>,
@@ -118,7 +118,7 @@ pub(crate) struct Growing {
 }
 
 impl Growing {
-    /// Begins one; that nobody listens shows when something is said.
+    /// Opens the stream. A missing reader is noticed at the first write.
     pub(crate) fn open(reach: Option<&Reach>, reply_stream: &str) -> Result<Self, ClientError> {
         let form = "must be the address that came with the message as reply_stream";
         let url = crate::client::web_address(reply_stream, form);
@@ -143,19 +143,19 @@ impl Growing {
         Ok(Self { lines, request })
     }
 
-    /// Says something; whether it may be read.
+    /// Writes one line. Returns `false` if the reader has gone.
     pub(crate) async fn say(&self, said: &ReplyLine) -> bool {
         self.lines.send(Ok(line(said))).await.is_ok()
     }
 
-    /// Nothing more is said; what came of it.
+    /// Ends the stream and returns its outcome.
     pub(crate) async fn end(self) -> Result<(), ClientError> {
         drop(self.lines);
         self.request.await.unwrap_or(Err(ClientError::Lost("the answer was broken off")))
     }
 }
 
-/// A line of a reply, with its end.
+/// Serializes one line of a reply, with its line break.
 pub(crate) fn line(said: &ReplyLine) -> Bytes {
     format!("{}\n", json!(said)).into()
 }

@@ -1,7 +1,7 @@
-//! What people do with their accounts, and how they come to have one: one file for each.
+//! Accounts and their credentials: sign-up, sign-in links, sessions and tokens, one file per act.
 //!
-//! Secrets are kept as hashes: whoever is given one is shown it once. *Sign-up code* is what the wire calls an invitation;
-//! in code, an invitation is into a conversation.
+//! The hub stores secrets as hashes, and shows each secret once, to the caller it was issued to. The wire
+//! calls a *sign-up code* an invitation; in code, an invitation is always one into a conversation.
 
 mod agent_secrets;
 mod make_account;
@@ -21,10 +21,10 @@ pub use sign_in_link::{ask_for_link, first_link, is_link_good};
 pub use sign_up_code::{list_sign_up_codes, make_sign_up_code, revoke_sign_up_code};
 pub use tokens::{list_tokens, make_token, revoke_token};
 
-use crate::caller::key_hash;
-use crate::error::Error;
-use crate::mail::check_address;
 use chorus_environment::Environment;
+use chorus_node::Error;
+use chorus_node::caller::key_hash;
+use chorus_node::config::mail::check_address;
 use chorus_protocol::api::accounts::EmailAddress;
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
@@ -34,10 +34,10 @@ use chorus_store::accounts::{self, CredentialKind, NewCredential};
 
 const MINUTE_MS: i64 = 60 * 1000;
 const DAY_MS: i64 = 24 * 60 * MINUTE_MS;
-/// The most tokens, and the most open sign-up codes, of one account.
+/// The most tokens, and the most open sign-up codes, that one account may have.
 const MOST: i64 = 100;
 
-/// A new credential without an owner and without an end.
+/// Returns a new credential without an owner and without an expiry.
 fn credential(environment: &Environment, kind: CredentialKind, secret: &str) -> NewCredential {
     NewCredential {
         id: CredentialId(environment.uuid_v7()),
@@ -53,15 +53,15 @@ fn credential(environment: &Environment, kind: CredentialKind, secret: &str) -> 
     }
 }
 
-/// Whether an account may have one more of these.
+/// Checks that an account may have one more credential of this kind.
 fn room(tx: &mut dyn Tx, account: AccountId, kind: CredentialKind, full: &str) -> Result<(), Error> {
-    // Of two at once the second counts the first.
-    tx.lock(account.0)?;
+    // The lock makes the second of two concurrent requests count the first.
+    tx.lock(account.into())?;
     let there = accounts::list(tx, account, kind, None, MOST)?.len() as i64;
     if there < MOST { Ok(()) } else { Err(Error::new(Code::Conflict, full)) }
 }
 
-/// An address that a mail can be sent to, as far as can be told.
+/// Checks that an address has the form of a mail address, and returns it.
 fn mailable(EmailAddress(email): EmailAddress) -> Result<String, Faults> {
     check_address(&email).map_err(|what| Faults::one("email", what))?;
     Ok(email)

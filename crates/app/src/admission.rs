@@ -1,25 +1,25 @@
-//! Which agents may be new on this hub, whatever door they come to.
+//! The admission of new agents, for every door.
 
-use crate::app::App;
-use crate::caller::key_hash;
-use crate::config::Signup;
-use crate::error::Error;
+use chorus_node::App;
+use chorus_node::Error;
+use chorus_node::Signup;
+use chorus_node::caller::key_hash;
 use chorus_protocol::code::Code;
 use chorus_store::Tx;
 use chorus_store::accounts::{self, CredentialKind};
 use chorus_store::directory::KeyHash;
 
-/// Who may be new here.
+/// The condition for registering a new agent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Admission {
     Everybody,
-    /// Whoever has a sign-up code; what was shown.
+    /// Requires a valid sign-up code. Holds the hash of the code that the caller sent, if any.
     BySignUpCode(Option<KeyHash>),
     Nobody,
 }
 
 impl Admission {
-    /// As it is set, for somebody who shows this code.
+    /// Returns the configured admission, for a caller that sent this code.
     pub(crate) fn of(app: &App, sign_up_code: Option<&str>) -> Self {
         match app.config.signup {
             Signup::Open => Self::Everybody,
@@ -28,12 +28,12 @@ impl Admission {
         }
     }
 
-    /// Lets one new agent in, and uses its sign-up code up.
+    /// Admits one new agent, and redeems its sign-up code.
     pub(crate) fn admit(self, tx: &mut dyn Tx, now: i64) -> Result<(), Error> {
         let why = match self {
             Self::Everybody => return Ok(()),
             Self::BySignUpCode(Some(shown)) => {
-                // One that was sent to a person is not for an agent.
+                // A code that was made for a person's mail address is not valid for an agent.
                 let invited = accounts::peek(tx, CredentialKind::SignUpCode, &shown, now)?;
                 if invited.is_some_and(|invited| invited.email.is_none())
                     && accounts::redeem(tx, CredentialKind::SignUpCode, &shown, now)?.is_some()

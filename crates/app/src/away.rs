@@ -1,27 +1,29 @@
-//! Telling people who are away what waits for them: a mail, at most one an hour, with where it is and nothing of what it says.
+//! Mails to people who are away: at most one per hour, with the names of the conversations and nothing of
+//! their content.
 //!
-//! Who is away has had no stream and made no call for a while; whoever is named or written to meanwhile is noted with the
-//! message, in its transaction. A mail that cannot be sent now is not sent later: the next thing that waits is told of.
+//! A person is away who has had no open stream and made no call for a while. A message that mentions or
+//! addresses such a person records that in its transaction. A mail that cannot be sent now is dropped; the
+//! next waiting message causes another one.
 
-use crate::app::AppState;
-use crate::background::each;
-use crate::mail_limits::{Asker, Notice};
-use crate::mailer::Letter;
+use chorus_node::AppState;
+use chorus_node::limits::mail::{Asker, Notice};
+use chorus_node::tasks::background::each;
+use chorus_node::transport::mailer::Letter;
 use chorus_protocol::ids::ConversationId;
 use chorus_store::readings::{self, Away};
 use chorus_store::{StoreError, Tx};
 use std::sync::Arc;
 
-/// So long without a sign of life somebody is away.
+/// A person without a sign of life for this long is away.
 const AWAY_MS: i64 = 5 * 60 * 1000;
-/// So long after a mail there is no other.
+/// The least time between two mails to a person.
 const QUIET_MS: i64 = 60 * 60 * 1000;
-/// How many people one step tells.
+/// The most people that one step mails.
 const STEP: i64 = 100;
-/// How many conversations a mail names.
+/// The most conversations that a mail names.
 const MAX_NAMED: i64 = 20;
 
-/// A step of background work: tells some of those who are away.
+/// Runs one step of background work: mails some of the people who are away.
 pub(crate) async fn tell_away(app: &AppState) -> Result<(), StoreError> {
     let now = app.now();
     let (unseen, untold) = (now - AWAY_MS, now - QUIET_MS);
@@ -31,14 +33,14 @@ pub(crate) async fn tell_away(app: &AppState) -> Result<(), StoreError> {
         let taken = each("tell one who is away", app.store.write(take).await)?;
         let Some(away) = taken else { continue };
         let letter = letter(&app.config.public_url, away);
-        let Ok(Some(slot)) = app.mailer.slot(&letter.to, Asker::Hub(Notice::Waiting)) else {
+        let Ok(Some(slot)) = app.transport.mailer.slot(&letter.to, Asker::Hub(Notice::Waiting)) else {
             tracing::warn!(
                 "somebody who is away was not told of what waits: too many mails are on their way"
             );
             continue;
         };
         let hub = Arc::clone(app);
-        app.tasks.spawn(async move { hub.mailer.send(letter, slot).await });
+        app.tasks.tracker.spawn(async move { hub.transport.mailer.send(letter, slot).await });
     }
     Ok(())
 }

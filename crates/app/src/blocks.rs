@@ -1,11 +1,11 @@
-//! Whom somebody keeps out.
+//! Blocks: the agents and people that an agent or account refuses messages from.
 
-use crate::app::{App, AppState};
-use crate::caller::Caller;
-use crate::error::Error;
-use crate::once::{Done, Once};
-use crate::page::page;
 use crate::principal_ref::{AccountRef, Found, PrincipalRef};
+use chorus_node::Error;
+use chorus_node::caller::Caller;
+use chorus_node::idempotency::{Done, Once};
+use chorus_node::page::page;
+use chorus_node::{App, AppState};
 use chorus_protocol::api::Items;
 use chorus_protocol::api::blocks::{BlockPage, BlockView, NewBlock};
 use chorus_protocol::code::Code;
@@ -16,10 +16,10 @@ use chorus_store::accounts::same_email;
 use chorus_store::blocks::{self, Block, Blocked};
 use chorus_store::{StoreError, Tx};
 
-/// The most that one agent or account keeps out.
+/// The most blocks of one agent or account.
 const MOST: i64 = 1000;
 
-/// Keeps somebody out. The result is the same whether or not there is such a person.
+/// Blocks somebody. The answer is the same whether or not such a person exists.
 pub async fn block(
     app: &AppState,
     caller: Caller,
@@ -39,7 +39,7 @@ pub async fn block(
     app.once(once, |_| Ok(()), work).await
 }
 
-/// Whom somebody keeps out.
+/// Returns a page of somebody's blocks.
 pub async fn list(app: &App, who: Principal, asked: BlockPage) -> Result<Items<BlockView>, Error> {
     let BlockPage { after, limit } = asked;
     let find = move |tx: &mut dyn Tx| blocks::page(tx, who, after, limit + 1);
@@ -47,13 +47,13 @@ pub async fn list(app: &App, who: Principal, asked: BlockPage) -> Result<Items<B
     Ok(page(app, found, limit, |last: &BlockView| last.id.to_string()))
 }
 
-/// Lets somebody in again. Nothing happens if it was not kept out by this.
+/// Removes a block. Does nothing if it does not exist, or is somebody else's.
 pub async fn unblock(app: &App, who: Principal, id: &str) -> Result<(), Error> {
     let id = BlockId::parse(id).ok_or_else(|| Faults::one("id", "must be the id of a block: blk_…"))?;
     Ok(app.store.write::<_, StoreError, _>(move |tx: &mut dyn Tx| blocks::remove(tx, who, id)).await?)
 }
 
-/// Keeps somebody out, unless so many are that no more may be.
+/// Adds a block. Fails if the blocker has reached the limit of blocks.
 pub(crate) fn keep_out(
     tx: &mut dyn Tx,
     blocker: Principal,
@@ -61,8 +61,8 @@ pub(crate) fn keep_out(
     new: &Block,
     trace: TraceId,
 ) -> Result<Block, Error> {
-    // Of two at once the second counts the first.
-    tx.lock(blocker.uuid())?;
+    // The lock makes the second of two concurrent requests count the first.
+    tx.lock(blocker.into())?;
     if blocks::count(tx, blocker)? >= MOST {
         let full = format_args!("you keep {MOST} out; let somebody in first whom you need not keep out");
         return Err(Error::new(Code::Conflict, full));
@@ -70,7 +70,7 @@ pub(crate) fn keep_out(
     Ok(blocks::insert(tx, blocker, blocked, new, trace)?)
 }
 
-/// Whom it is about. A person need not exist.
+/// Resolves the subject of a block. A person need not exist.
 fn blocked(tx: &mut dyn Tx, whom: &PrincipalRef) -> Result<Blocked, Error> {
     Ok(match whom.find(tx)? {
         Found::Agent(agent) => Blocked::Principal(agent.id.into()),

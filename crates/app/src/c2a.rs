@@ -1,7 +1,8 @@
-//! The C2A host, whatever a harness is connected by: how the two begin, which tools it can call, what it tells.
+//! The C2A host, independent of the transport: the handshake, the tools that a harness can call, and its
+//! notifications.
 //!
-//! JSON-RPC's errors are for what cannot be asked at all; what a tool refuses is its result. How frames travel, and what was
-//! delivered and acknowledged, is for whoever carries them.
+//! JSON-RPC errors are for requests that cannot be understood; a tool's refusal is the tool's result. Carrying
+//! frames and tracking acknowledgements is the transport's business.
 
 mod answering;
 mod harness;
@@ -16,14 +17,16 @@ pub use harness::Harness;
 pub use notices::tell;
 pub(crate) use reading::{meant, wants};
 pub(crate) use refusing::{code, elsewhere, in_own_words, refusal};
-pub(crate) use tools::{deferred_why, run};
+pub(crate) use tools::{
+    claim, defer, deferred_why, described, list_events, react, read_thread, resolve, run, send,
+};
 
 use self::harness::read;
 use crate::attention;
 use crate::delivery::reader::Reader;
-use crate::error::Error;
-use crate::transport::dialect::Dialect;
 use crate::views;
+use chorus_node::Error;
+use chorus_node::transport::dialect::Dialect;
 use chorus_protocol::c2a::{
     Capabilities, Initialize, InitializeResult, Method, Program, Resume, negotiate_version,
 };
@@ -32,10 +35,11 @@ use chorus_protocol::rpc::RpcError;
 use chorus_store::{StoreError, Tx, conversations, deliveries};
 use serde_json::{Map, Value};
 
-/// Of so many conversations a harness is told at the beginning how signals are shown there, if not as usual.
+/// The most conversations whose own glyphs the handshake names.
 const MAX_REMAPPED: i64 = 100;
 
-/// Begins: makes this the agent's one session, and says what both can do and where deliveries go on.
+/// Opens the agent's one session. Returns its reader, and an answer with the shared capabilities and the
+/// position where deliveries resume.
 pub async fn initialize(
     harness: &Harness,
     params: Map<String, Value>,
@@ -65,7 +69,7 @@ pub async fn initialize(
     Ok((reader, result))
 }
 
-/// Answers what a harness asks for, but `initialize`.
+/// Answers a harness's request, except `initialize`.
 pub async fn call(harness: &Harness, method: &str, params: Map<String, Value>) -> Result<Value, RpcError> {
     match Method::parse(method) {
         Some(Method::ListTools) => tools::listed(harness),

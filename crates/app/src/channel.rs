@@ -1,4 +1,4 @@
-//! What can be done by the Channel Protocol, without a key: the address is the secret.
+//! The acts of the Channel Protocol. They need no key: the address is the secret.
 
 pub mod callback;
 pub mod foreign;

@@ -1,23 +1,24 @@
-//! Choir in the hub: Scores and who may touch them, evidence, receipts, the transparency log.
+//! Choir in the hub: Scores and their permissions, evidence, receipts and the transparency log.
 //!
-//! A Score is private to its account, or to whoever holds its edit link until it is claimed; to everybody else it is not
-//! there. Receipts, verification and comparisons are public on ids that nobody can guess. What is counted and hashed is the
-//! engine's business (`chorus_choir`); raw traces never come this far.
+//! A Score is private to its account, or to the holder of its edit link until it is claimed. For any other
+//! caller it does not exist. Receipts, verification and comparisons are public, under ids that cannot be
+//! guessed. The engine (`chorus_choir`) counts and hashes; raw traces do not reach this module.
 
 pub mod adapt;
+pub mod answers;
 pub mod evidence;
 pub mod ingest;
 pub mod log;
+pub mod log_integrity;
 pub mod receipts;
 pub mod scores;
 pub mod signing_secrets;
 
-use crate::app::App;
-use crate::audit::{Deed, RequestContext};
-use crate::caller::Caller;
-use crate::error::Error;
-use crate::usage::event_bytes;
 use chorus_choir::read_score;
+use chorus_node::App;
+use chorus_node::Error;
+use chorus_node::audit::{Deed, RequestContext};
+use chorus_node::caller::Caller;
 use chorus_protocol::canonical;
 use chorus_protocol::choir::score::Score;
 use chorus_protocol::code::Code;
@@ -30,27 +31,28 @@ use serde_json::Value;
 
 /// The most Scores of one account.
 const MOST_SCORES: i64 = 1000;
-/// The most versions, bundles and receipts of a Score that no account answers for.
+/// The most versions, bundles and receipts of a Score without an account.
 const MOST_UNOWNED: i64 = 100;
 /// The most bundles of any Score.
 const MOST_EVIDENCE: i64 = 10_000;
 
-/// A Score that the caller may read and change; to others it is not there.
+/// Returns a Score that the caller may read and change. For other callers it does not exist.
 fn own(tx: &mut dyn Tx, caller: &Caller, id: ScoreId) -> Result<ScoreRow, Error> {
     check(caller, choir::find(tx, id)?)
 }
 
-/// The same, while nobody else changes it, and only if it is not put away.
+/// Returns a Score that the caller may change, and locks it. Fails if it is archived.
 fn own_to_change(tx: &mut dyn Tx, caller: &Caller, id: ScoreId) -> Result<ScoreRow, Error> {
     open(check(caller, choir::find_to_change(tx, id)?)?)
 }
 
-/// The same, looked at without holding it, for what will be added later.
+/// Returns a Score that the caller may change, without locking it. Fails if it is archived. A later
+/// transaction makes the change.
 fn own_to_change_later(tx: &mut dyn Tx, caller: &Caller, id: ScoreId) -> Result<ScoreRow, Error> {
     open(own(tx, caller, id)?)
 }
 
-/// A Score that is not put away.
+/// Fails if a Score is archived.
 fn open(score: ScoreRow) -> Result<ScoreRow, Error> {
     if score.archived_at.is_some() {
         let what = "this Score is archived: it can be read, nothing can be added to it";
@@ -63,14 +65,14 @@ fn check(caller: &Caller, found: Option<ScoreRow>) -> Result<ScoreRow, Error> {
     let missing = || Error::not_found("Score");
     let score = found.ok_or_else(missing)?;
     let may = match caller {
-        // A link that was claimed is dead, whatever is remembered of it.
+        // The edit link of a claimed Score is dead, even if the caller's identity is cached.
         Caller::EditLink(held) => *held == score.id && score.owner.is_none(),
         caller => score.owner == Some(caller.person()?.id),
     };
     if may { Ok(score) } else { Err(missing()) }
 }
 
-/// Whether a caller can have Scores at all: before anything is looked at.
+/// Checks that a caller can have Scores at all, before anything is looked up.
 fn may_have(caller: &Caller) -> Result<(), Error> {
     match caller {
         Caller::EditLink(_) => Ok(()),
@@ -78,23 +80,23 @@ fn may_have(caller: &Caller) -> Result<(), Error> {
     }
 }
 
-/// The id of a Score; anything else names none.
+/// Parses the id of a Score. A malformed id is answered like an unknown one.
 fn score_id(text: &str) -> Result<ScoreId, Error> {
     ScoreId::parse(text).ok_or_else(|| Error::not_found("Score"))
 }
 
-/// A Score that somebody sent, as it is kept.
+/// A Score from a request, in the form that is stored.
 struct Sent {
     score: Score,
-    /// Canonical.
+    /// The canonical JSON.
     text: String,
-    /// The kinds of credentials that were masked in it: receipts publish it.
+    /// The kinds of credentials that were masked in it, because receipts publish it.
     masked: Vec<String>,
-    /// Where it has members that no Score has.
+    /// The paths of members that the format does not know.
     unknown: Vec<String>,
 }
 
-/// Reads a Score that somebody sent; its version is the hub's to count.
+/// Parses a Score from a request. The hub sets its version.
 fn read(value: Value, version: i64) -> Result<Sent, Error> {
     let (value, masked) = redact::masked(value);
     let unknown = Score::unknown_members(&value);
@@ -104,22 +106,22 @@ fn read(value: Value, version: i64) -> Result<Sent, Error> {
     Ok(Sent { score, text, masked: masked.into_iter().map(str::to_owned).collect(), unknown })
 }
 
-/// What a version declares.
+/// Returns the current version of a Score.
 fn declared(tx: &mut dyn Tx, row: &ScoreRow) -> Result<Score, Error> {
     let body = choir::body(tx, row.id, row.version)?
         .ok_or_else(|| Error::internal("a Score without its version"))?;
     serde_json::from_str(&body).map_err(Error::internal)
 }
 
-/// What was done to a Score.
+/// A change of a Score, for the audit log.
 struct Change<'a> {
     by: &'a Caller,
     action: Action,
     detail: Value,
 }
 
-/// Writes down what was done to an account's Score. What is done by an edit link is not: whoever has one is nobody, and nobody
-/// could be kept from filling the table.
+/// Records a change of an account's Score in the audit log. Changes by an edit link are not recorded, because
+/// its holder is anonymous and could fill the table.
 fn record(
     tx: &mut dyn Tx,
     app: &App,
@@ -134,16 +136,13 @@ fn record(
     Ok(())
 }
 
-/// Counts what is kept for its Score: for its account, or, where none answers for it, by number.
-fn count(app: &App, tx: &mut dyn Tx, score: &ScoreRow, bytes: usize, held: i64) -> Result<(), Error> {
-    match score.owner {
-        Some(owner) => Ok(app.count_bytes(tx, owner.into(), event_bytes(bytes))?),
-        None if held >= MOST_UNOWNED => {
-            let what = format_args!(
-                "a Score that nobody has claimed holds {MOST_UNOWNED} of these; claim it into an account"
-            );
-            Err(Error::new(Code::QuotaExceeded, what))
-        }
-        None => Ok(()),
+/// Refuses more parts of a Score that no account owns. The Scores of an account are limited by their bytes.
+fn check_unowned(score: &ScoreRow, held: i64) -> Result<(), Error> {
+    if score.owner.is_none() && held >= MOST_UNOWNED {
+        let what = format_args!(
+            "a Score that nobody has claimed holds {MOST_UNOWNED} of these; claim it into an account"
+        );
+        return Err(Error::new(Code::QuotaExceeded, what));
     }
+    Ok(())
 }

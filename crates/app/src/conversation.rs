@@ -1,9 +1,10 @@
-//! What members do in a conversation: one file for each.
+//! The acts of members in a conversation, one file per act.
 
 mod approvals;
 mod board;
 mod change_message;
 mod channels;
+mod claims;
 mod consent;
 mod document;
 mod events;
@@ -18,7 +19,6 @@ mod search;
 mod show;
 mod standing;
 mod status;
-mod take_on;
 mod talk;
 mod typing;
 mod unread;
@@ -27,6 +27,7 @@ pub use approvals::{agree, decline, end_by_itself, list_approvals, look_at_appro
 pub use board::{Attended, Board, Holder, Open, attended, board};
 pub use change_message::{delete, edit};
 pub use channels::{archive, change_channel, list_conversations, look_at, make_channel, restore};
+pub use claims::{claim, conversation_of, defer, resolve};
 pub use document::{
     change_document, delete_document, list_documents, make_document, no_document, put, read_document,
     read_document_bytes, shown, version,
@@ -35,25 +36,25 @@ pub use events::{At, Filter, Kinds, read_events};
 pub use follow::Follower;
 pub(crate) use follow::tell_attention;
 pub use invitations::{accept_invitation, block_inviter, decline_invitation, list_invitations};
-pub use members::{Added, add_member, change_member, list_members, make_channel_with, remove_member};
+pub use members::{
+    Added, MemberPath, add_member, change_member, list_members, make_channel_with, remove_member,
+};
 pub use react::react;
 pub use say::{post_in, prepare, preview, say, seen_by, send};
 pub(crate) use search::show;
 pub use search::{FoundView, Question, find_messages};
 pub use standing::{Addressed, MAX_COUNT, Standing, Surroundings, addressed, standings, surroundings};
 pub use status::set_status;
-pub use take_on::{claim, conversation_of, defer, resolve};
 pub use talk::{Talk, talk_to};
 pub use typing::show_typing;
 pub use unread::{mark_read, mark_read_through, unread};
 
-/// How many turns agents take among themselves in a channel whose owner says nothing of it.
+/// The most turns that agents take among themselves in a channel without a setting of its own.
 pub use chorus_attention::loop_guard::DEFAULT_TURNS as USUAL_LOOP_TURNS;
 
 use self::post::post;
-use crate::app::App;
-use crate::charge::may_say;
-use crate::error::Error;
+use chorus_node::App;
+use chorus_node::Error;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
 use chorus_protocol::redact::Masked;
@@ -65,20 +66,21 @@ use serde::Serialize;
 use serde_json::Value;
 use std::sync::OnceLock;
 
-/// Something that somebody does in a conversation now.
+/// Returns a new act of somebody in a conversation, with a fresh event id and the present time.
 pub fn act(app: &App, who: Principal, conversation: ConversationId) -> Act {
     act_by(app, conversation)(who)
 }
 
-/// The same, where it is not known yet who does it.
+/// Returns a function that makes the act once its author is known.
 fn act_by(app: &App, conversation: ConversationId) -> impl Fn(Principal) -> Act + Send + use<> {
     let (event, trace) = (EventId(app.environment.uuid_v7()), TraceId(app.environment.uuid_v7()));
     let now = app.now();
     move |author| Act { conversation, author, event, trace, now }
 }
 
-/// Counts a message that an agent says, before anything is written. Only members are counted. `counted` belongs to the
-/// transaction, which may run again: what was decided stands.
+/// Counts an agent's message, or its change of a member or of the channel, against its rate limit, before
+/// anything is written. Only members are counted. `counted` keeps the decision when the transaction is
+/// retried.
 fn count_message(
     app: &App,
     tx: &mut dyn Tx,
@@ -87,27 +89,27 @@ fn count_message(
 ) -> Result<(), Error> {
     if act.author.agent().is_some() {
         conversation::as_reader(tx, act.conversation, act.author)?;
-        counted.get_or_init(|| may_say(app, act.author, act.conversation, 1)).clone()?;
+        counted.get_or_init(|| app.limits.may_say(act.author, act.conversation, 1)).clone()?;
     }
     Ok(())
 }
 
-/// The conversation that a text names. What is no id names none, as far as anybody may know.
+/// Parses the id of a conversation. A malformed id is answered like an unknown one.
 pub fn conversation_id(text: &str) -> Result<ConversationId, Error> {
     ConversationId::parse(text).ok_or_else(no_conversation)
 }
 
-/// What is said of a conversation that is not there, as far as the caller may know.
+/// Returns the error for a conversation that does not exist, or that the caller may not know.
 pub fn no_conversation() -> Error {
     ConversationError::NotFound.into()
 }
 
-/// The message that a text names.
+/// Parses the id of a message.
 pub fn event_id(text: &str) -> Result<EventId, Error> {
     EventId::parse(text).ok_or_else(|| ConversationError::NoTarget.into())
 }
 
-/// Refuses what can be done with channels only.
+/// Refuses direct conversations, for acts on channels only.
 fn not_of_two(conversation: &Conversation) -> Result<(), Error> {
     if conversation.kind == ConversationKind::Dm {
         return Err(Error::new(
@@ -118,7 +120,7 @@ fn not_of_two(conversation: &Conversation) -> Result<(), Error> {
     Ok(())
 }
 
-/// Looks whether somebody is a member, for what it asks for again.
+/// Returns the check for a repeated request: the caller must still be a member.
 fn is_member(
     who: Principal,
     conversation: ConversationId,
@@ -126,7 +128,7 @@ fn is_member(
     move |tx| Ok(conversation::as_reader(tx, conversation, who).map(drop)?)
 }
 
-/// The members of something that is said, without credentials.
+/// Serializes a value to an object without null members, with credentials masked.
 pub fn masked(said: &impl Serialize) -> Result<Masked, Error> {
     match serde_json::to_value(said).map_err(Error::internal)? {
         Value::Object(mut members) => {
@@ -141,10 +143,13 @@ fn kinds(masked: &Masked) -> Vec<String> {
     masked.kinds().iter().map(|kind| (*kind).to_owned()).collect()
 }
 
-/// Tells who is refused something for whom it is.
+/// Maps `Forbidden` to an error that names who may do this.
 pub fn only(who: &'static str) -> impl Fn(ConversationError) -> Error {
     move |error| match error {
         ConversationError::Forbidden => Error::new(Code::Forbidden, who),
         error => error.into(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,5 @@
-//! Deliveries as owners see them: finding them, trying them anew, and how far an event came. Bringing them to where they
-//! belong is [`delivery`](crate::delivery)'s business.
+//! Deliveries as owners see them: listing and replaying them, their attempts, and the progress of an event.
+//! The delivery itself is in [`delivery`](crate::delivery).
 
 mod attempts;
 mod ladder;
@@ -11,7 +11,7 @@ pub use ladder::{LadderView, ladder};
 pub use list::{Asked, list};
 pub use replay::{may_replay, replay, replay_all};
 
-use crate::error::Error;
+use chorus_node::Error;
 
 fn unknown() -> Error {
     Error::unauthorized("this needs an account's token, an agent's key or the operator's")

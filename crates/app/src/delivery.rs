@@ -1,8 +1,8 @@
-//! Getting what is committed to where it belongs: `reader` is the way of one connection through its inbox, `handed` writes down how
-//! far it got, `bridge` says the same thing in the language of each way and `c2a` in that of harnesses, `job` and `job_result` do so
-//! for the market, `service` is how the hub shows itself there, `harness` is what is said to harnesses that are POSTed to by the `agreement` with them, and
-//! `challenge` asks an endpoint whether it wants to be called. What carries it is in [`transport`](crate::transport); when it is
-//! POSTed, and how often, is the business of [`reconcilers`](crate::reconcilers).
+//! Delivers committed events. `reader` is a connection's position in its inbox and `handed` records its
+//! watermark. `bridge` renders an event for each route, `c2a` for harnesses, `job` and `job_result` for the
+//! market. `service` is the hub's identity there. `harness` talks to harnesses that get POSTs, by the
+//! `agreement` with them. `challenge` asks an endpoint whether it wants requests. The connections are in
+//! [`transport`](chorus_node::transport); the schedule of POSTs is in [`reconcilers`](crate::reconcilers).
 
 pub mod agreement;
 pub mod bridge;

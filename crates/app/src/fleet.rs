@@ -1,19 +1,20 @@
-//! The fleet: every agent somebody may see, how it is, what it is doing and where; those that need somebody first.
+//! The fleet: every agent that the caller may see, with its state and activity; agents that need attention
+//! come first.
 //!
-//! Nothing of it is kept: it is read from the log, claims, deliveries and presence. Somebody sees its own agents and those it
-//! meets in conversations, the operator all. What an agent does in a conversation that the caller is not in counts nowhere; to
-//! whoever manages it, it is "busy" then, to others it does nothing there. What is wrong with an agent is for whoever manages it.
-//! The operator sees where, and not what was said.
+//! Nothing of it is stored: it is read from the log, claims, deliveries and presence. A caller sees its own
+//! agents and those in its conversations; the operator sees all. Activity in a conversation that the caller is
+//! not in is hidden: those who manage the agent see "busy", others see nothing. Problems of an agent are
+//! visible to those who manage it. The operator sees the conversation but not the content.
 
 mod follow;
 mod reading;
 
 pub use follow::Watcher;
 
-use crate::app::AppState;
-use crate::caller::Caller;
-use crate::error::Error;
-use crate::page::page;
+use chorus_node::AppState;
+use chorus_node::Error;
+use chorus_node::caller::Caller;
+use chorus_node::page::page;
 use chorus_protocol::api::fleet::{FleetAgent, FleetState};
 use chorus_protocol::api::{Items, Page};
 use chorus_protocol::code::Code;
@@ -23,11 +24,11 @@ use chorus_store::Tx;
 use reading::{Known, Looker};
 use std::sync::Arc;
 
-/// So many agents are put in order together: in a larger fleet those that need somebody come first among so many, in the
-/// order of names.
+/// Agents that are sorted together. In a larger fleet, agents that need attention come first within each group
+/// of this size, and the groups follow in the order of names.
 const TOGETHER: i64 = 200;
 
-/// Who looks: nobody in particular is the operator.
+/// Returns the caller as a principal. `None` is the operator.
 fn looker(caller: &Caller) -> Result<Option<Principal>, Error> {
     match caller {
         Caller::Operator => Ok(None),
@@ -40,7 +41,8 @@ fn looker(caller: &Caller) -> Result<Option<Principal>, Error> {
     }
 }
 
-/// A place in the list: after which name those that are in order together begin, and the last of them that was shown.
+/// A cursor of the list: the name after which the current group begins, and the last agent of it that was
+/// shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Place {
     begin: String,
@@ -67,7 +69,7 @@ impl Place {
     }
 }
 
-/// A page of the fleet.
+/// Returns a page of the fleet.
 pub async fn list(app: &AppState, caller: &Caller, asked: Page) -> Result<Items<FleetAgent>, Error> {
     let who = looker(caller)?;
     let place = asked.after.as_deref().map_or(Some(Place::default()), Place::read);
@@ -96,7 +98,7 @@ pub async fn list(app: &AppState, caller: &Caller, asked: Page) -> Result<Items<
     };
     let (items, end) = app.store.read::<_, Error, _>(read).await?;
     let mut page = page(app, items, limit, |last: &FleetAgent| last.cursor.clone());
-    // Those that were in order together are at their end; others follow.
+    // The current group is complete; the next one follows.
     if page.next.is_none() {
         page.next = end;
     }

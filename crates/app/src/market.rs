@@ -1,15 +1,23 @@
-//! What can be done on the market: offering skills, finding and hiring, paying, and what becomes of jobs.
+//! Acts on the market: offering skills, discovery, hiring, payment and settlement.
 //!
-//! Money moves in one way: an act holds the wallets, asks the engine, and applies what that returned ([`settle`], [`money`]), all in
-//! one transaction. A job ends once, whoever comes first: its agent's result, its orchestrator's cancellation, its deadline.
+//! Money moves in one way: an act locks the wallets, asks the engine and applies the result ([`settle`],
+//! [`money`]), all in one transaction. A job ends once, by whichever comes first: its agent's result, its
+//! orchestrator's cancellation or its deadline.
 
 pub mod agents;
 pub mod asking;
+mod books;
+mod data_checks;
+mod decline_verdict;
+pub mod declines;
+pub(crate) mod detach;
 pub mod discover;
 mod frame;
 pub mod hire;
 pub mod jobs;
 pub mod money;
+pub mod outages;
+pub mod own_words;
 pub mod owner_key;
 mod presence;
 mod probe;

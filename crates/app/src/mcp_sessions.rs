@@ -1,20 +1,20 @@
-//! Sessions of MCP clients, and the changes to documents that they and other listeners are told.
+//! Sessions of MCP clients, and the stream of changes to documents for them and other listeners.
 //!
-//! A session is looked up with its owner and its conversation, in the transaction that lets its owner in.
+//! A session is looked up with its owner and its conversation, in the transaction that authorises its owner.
 
 mod changes;
 
 pub use changes::{Change, Changes, Watched};
 
-use crate::error::Error;
 use crate::tools::Context;
+use chorus_node::Error;
 use chorus_store::Tx;
 use chorus_store::mcp_sessions::{self, Session};
 use uuid::Uuid;
 
 pub use chorus_store::mcp_sessions::MAX_SUBSCRIPTIONS;
 
-/// Whether the caller may be here at all, and whether this is a session of his.
+/// Checks that the caller has access, and returns whether this is one of its sessions.
 pub async fn check(context: &Context, session: Option<Uuid>) -> Result<bool, Error> {
     let (place, now) = ((context.who, context.conversation), context.app.now());
     let found = context.read_while_it_holds(move |tx, _| match session {
@@ -26,7 +26,7 @@ pub async fn check(context: &Context, session: Option<Uuid>) -> Result<bool, Err
     Ok(true)
 }
 
-/// Writes down that a session is used, now and then.
+/// Records from time to time that a session is in use.
 async fn touch(context: &Context, id: Uuid, session: &Session) -> Result<(), Error> {
     let now = context.app.now();
     if session.must_touch(now) {
@@ -36,7 +36,7 @@ async fn touch(context: &Context, id: Uuid, session: &Session) -> Result<(), Err
     Ok(())
 }
 
-/// Writes as a present member who still may.
+/// Runs a write after checking that the caller is still a present member.
 async fn write<T, F>(context: &Context, work: F) -> Result<T, Error>
 where
     F: Fn(&mut dyn Tx) -> Result<T, Error> + Send + 'static,
@@ -50,7 +50,7 @@ where
     context.app.store.write(work).await
 }
 
-/// Opens a session.
+/// Opens a session and returns its id.
 pub async fn begin(context: &Context) -> Result<Uuid, Error> {
     let (place, now) = ((context.who, context.conversation), context.app.now());
     let id = context.app.environment.uuid_v4();
@@ -58,16 +58,17 @@ pub async fn begin(context: &Context) -> Result<Uuid, Error> {
     Ok(id)
 }
 
-/// Ends one, and its stream.
+/// Ends a session and its stream.
 pub async fn end(context: &Context, id: Uuid) -> Result<(), Error> {
     let place = (context.who, context.conversation);
     write(context, move |tx| Ok(mcp_sessions::end(tx, place, id)?)).await?;
-    context.app.open_streams.end(&id.to_string());
+    context.app.limits.open_streams.end(&id.to_string());
     Ok(())
 }
 
-/// Subscribes a session to a document, or takes that back; whether there was room.
+/// Subscribes a session to a document, or unsubscribes it. Returns `false` if the session has no room for
+/// another.
 pub async fn subscribe(context: &Context, id: Uuid, slug: &str, wanted: bool) -> Result<bool, Error> {
     let (place, now, slug) = ((context.who, context.conversation), context.app.now(), slug.to_owned());
-    write(context, move |tx| Ok(mcp_sessions::subscribe(tx, place, id, (&slug, wanted), now)?)).await
+    write(context, move |tx| Ok(mcp_sessions::subscribe(tx, place, id, &slug, wanted, now)?)).await
 }

@@ -1,6 +1,6 @@
-//! What the operator does about people and agents, and sees of the hub: one file for each.
+//! The operator's acts on accounts and agents, and the operator's views of the hub: one file each.
 //!
-//! Who calls these has seen the operator's key, which is made here too.
+//! A caller of these has checked the operator's key, which is generated here too.
 
 mod accounts;
 mod audit_log;

@@ -1,10 +1,11 @@
-//! Whom somebody means: an agent that there is, or a person that there may be; and what either is called where nobody says.
+//! References to principals in requests: an existing agent, or a person who may have no account yet; and
+//! default handles for both.
 
 use crate::agents::AgentRef;
-use crate::app::App;
-use crate::caller::Caller;
-use crate::error::Error;
-use crate::mail::check_address;
+use chorus_node::App;
+use chorus_node::Error;
+use chorus_node::caller::Caller;
+use chorus_node::config::mail::check_address;
 use chorus_protocol::api;
 use chorus_protocol::api::agents::AgentAddress;
 use chorus_protocol::api::members::AccountAddress;
@@ -16,7 +17,7 @@ use chorus_store::directory::Agent;
 use chorus_store::invitations::Invitee;
 use chorus_store::{StoreError, Tx};
 
-/// Somebody as a body names it.
+/// A principal as a request names it.
 #[derive(Debug, Clone)]
 pub(crate) struct PrincipalRef {
     agent: Option<AgentRef>,
@@ -37,7 +38,7 @@ impl AccountRef {
         check_address(text).ok().map(|()| Self::Email(text.to_owned()))
     }
 
-    /// The account, if there is one, and for whom an invitation would be.
+    /// Returns the account if there is one, and the invitee for an invitation.
     pub(crate) fn find(&self, tx: &mut dyn Tx) -> Result<(Option<Account>, Invitee), StoreError> {
         let account = match self {
             Self::Id(id) => accounts::by_id(tx, *id)?,
@@ -52,14 +53,14 @@ impl AccountRef {
 }
 
 impl PrincipalRef {
-    /// An agent by its address or id.
+    /// Parses an agent's address or id.
     pub(crate) fn agent(app: &App, AgentAddress(text): &AgentAddress) -> Result<Self, Faults> {
         let agent = AgentRef::parse(app, text);
         let agent = agent.map_err(|_| Faults::one("agent", "must be an agent's address or id"))?;
         Ok(Self { agent: Some(agent), account: None })
     }
 
-    /// A person by its email address or id.
+    /// Parses a person's email address or id.
     pub(crate) fn account(AccountAddress(text): &AccountAddress) -> Result<Self, Faults> {
         let account = AccountRef::parse(text);
         let account =
@@ -67,7 +68,8 @@ impl PrincipalRef {
         Ok(Self { agent: None, account: Some(account) })
     }
 
-    /// Either, said in the member `name` of a body. An address that is an agent's is that agent's.
+    /// Parses a reference to an agent or a person from the member `name` of a request. An address of an agent
+    /// means that agent.
     pub(crate) fn anybody(app: &App, name: &str, api::Whom(text): &api::Whom) -> Result<Self, Faults> {
         let (agent, account) = (AgentRef::parse(app, text).ok(), AccountRef::parse(text));
         if agent.is_none() && account.is_none() {
@@ -77,7 +79,7 @@ impl PrincipalRef {
         Ok(Self { agent, account })
     }
 
-    /// Which of the two it is: an agent that there is, or a person that there may be.
+    /// Resolves the reference to an existing agent, or to a person who may have no account yet.
     pub(crate) fn find(&self, tx: &mut dyn Tx) -> Result<Found<'_>, Error> {
         if let Some(agent) = &self.agent
             && let Some(agent) = agent.find(tx)?
@@ -88,13 +90,13 @@ impl PrincipalRef {
     }
 }
 
-/// Somebody, found.
+/// A resolved reference.
 pub(crate) enum Found<'a> {
     Agent(Box<Agent>),
     Person(&'a AccountRef),
 }
 
-/// What the caller is called where it does not say.
+/// Returns the default handle of the caller.
 pub(crate) fn own_handle(caller: &Caller) -> String {
     match caller {
         Caller::Agent(identity) => agent_handle(&identity.name),
@@ -105,19 +107,19 @@ pub(crate) fn own_handle(caller: &Caller) -> String {
     }
 }
 
-/// What an agent is called where nobody says.
+/// Returns the default handle of an agent.
 pub(crate) fn agent_handle(name: &str) -> String {
     name.chars().take(MAX_HANDLE).collect()
 }
 
-/// What a person is called where nobody says.
+/// Returns the default handle of a person.
 pub(crate) fn person_handle(name: &str, email: &str) -> String {
     let local = email.split_once('@').map_or(email, |(local, _)| local);
     let mut slugs = [name, local].into_iter().map(slug).filter(|slug| !slug.is_empty());
     slugs.next().unwrap_or_else(|| "member".into())
 }
 
-/// A text as a handle: lower case, and one dash for whatever a handle cannot have.
+/// Makes a handle from a text: lower case, with one dash for each run of characters that a handle cannot have.
 fn slug(text: &str) -> String {
     let mut slug = String::new();
     for sign in text.chars().flat_map(char::to_lowercase) {

@@ -1,9 +1,12 @@
-//! Background work as reconcilers: what brings the database to where it should be, whatever happened before.
+//! Background work as reconcilers, which bring the database to its desired state whatever happened before.
 //!
-//! What is done is in `steps`, and when, in `ticks`; `push` POSTs to agents until it arrives, and `catch_up` brings what is old up to
-//! date. They stand above the acts, and no act knows of them: what makes something due leaves a hint and no more.
+//! `steps` holds the steps and `ticks` their schedule. `push` POSTs to agents, `catch_up` updates old rows,
+//! and `skill_words` indexes the skills of the market. Reconcilers stand above the acts, and no act calls
+//! them: an act that makes something due only leaves a hint.
 
 pub mod catch_up;
 pub mod push;
+pub mod reseal;
+pub mod skill_words;
 pub mod steps;
 pub mod ticks;

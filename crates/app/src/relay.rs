@@ -1,9 +1,10 @@
-//! What can be done by the relay: registering, finding and unregistering agents, sending envelopes and answering them.
+//! Acts of the relay: registering, finding and unregistering agents, sending envelopes and answering them.
 //!
-//! `send` accepts and commits; `post` hands over what goes to an endpoint, `answer` relays what a receiver says as it comes,
-//! `answer_envelope` makes one of what is said elsewhere, `reply` takes it from a receiver that has no endpoint, and `outcome`
-//! records what came of it; `history` reads an inbox by cursor, `sent` shows senders what became of their envelopes, `session` lets
-//! a browser open an inbox, and `tell_owner` tells who owns an agent that its key was replaced.
+//! `send` accepts and commits. `post` POSTs to endpoints, `answer` relays a streamed answer, `answer_envelope`
+//! turns an answer from another door into an envelope, `reply` accepts a streamed reply from a receiver
+//! without an endpoint, and `outcome` records the outcome. `history` reads an inbox by cursor, `sent` shows
+//! senders the state of their envelopes, `session` lets a browser open an inbox, and `tell_owner` notifies an
+//! agent's owner that its key was replaced.
 
 mod answer;
 mod answer_envelope;

@@ -1,22 +1,23 @@
-//! The schema of a type as a model's client reads it: whole in itself, and closed where nothing else may go in.
+//! Derives the JSON Schema of a type for a model's client: without references, and closed if no other members
+//! are allowed.
 
 use chorus_protocol::c2a::{Refusal, Snake};
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use utoipa::ToSchema;
 
-/// What is said to readers of the API's description only.
+/// Keywords that are only for readers of the API description.
 const UNSAID: [&str; 4] = ["title", "format", "example", "examples"];
-/// No type here refers to others deeper than this.
+/// The greatest depth of references between the types here.
 const MAX_REFERENCES: usize = 8;
 
-/// The JSON Schema of a type; a closed one has no other members than these.
+/// Returns the JSON Schema of a type. A closed schema allows no other members.
 pub(crate) fn schema_of<T: ToSchema>(closed: bool) -> Value {
     let mut named = vec![];
     T::schemas(&mut named);
     let named = named.into_iter().map(|(name, schema)| (name, json!(schema))).collect();
     let mut shown = whole(json!(T::schema()), &named, 0);
-    // What the type is called is the tool's business.
+    // The tool has its own description, so the type's is removed.
     shown.remove("description");
     if closed {
         shown.insert("additionalProperties".into(), false.into());
@@ -26,19 +27,20 @@ pub(crate) fn schema_of<T: ToSchema>(closed: bool) -> Value {
     shown.into()
 }
 
-/// The JSON Schema of what a tool answers: its result, or why there is none. Clients hold a refusal against the schema too.
+/// Returns the JSON Schema of a tool's answer: its result or a refusal. Clients validate refusals against the
+/// schema too.
 pub(crate) fn schema_of_answer<T: ToSchema>() -> Value {
     let refusal = schema_of::<Snake<Refusal>>(false);
     json!({"type": "object", "anyOf": [schema_of::<T>(false), refusal]})
 }
 
-/// A schema with what it refers to in it.
+/// Replaces references in a schema by their targets.
 fn whole(schema: Value, named: &HashMap<String, Value>, depth: usize) -> Map<String, Value> {
     let Value::Object(mut schema) = schema else { return Map::new() };
-    // Doc comments have lines, sentences have none.
+    // Joins the lines of a doc comment into one description.
     let description = schema.get("description").and_then(Value::as_str).map(|text| text.replace('\n', " "));
     if let Some(Value::Array(any)) = schema.remove("oneOf") {
-        // An optional reference is one of nothing and the reference.
+        // An optional reference is a `oneOf` of null and the reference.
         let one = any.into_iter().find(|one| one["type"] != "null").unwrap_or_default();
         return described(whole(one, named, depth), description);
     }
@@ -62,7 +64,7 @@ fn whole(schema: Value, named: &HashMap<String, Value>, depth: usize) -> Map<Str
             |name: &String| required.as_array().is_some_and(|all| all.iter().any(|one| one == name));
         let shown = properties.into_iter().map(|(name, property)| {
             let mut property = whole(property, named, depth);
-            // What may be left out need not be null.
+            // An optional member need not be null as well.
             if !is_required(&name)
                 && let Some(Value::Array(types)) = property.get("type")
             {
@@ -77,7 +79,7 @@ fn whole(schema: Value, named: &HashMap<String, Value>, depth: usize) -> Map<Str
     described(schema, description)
 }
 
-/// Two objects in one, as those are that a struct holds flattened.
+/// Merges two objects, such as a struct and its flattened member.
 fn together(mut one: Map<String, Value>, other: Map<String, Value>) -> Map<String, Value> {
     for (name, value) in other {
         match (one.get_mut(&name), value) {
@@ -89,7 +91,7 @@ fn together(mut one: Map<String, Value>, other: Map<String, Value>) -> Map<Strin
     one
 }
 
-/// What is said of it where it stands comes before what its type says of itself.
+/// Sets the description of the member, which takes precedence over that of its type.
 fn described(mut schema: Map<String, Value>, description: Option<String>) -> Map<String, Value> {
     schema.extend(description.map(|description| ("description".to_owned(), description.into())));
     schema

@@ -1,13 +1,15 @@
-//! The chat tools: what a model can do in a conversation, one table for every door that shows tools to models.
+//! The chat tools: acts of a model in a conversation, one table for every door that shows tools to models.
 //!
-//! A tool has a name, words that a model reads, the schemas of what goes in and out, and a function: what changes something
-//! calls the same acts as `/api/v1`; what reads does it in pages of its own form, on the same store functions. What goes in is one struct: it is
-//! checked, read and shown from one definition. Each call is answered only to a present member: acts look in the transaction in
-//! which they work, and whoever is refused anything else is looked up first.
+//! A tool has a name, a description for models, schemas of its arguments and its result, and a function. Tools
+//! that write call the same acts as `/api/v1`. Tools that read return pages in a form of their own, from the
+//! same store functions. The arguments are one struct, from which they are checked, parsed and described. Only
+//! a present member gets an answer: acts check that in their own transaction, and before any other refusal the
+//! caller is looked up.
 //!
-//! Doors choose how tools are called and shown; nothing here knows a protocol. Who calls was found out by the door; what lasts
-//! (a wait) looks again whether that still holds.
+//! Doors choose how tools are called and shown; nothing here knows a protocol. The door authenticates the
+//! caller. A long call (a wait) checks the credential again.
 
+mod agent;
 mod context;
 mod document;
 mod documents;
@@ -25,6 +27,7 @@ mod teaching;
 mod tool;
 mod waiting;
 
+pub use agent::{AgentContext, about_agent, find_of_agent, of_agent};
 pub use context::Context;
 pub use documents::{document_slug, document_uri};
 pub use holds::{Holds, key_holds, token_holds};
@@ -34,24 +37,26 @@ pub use teaching::{instructions, participate};
 pub use tool::{Effect, Tool};
 
 use crate::c2a;
-use crate::error::{Error, Refused};
+use chorus_node::{Error, Refused};
 use chorus_protocol::c2a::{ChatTool, Spelling, to_snake};
 use chorus_protocol::code::Code;
 use serde_json::Value;
 
-/// All tools, always in the same order.
+/// Returns all tools, always in the same order.
 pub fn all() -> &'static [Tool] {
     &table::TOOLS
 }
 
-/// The tool of this name. The names of other doors are understood: with dots; and bare, as in the channel protocol's document.
+/// Returns the tool with this name. Names of other doors are accepted: with dots, and bare as in the channel
+/// protocol's document.
 pub fn find(name: &str) -> Option<&'static Tool> {
     let plain = name.replace('.', "_");
     let named = |name: &str| all().iter().find(|tool| tool.name == name);
     named(&plain).or_else(|| named(&format!("chat_{plain}")))
 }
 
-/// What a tool says that did not do it, for a model, and for a program, in the words of the name it was called by.
+/// Renders an error of a tool as a sentence for a model and as JSON for a program, in the spelling of the
+/// called name.
 pub fn refusal(name: &str, error: &Error) -> Result<(String, Value), Error> {
     let is_documented = matches!(ChatTool::named(name), Some((_, Spelling::Camel)));
     let said = if is_documented { c2a::in_own_words(error) } else { sentence(error) };
@@ -59,7 +64,7 @@ pub fn refusal(name: &str, error: &Error) -> Result<(String, Value), Error> {
     Ok((said, if is_documented { refusal } else { to_snake(refusal) }))
 }
 
-/// Why a tool did not do it, for a model: what is wrong, and what to do.
+/// Explains an error of a tool to a model: the fault, then the remedy.
 pub fn sentence(error: &Error) -> String {
     let advice = match error.refused {
         Some(Refused::NoMessage) => "; take event_id from chat_list_events",
@@ -95,9 +100,11 @@ mod tests {
 
     #[test]
     fn every_definition_is_strict_and_says_whom_it_wakes() {
-        let chat = all().iter().map(|tool| (tool.name, tool.description, &tool.input, &tool.output));
-        let of_job = of_job().iter().map(|tool| (tool.name, tool.description, &tool.input, &tool.output));
-        for (name, description, input, output) in chat.chain(of_job) {
+        fn parts<P>(tool: &Tool<P>) -> (&str, &str, &Value, &Value) {
+            (tool.name, &tool.description, &tool.input, &tool.output)
+        }
+        let chat = all().iter().map(parts).chain(of_job().iter().map(parts));
+        for (name, description, input, output) in chat.chain(of_agent().iter().map(parts)) {
             assert_eq!(input["additionalProperties"], false, "{name}");
             assert!(description.to_lowercase().contains("wakes"), "{name}");
             assert_eq!(output["type"], "object", "{name}");
@@ -128,7 +135,7 @@ mod tests {
         }
     }
 
-    /// What C2A says of its tools holds of the same tools here.
+    /// Checks that C2A's tools have the same effects here.
     #[test]
     fn the_chat_tools_do_here_what_they_do_over_c2a() {
         for tool in ChatTool::ALL {

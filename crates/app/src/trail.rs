@@ -1,18 +1,19 @@
-//! The audit log and what is beside it: acts, decisions, claims, tool calls, sends, dispositions.
+//! The audit trail: acts, decisions, claims, tool calls, sends and dispositions.
 //!
-//! Only acts are written for it; the rest is read from where it is kept anyway. The operator reads all of it, and of what was said
-//! only what was shown to whoever looked, which is kept nowhere else; the owner of a channel reads what happened there, without the
-//! addresses it came from and without any of that. What a harness says for the log is for whoever manages its agent.
+//! Only acts are written for it; the rest is read from its own tables. The operator reads all of it, but of
+//! messages only the ephemeral ones, which are stored nowhere else. A channel owner reads the entries of the
+//! channel, without network addresses and without those messages. The log of a harness is visible to those who
+//! manage its agent.
 
 mod everything;
 
 use crate::agents::{self, AgentRef};
-use crate::app::{App, AppState};
-use crate::caller::Caller;
-use crate::error::Error;
 use crate::operator::{audit_log, party_id, party_id_for_owner};
-use crate::page::fitting;
-use crate::secrets::MasterKey;
+use chorus_node::Error;
+use chorus_node::caller::Caller;
+use chorus_node::page::fitting;
+use chorus_node::secrets::MasterKey;
+use chorus_node::{App, AppState};
 use chorus_protocol::api::Items;
 use chorus_protocol::api::audit::{TrailEntry, TrailKind, TrailQuery};
 use chorus_protocol::api::operator::{AuditParty, AuditQuery, PartyName, RecordedAct};
@@ -25,16 +26,16 @@ use chorus_store::conversations::Event;
 use chorus_store::harness_logs::{self, Line};
 use chorus_store::push::{self, Filter, Record};
 use chorus_store::tool_calls::{self, ToolCall};
-use chorus_store::trail::{self, ClaimPlace, Scope, Taken};
+use chorus_store::trail::{self, ClaimHolding, ClaimPlace, TrailScope};
 use chorus_store::{Tx, claims, conversation, conversations, fleet};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// So much is looked at for a page of what is picked out of more.
+/// Rows that are read for one page of a filtered list.
 const LOOKED_AT: i64 = 1000;
 
-/// What was asked for, read.
+/// A parsed query.
 #[derive(Clone)]
 struct Asked {
     key: MasterKey,
@@ -47,7 +48,7 @@ struct Asked {
     limit: i64,
 }
 
-/// A page of the trail.
+/// Returns a page of the trail.
 pub async fn list(app: &AppState, caller: Caller, mut query: TrailQuery) -> Result<Items<TrailEntry>, Error> {
     caller.known()?;
     if query.kind == Some(TrailKind::Log) {
@@ -72,7 +73,7 @@ pub async fn list(app: &AppState, caller: Caller, mut query: TrailQuery) -> Resu
         if !app.store.read::<_, Error, _>(owned).await? {
             return Err(Error::new(Code::Forbidden, "this is for the owner of the channel"));
         }
-        // From here on it is an id, so that nothing below looks for whoever has an address.
+        // The actor is resolved to an id here, so that nothing below looks up email addresses.
         query.actor = id_for_owner(app, query.actor).await?;
     } else if caller != Caller::Operator {
         return Err(Error::new(Code::Forbidden, "this is the operator's, and channel owners'"));
@@ -123,7 +124,7 @@ fn read<T>(
     found
 }
 
-/// An agent or a person that a filter names.
+/// Resolves a filter to an agent or a person.
 fn principal(tx: &mut dyn Tx, app: &App, text: &str) -> Result<Principal, Error> {
     let id = party_id(tx, app, "actor", text)?;
     principal_id(&id).ok_or_else(|| {
@@ -131,7 +132,7 @@ fn principal(tx: &mut dyn Tx, app: &App, text: &str) -> Result<Principal, Error>
     })
 }
 
-/// An agent or a person by its id.
+/// Parses the id of an agent or a person.
 fn principal_id(id: &str) -> Option<Principal> {
     AgentId::parse(id).map(Principal::from).or_else(|| AccountId::parse(id).map(Principal::from))
 }
@@ -147,7 +148,7 @@ fn wrong_place() -> Error {
     Faults::one("after", "must be the next of a page before").into()
 }
 
-/// What the log of acts holds.
+/// Lists the recorded acts.
 async fn acts(
     app: &AppState,
     caller: &Caller,
@@ -161,7 +162,7 @@ async fn acts(
     let found = audit_log(app, AuditQuery { actor, action, subject, since, after, limit }).await?;
     let whole = *caller == Caller::Operator;
     let detail = |act: &RecordedAct| match act.action {
-        // It was for who looked then: whoever was away, and owns the channel, does not read it later.
+        // An ephemeral message was for those who looked at the time. A channel owner does not read it later.
         Word::Known(Action::MessageShown) if !whole => json!({}),
         _ => act.detail.clone(),
     };
@@ -174,13 +175,15 @@ async fn acts(
         action: act.action.to_string(),
         subject: act.subject,
         request_id: if whole { act.request_id } else { String::new() },
+        client_request_id: if whole { act.client_request_id } else { String::new() },
+        repeats: act.repeats,
         client: if whole { act.client } else { String::new() },
         cursor: String::new(),
     });
     Ok(Items { items: items.collect(), next: found.next })
 }
 
-/// What an agent's harness said for the log: for whoever manages the agent, and the operator.
+/// Lists the log lines of an agent's harness, for those who manage the agent and the operator.
 async fn logged(app: &AppState, caller: Caller, query: TrailQuery) -> Result<Items<TrailEntry>, Error> {
     let TrailQuery { actor, since, after, limit, .. } = query;
     let Some(PartyName(name)) = actor else {
@@ -224,8 +227,8 @@ fn entries(tx: &mut dyn Tx, asked: &Asked) -> Result<Found, Error> {
         return about(tx, asked, event);
     }
     let scope = match (asked.channel, asked.actor) {
-        (Some(id), _) => Scope::Conversation(id),
-        (None, Some(who)) => Scope::Author(who),
+        (Some(id), _) => TrailScope::Conversation(id),
+        (None, Some(who)) => TrailScope::Author(who),
         (None, None) => {
             return Err(Faults::one("kind", "needs an actor, a channel or an event, unless it is act").into());
         }
@@ -235,12 +238,12 @@ fn entries(tx: &mut dyn Tx, asked: &Asked) -> Result<Found, Error> {
         TrailKind::Claim => taken(tx, asked, scope),
         TrailKind::ToolCall => called(tx, asked, scope),
         TrailKind::Send => done(tx, asked, scope, EventKind::Message),
-        // They are read elsewhere.
+        // These kinds are read elsewhere.
         TrailKind::Act | TrailKind::Log => Ok((vec![], None)),
     }
 }
 
-/// Everything of one kind about one event: a page holds it all.
+/// Returns all entries of one kind about one event, which fit one page.
 fn about(tx: &mut dyn Tx, asked: &Asked, event: EventId) -> Result<Found, Error> {
     let nothing = || Ok((vec![], None));
     let Some(said) = conversations::event_by_id(tx, event)? else { return nothing() };
@@ -257,7 +260,7 @@ fn about(tx: &mut dyn Tx, asked: &Asked, event: EventId) -> Result<Found, Error>
         TrailKind::Claim => {
             let holders = claims::holders(tx, event, asked.limit)?;
             let mine = holders.into_iter().filter(|held| by(held.holder));
-            mine.map(|held| claim(&Taken { event, conversation: said.conversation, held })).collect()
+            mine.map(|held| claim(&ClaimHolding { event, conversation: said.conversation, held })).collect()
         }
         TrailKind::ToolCall => return called_about(tx, asked, &said),
         TrailKind::Send => {
@@ -269,11 +272,11 @@ fn about(tx: &mut dyn Tx, asked: &Asked, event: EventId) -> Result<Found, Error>
     Ok((items, None))
 }
 
-/// What was decided for agents, or what they made of it.
+/// Lists decisions for agents, or the agents' dispositions.
 fn deliveries(tx: &mut dyn Tx, asked: &Asked) -> Result<Found, Error> {
     let agent = match asked.actor {
         Some(Principal::Agent(id)) => Some(id),
-        // Nothing is decided for people.
+        // Decisions are made for agents only.
         Some(Principal::Account(_)) => return Ok((vec![], None)),
         None => None,
     };
@@ -321,14 +324,14 @@ fn delivery(asked: &Asked, record: &Record) -> Option<TrailEntry> {
     })
 }
 
-/// Who took on what.
-fn taken(tx: &mut dyn Tx, asked: &Asked, scope: Scope) -> Result<Found, Error> {
+/// Lists claims.
+fn taken(tx: &mut dyn Tx, asked: &Asked, scope: TrailScope) -> Result<Found, Error> {
     let after = asked.after.as_deref().map(|text| claim_place(text).ok_or_else(wrong_place)).transpose()?;
     let found = trail::claims(tx, scope, after, asked.since, asked.limit + 1)?;
     let more = found.len() as i64 > asked.limit;
     let found = &found[..found.len().min(asked.limit as usize)];
     let next = found.last().filter(|_| more).map(|last| claim(last).cursor);
-    let by = |taken: &&Taken| asked.actor.is_none_or(|actor| actor == taken.held.holder);
+    let by = |taken: &&ClaimHolding| asked.actor.is_none_or(|actor| actor == taken.held.holder);
     Ok((found.iter().filter(by).map(claim).collect(), next))
 }
 
@@ -338,8 +341,8 @@ fn claim_place(text: &str) -> Option<ClaimPlace> {
     parts.next().is_none().then_some(place)
 }
 
-fn claim(taken: &Taken) -> TrailEntry {
-    let Taken { event, conversation, held } = taken;
+fn claim(taken: &ClaimHolding) -> TrailEntry {
+    let ClaimHolding { event, conversation, held } = taken;
     let detail = json!({"channel": conversation.to_string(), "until": rfc3339(held.until)});
     TrailEntry {
         at: rfc3339(held.since),
@@ -351,11 +354,11 @@ fn claim(taken: &Taken) -> TrailEntry {
     }
 }
 
-/// What a place among calls of the hub's own tools begins with.
+/// The prefix of a cursor among calls of the hub's own tools.
 const OF_HUB: &str = "call-";
 
-/// Who called tools: what agents tell of their own, then those of the hub.
-fn called(tx: &mut dyn Tx, asked: &Asked, scope: Scope) -> Result<Found, Error> {
+/// Lists tool calls: those that agents report of their own tools, then those of the hub's tools.
+fn called(tx: &mut dyn Tx, asked: &Asked, scope: TrailScope) -> Result<Found, Error> {
     let after = asked.after.as_deref().and_then(|after| after.strip_prefix(OF_HUB));
     let mut items = vec![];
     if after.is_none() {
@@ -376,7 +379,8 @@ fn called(tx: &mut dyn Tx, asked: &Asked, scope: Scope) -> Result<Found, Error> 
     Ok((items, more.then_some(next)))
 }
 
-/// The same about one event, which may tell of a call itself. Of a channel its owner reads what was called by those who are there.
+/// Lists tool calls about one event, which may itself report a call. A channel owner reads the calls of the
+/// channel's members.
 fn called_about(tx: &mut dyn Tx, asked: &Asked, said: &Event) -> Result<Found, Error> {
     let by = |who: Principal| asked.actor.is_none_or(|actor| actor == who);
     let after = asked.after.as_deref().map(|after| {
@@ -417,23 +421,23 @@ fn call(call: &ToolCall) -> TrailEntry {
     }
 }
 
-/// Who called tools of their own, or said something.
-fn done(tx: &mut dyn Tx, asked: &Asked, scope: Scope, kind: EventKind) -> Result<Found, Error> {
+/// Lists events of one kind: the tool calls that agents reported, or messages.
+fn done(tx: &mut dyn Tx, asked: &Asked, scope: TrailScope, kind: EventKind) -> Result<Found, Error> {
     let after = asked.after.as_deref();
     let found = match scope {
-        Scope::Conversation(id) => {
+        TrailScope::Conversation(id) => {
             let after = after.map(|after| after.parse::<i64>().map_err(|_| wrong_place())).transpose()?;
             let begin = fleet::place_at(tx, id, asked.since)?;
             trail::done_in(tx, id, kind, after.unwrap_or_default().max(begin), LOOKED_AT)?
         }
-        Scope::Author(who) => {
+        TrailScope::Author(who) => {
             let after = after.map(|after| EventId::parse(after).ok_or_else(wrong_place)).transpose()?;
             trail::done_by(tx, who, after, asked.since, LOOKED_AT)?
         }
     };
     let place = |event: &Event| match scope {
-        Scope::Conversation(_) => event.seq.to_string(),
-        Scope::Author(_) => event.id.to_string(),
+        TrailScope::Conversation(_) => event.seq.to_string(),
+        TrailScope::Author(_) => event.id.to_string(),
     };
     let by = |event: &&Event| event.kind == kind && asked.actor.is_none_or(|actor| actor == event.author);
     let looked_at = found.last().filter(|_| found.len() as i64 == LOOKED_AT).map(place);
@@ -483,7 +487,9 @@ fn entry(kind: TrailKind, id: String, detail: Value) -> TrailEntry {
         subject: nobody,
         detail,
         request_id: String::new(),
+        client_request_id: String::new(),
         client: String::new(),
+        repeats: 0,
         cursor: String::new(),
     }
 }

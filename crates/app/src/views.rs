@@ -1,6 +1,7 @@
-//! Conversations and their events as the API shows them, the same at every door.
+//! Conversations and their events as the API renders them, the same at every door.
 //!
-//! The log is append-only; a message that was edited or deleted is shown as it stands now, with what was said about it.
+//! The log is append-only. An edited or deleted message is rendered in its current state, with its history of
+//! changes.
 
 use chorus_protocol::api::channels::ConversationView;
 pub use chorus_protocol::api::events::EventView;
@@ -10,19 +11,19 @@ use chorus_protocol::c2a::Glyphs;
 use chorus_protocol::ids::{EventId, Principal};
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::{EventKind, PrincipalKind};
-use chorus_store::chats::About;
+use chorus_store::chats::EscalatedMessage;
 use chorus_store::conversations::{Conversation, Event};
 use chorus_store::members::Member;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 
-/// A conversation as its members see it.
+/// Renders a conversation for its members.
 pub fn conversation(conversation: &Conversation) -> ConversationView {
     ConversationView {
         id: conversation.id.to_string(),
         kind: conversation.kind.into(),
-        name: conversation.name.clone(),
-        context: conversation.context.clone(),
+        name: conversation.name.to_string(),
+        context: conversation.context.as_deref().map(str::to_owned),
         owner: conversation.owner.into(),
         history: conversation.history.into(),
         created_at: rfc3339(conversation.created_at),
@@ -34,17 +35,17 @@ pub fn conversation(conversation: &Conversation) -> ConversationView {
     }
 }
 
-/// How signals are shown in a conversation, if that is not as usual.
+/// Returns the conversation's own glyphs for signals, or `None` for the defaults.
 pub fn glyphs(conversation: &Conversation) -> Option<Glyphs> {
     conversation.glyphs.as_deref().and_then(read_glyphs)
 }
 
-/// The same as it is kept: only what was a map of glyphs is kept as one.
+/// Parses stored glyphs. Anything but a map of glyphs is ignored.
 pub fn read_glyphs(kept: &str) -> Option<Glyphs> {
     serde_json::from_str(kept).ok()
 }
 
-/// A member as the others see it.
+/// Renders a member for the others.
 pub fn member(member: Member) -> MemberView {
     MemberView {
         id: member.principal.to_string(),
@@ -56,12 +57,15 @@ pub fn member(member: Member) -> MemberView {
     }
 }
 
-/// Who said something, by the handle it has there.
+/// Renders an author with its handle in the conversation.
 pub fn author(who: Principal, handle: Option<String>) -> AuthorView {
     AuthorView { id: who.to_string(), kind: who.kind().into(), handle }
 }
 
-/// What every event has, and no kind may have besides.
+/// The member that names the person who approved a text. An edit has its own, or none.
+pub(crate) const APPROVED_BY: &str = "approved_by";
+
+/// The members that every event has. The details of a kind may not use these names.
 const NAMES: [&str; 13] = [
     "event_id",
     "sequence",
@@ -78,11 +82,11 @@ const NAMES: [&str; 13] = [
     "trace_id",
 ];
 
-/// An event as it was said.
+/// Renders an event as it was first said.
 pub fn event(event: &Event) -> EventView {
     let mut more = match serde_json::from_str(&event.body) {
         Ok(Value::Object(body)) => body,
-        // Nothing else is ever stored.
+        // Only objects are ever stored.
         _ => Map::new(),
     };
     more.retain(|name, _| !NAMES.contains(&&**name));
@@ -111,7 +115,7 @@ pub fn event(event: &Event) -> EventView {
     }
 }
 
-/// Who said it. That somebody has not answered is said by the hub, whoever asked.
+/// Returns the author. The hub is the author of an escalation, whoever asked.
 fn author_of(event: &Event) -> AuthorView {
     if event.kind == EventKind::Escalation {
         let system = PrincipalKind::System;
@@ -120,12 +124,13 @@ fn author_of(event: &Event) -> AuthorView {
     author(event.author, event.handle.clone())
 }
 
-/// The message that another event is about, as it stands now.
-pub fn about(about: &About) -> EventView {
+/// Renders the message that another event is about, in its current state.
+pub fn about(about: &EscalatedMessage) -> EventView {
     events(std::slice::from_ref(&about.event), &about.changes, &[]).remove(0)
 }
 
-/// Events as they stand now: with what later events changed of them, and how many replies their threads have.
+/// Renders events in their current state: with later changes applied, and the number of replies in their
+/// threads.
 pub fn events(events: &[Event], changes: &[Event], replies: &[(EventId, i64)]) -> Vec<EventView> {
     let mut views: Vec<_> = events.iter().map(event).collect();
     let places: HashMap<_, _> = events.iter().enumerate().map(|(place, event)| (event.id, place)).collect();
@@ -136,6 +141,10 @@ pub fn events(events: &[Event], changes: &[Event], replies: &[(EventId, i64)]) -
         match change.kind {
             EventKind::Edit if !views[place].deleted => {
                 views[place].content = new.content;
+                match new.more.remove(APPROVED_BY) {
+                    Some(by) => views[place].more.insert(APPROVED_BY.to_owned(), by),
+                    None => views[place].more.remove(APPROVED_BY),
+                };
                 views[place].edited_at = Some(new.created_at);
             }
             EventKind::Delete => {
@@ -165,7 +174,7 @@ pub fn events(events: &[Event], changes: &[Event], replies: &[(EventId, i64)]) -
             views[place].replies = Some(*count);
         }
     }
-    // An edit says something as long as its message says it: until the next edit, or until the message is taken back.
+    // An edit is shown until the next edit or the deletion of its message.
     let over = |edit: &Event, change: &Event| {
         let newer = change.kind == EventKind::Edit && change.seq > edit.seq;
         change.target == edit.target && (newer || change.kind == EventKind::Delete)
@@ -210,6 +219,19 @@ mod tests {
         let delete = event(3, "delete", Some(1), &json!({}));
         let gone = seen(&[edit, delete]);
         assert!(gone.deleted && gone.content.is_none() && gone.more.is_empty());
+    }
+
+    #[test]
+    fn an_approval_is_of_one_version() {
+        let said = [event(1, "message", None, &json!({"content": "one", "approved_by": {"handle": "anna"}}))];
+        let approver = |changes: &[Event]| {
+            let view = events(&said, changes, &[]).remove(0);
+            view.more.get("approved_by").map(|by| by["handle"].as_str().unwrap().to_owned())
+        };
+        assert_eq!(approver(&[]).as_deref(), Some("anna"));
+        assert_eq!(approver(&[event(2, "edit", Some(1), &json!({"content": "two"}))]), None);
+        let agreed = json!({"content": "two", "approved_by": {"handle": "ben"}});
+        assert_eq!(approver(&[event(2, "edit", Some(1), &agreed)]).as_deref(), Some("ben"));
     }
 
     #[test]

@@ -1,51 +1,53 @@
-//! Work streams: making, finding, changing and closing them, and who takes part.
+//! Work streams: creating, listing, changing and closing them, and taking part.
 //!
-//! Whoever is in a channel of a stream sees it, as far as that channel goes; its owners change and close it, and so do the owners
-//! of its channels, so that none is left to nobody. Only who owns or leads a channel lets a stream go on in it: what is
-//! said there knocks at the stream's owners. Nobody is made an owner who is in none of its channels, and nobody takes away what
-//! somebody has whom it does not see. What is done is in the audit log.
+//! A member of one of its channels sees a stream, as far as that channel goes. Its owners change and close it,
+//! and so do the owners of its channels, so that no stream is without an owner. Only an owner or lead of a
+//! channel may add a stream to it, because messages there notify the stream's owners. An owner of a stream
+//! must be in one of its channels. A caller cannot remove members or channels that it does not see. Every act
+//! is in the audit log.
 //!
-//! Deliberately not here: what belongs to a stream, which is decided where it is said.
+//! The rule which messages belong to a stream is not here: that is decided where a message is posted.
 
 mod closer;
 
 pub use closer::{Claimed, Closer, look_closer};
 
-use crate::app::{App, AppState};
-use crate::audit::{Deed, RequestContext};
-use crate::conversation::{masked, only};
-use crate::error::Error;
-use crate::once::{Done, Once};
-use crate::page::page;
-use crate::usage::{event_bytes, room};
+use crate::conversation::only;
+use chorus_node::Error;
+use chorus_node::audit::{Deed, RequestContext};
+use chorus_node::idempotency::{Done, Once};
+use chorus_node::limits::usage::room;
+use chorus_node::page::page;
+use chorus_node::{App, AppState};
 use chorus_protocol::api::channels::ChannelName;
 use chorus_protocol::api::streams::{NewStream, StreamChange, StreamMemberView, StreamPage, StreamView};
 use chorus_protocol::api::{Items, Name};
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{ConversationId, Principal, StreamId, TraceId};
+use chorus_protocol::redact::MaskedText;
 use chorus_protocol::time::rfc3339;
 use chorus_store::audit::{Action, Actor, Subject};
 use chorus_store::conversation::{self, ConversationError, MAX_STREAMS};
-use chorus_store::digests::{self, Scope, Told};
+use chorus_store::digests::{self, DigestPosition, DigestScope};
 use chorus_store::work_streams::{self, WorkStream};
 use chorus_store::{StoreError, Tx, claims, conversations, members};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Who may let a stream go on in a channel.
+/// The error for a caller that may not add a stream to a channel.
 const MAY_ADD: &str = "the owner of a channel and those who lead it let a work stream go on in it";
-/// Who may change one.
+/// The error for a caller that may not change a stream.
 const MAY_CHANGE: &str = "its owners, and the owners of its channels, change and close a work stream";
-/// The most open streams that one has made.
+/// Open streams that one principal may have created.
 const MAX_MADE: u64 = 200;
-/// The most channels that one goes on in.
+/// Channels per stream.
 const MAX_CHANNELS: usize = 50;
-/// The most that have a part in one.
+/// Members per stream.
 const MAX_MEMBERS: u64 = 200;
 
-/// The stream that a text names. What is no id names none.
+/// Parses a stream's id. Any other text gives the error for an unknown stream.
 pub fn stream_id(text: &str) -> Result<StreamId, Error> {
     StreamId::parse(text).ok_or_else(no_stream)
 }
@@ -54,7 +56,7 @@ fn no_stream() -> Error {
     Error::not_found("work stream")
 }
 
-/// Makes a stream; its maker owns it, unless it names others.
+/// Creates a stream. Its creator owns it, unless the request names other owners.
 pub async fn make_stream(
     app: &AppState,
     who: Principal,
@@ -62,17 +64,16 @@ pub async fn make_stream(
     new: NewStream,
     once: Once,
 ) -> Result<Done<StreamView>, Error> {
-    let name = name(&new.name)?;
+    let name = name(&new.name);
     let stream =
         WorkStream { id: StreamId(app.environment.uuid_v7()), name, created_at: app.now(), closed_at: None };
-    let (trace, hub) = (TraceId(app.environment.uuid_v7()), Arc::clone(app));
+    let trace = TraceId(app.environment.uuid_v7());
     let log = Log { app: Arc::clone(app), who, context };
     let work = move |tx: &mut dyn Tx| {
         add_to_channels(tx, who, &[], &new.conversations)?;
-        // Of two at once the second counts the first.
-        tx.lock(who.uuid())?;
+        // Locked, so that of two concurrent creations the second counts the first.
+        tx.lock(who.into())?;
         room("streams", work_streams::made_by(tx, who)?, MAX_MADE)?;
-        hub.count_bytes(tx, who, event_bytes(stream.name.len()))?;
         work_streams::insert(tx, &stream, who, trace)?;
         work_streams::put_conversations(tx, stream.id, &new.conversations)?;
         let owners = if new.owners.is_empty() { vec![who] } else { found(tx, stream.id, who, &new.owners)? };
@@ -87,7 +88,7 @@ pub async fn make_stream(
     app.once(once, |_| Ok(()), work).await
 }
 
-/// The open ones of the channels somebody is in.
+/// Lists the open streams of the caller's channels.
 pub async fn list_streams(app: &App, who: Principal, asked: StreamPage) -> Result<Items<StreamView>, Error> {
     let StreamPage { after, limit } = asked;
     let find = move |tx: &mut dyn Tx| {
@@ -98,7 +99,7 @@ pub async fn list_streams(app: &App, who: Principal, asked: StreamPage) -> Resul
     Ok(page(app, found, limit, |last: &StreamView| last.id.clone()))
 }
 
-/// One stream, open or closed.
+/// Returns one stream, open or closed.
 pub async fn look_at_stream(app: &App, who: Principal, id: StreamId) -> Result<StreamView, Error> {
     let find = move |tx: &mut dyn Tx| {
         let stream = visible(tx, id, who)?;
@@ -107,7 +108,7 @@ pub async fn look_at_stream(app: &App, who: Principal, id: StreamId) -> Result<S
     app.store.read::<_, Error, _>(find).await
 }
 
-/// Changes a stream. What is not said stays as it is.
+/// Changes a stream. Omitted members stay as they are.
 pub async fn change_stream(
     app: &AppState,
     who: Principal,
@@ -126,8 +127,8 @@ pub async fn change_stream(
         let what = "must have a name, conversations, owners, participants or a lead";
         return Err(Faults::one("body", what).into());
     }
-    let called = called.as_ref().map(name).transpose()?;
-    let (hub, now) = (Arc::clone(app), app.now());
+    let called = called.as_ref().map(name);
+    let now = app.now();
     let work = move |tx: &mut dyn Tx, log: &Log| {
         if let Some(conversations) = &conversations {
             let known = work_streams::conversations_of(tx, id, who)?;
@@ -135,7 +136,6 @@ pub async fn change_stream(
         }
         let mut stream = hold(tx, id, who)?;
         if let Some(called) = &called {
-            hub.count_bytes(tx, who, event_bytes(called.len()))?;
             stream.name.clone_from(called);
             work_streams::update(tx, &stream)?;
         }
@@ -163,7 +163,7 @@ pub async fn change_stream(
     update(app, who, context, id, once, work).await
 }
 
-/// Closes a stream, now or before: nothing belongs to it any more, and what was claimed of it is free.
+/// Closes a stream, and releases the claims in it. Closing it again changes nothing.
 pub async fn close_stream(
     app: &AppState,
     who: Principal,
@@ -173,9 +173,10 @@ pub async fn close_stream(
 ) -> Result<Done<StreamView>, Error> {
     let now = app.now();
     let work = move |tx: &mut dyn Tx, log: &Log| {
-        // Claims are written by who holds the conversation; in the order of their ids, as everywhere.
+        // A claim is written under the lock of its conversation. Locks are taken in the order of ids, as
+        // everywhere.
         for conversation in work_streams::conversations(tx, id)? {
-            tx.lock(conversation.0)?;
+            tx.lock(conversation.into())?;
         }
         let mut stream = hold_any(tx, id, who)?;
         if stream.closed_at.is_none() {
@@ -189,7 +190,7 @@ pub async fn close_stream(
     update(app, who, context, id, once, work).await
 }
 
-/// Somebody takes part in a stream that goes on where it is.
+/// Lets the caller take part in a stream of one of its channels.
 pub async fn join_stream(
     app: &AppState,
     who: Principal,
@@ -198,7 +199,7 @@ pub async fn join_stream(
     once: Once,
 ) -> Result<Done<StreamView>, Error> {
     let work = move |tx: &mut dyn Tx, log: &Log| {
-        tx.lock(id.0)?;
+        tx.lock(id.into())?;
         let stream = open(visible(tx, id, who)?)?;
         if work_streams::part_of(tx, id, who)?.is_none() {
             room("stream_members", work_streams::count_members(tx, id)?, MAX_MEMBERS)?;
@@ -210,7 +211,7 @@ pub async fn join_stream(
     update(app, who, context, id, once, work).await
 }
 
-/// Somebody has no part in a stream any more.
+/// Ends the caller's part in a stream.
 pub async fn leave_stream(
     app: &AppState,
     who: Principal,
@@ -219,7 +220,7 @@ pub async fn leave_stream(
     once: Once,
 ) -> Result<Done<StreamView>, Error> {
     let work = move |tx: &mut dyn Tx, log: &Log| {
-        tx.lock(id.0)?;
+        tx.lock(id.into())?;
         let stream = visible(tx, id, who)?;
         if work_streams::remove_member(tx, id, who)? {
             log.record(tx, Action::StreamLeft, id, json!({"name": stream.name}))?;
@@ -229,7 +230,7 @@ pub async fn leave_stream(
     update(app, who, context, id, once, work).await
 }
 
-/// Somebody does something to a stream that it sees; how it is then.
+/// Runs an update of a stream that the caller sees, and returns the stream after it.
 async fn update(
     app: &AppState,
     who: Principal,
@@ -247,7 +248,7 @@ async fn update(
     app.once(once, is_visible(who, id), work).await
 }
 
-/// Who does something to streams, by which request: what is news goes into the audit log.
+/// The caller and the request, for entries in the audit log.
 struct Log {
     app: AppState,
     who: Principal,
@@ -261,12 +262,12 @@ impl Log {
     }
 }
 
-/// A name without credentials.
-fn name(ChannelName(name): &ChannelName) -> Result<String, Error> {
-    Ok(masked(&json!({"name": name}))?.text("name").to_owned())
+/// Returns the name with credentials masked.
+fn name(ChannelName(name): &ChannelName) -> MaskedText {
+    MaskedText::new(name.clone())
 }
 
-/// Holds these channels, the smaller id first, if the caller may let a stream go on in those that are new.
+/// Checks that the caller may add a stream to the new channels, and locks them in the order of ids.
 fn add_to_channels(
     tx: &mut dyn Tx,
     who: Principal,
@@ -284,7 +285,7 @@ fn add_to_channels(
     Ok(())
 }
 
-/// It goes on in these, and in those that the caller does not know of.
+/// Sets the channels of a stream. Channels that the caller does not see are kept.
 fn put_conversations(
     tx: &mut dyn Tx,
     id: StreamId,
@@ -301,7 +302,7 @@ fn put_conversations(
     Ok(work_streams::put_conversations(tx, id, &all.into_iter().collect::<Vec<_>>())?)
 }
 
-/// These own it, or take part, and those whom the caller does not see.
+/// Sets the owners or members of a stream. Those that the caller does not see are kept.
 fn put_members(
     tx: &mut dyn Tx,
     id: StreamId,
@@ -316,7 +317,7 @@ fn put_members(
     Ok(room("stream_members", others, MAX_MEMBERS)?)
 }
 
-/// Whom handles name, in those channels of the stream that the caller is in.
+/// Resolves handles in those channels of the stream that the caller is in.
 fn found(tx: &mut dyn Tx, id: StreamId, who: Principal, handles: &[Name]) -> Result<Vec<Principal>, Error> {
     let places = work_streams::conversations_of(tx, id, who)?;
     let mut found: Vec<Principal> = vec![];
@@ -344,14 +345,17 @@ fn lead(tx: &mut dyn Tx, id: StreamId, who: Principal, leads: Option<&Name>, now
         }
         work_streams::set_lead(tx, id, leads.uuid())?;
         if let Some(agent) = leads.agent() {
-            let through = digests::head(tx, Scope::Stream, id.0)?;
-            digests::begin(tx, &Told { agent, id: id.0, scope: Scope::Stream, through, since_at: now })?;
+            let through = digests::head(tx, DigestScope::Stream, id.0)?;
+            digests::begin(
+                tx,
+                &DigestPosition { agent, id: id.0, scope: DigestScope::Stream, through, since_at: now },
+            )?;
         }
     }
     Ok(())
 }
 
-/// A stream that the caller may know of.
+/// Returns a stream that the caller may see.
 fn visible(tx: &mut dyn Tx, id: StreamId, who: Principal) -> Result<WorkStream, Error> {
     let stream = work_streams::by_id(tx, id)?.ok_or_else(no_stream)?;
     if work_streams::conversations_of(tx, id, who)?.is_empty() { Err(no_stream()) } else { Ok(stream) }
@@ -368,15 +372,16 @@ fn open(stream: WorkStream) -> Result<WorkStream, Error> {
     }
 }
 
-/// An open stream that the caller may change; nobody else does until the transaction ends.
+/// Returns an open stream that the caller may change, locked until the transaction ends.
 fn hold(tx: &mut dyn Tx, id: StreamId, who: Principal) -> Result<WorkStream, Error> {
     open(hold_any(tx, id, who)?)
 }
 
 fn hold_any(tx: &mut dyn Tx, id: StreamId, who: Principal) -> Result<WorkStream, Error> {
-    // Who may not change it makes nobody wait; and who had to wait may not be allowed to any more.
+    // Checked before the lock, so that a caller without permission makes nobody wait, and after it, because
+    // the permission may have ended meanwhile.
     changeable(tx, id, who)?;
-    tx.lock(id.0)?;
+    tx.lock(id.into())?;
     changeable(tx, id, who)
 }
 
@@ -385,7 +390,7 @@ fn changeable(tx: &mut dyn Tx, id: StreamId, who: Principal) -> Result<WorkStrea
     if may_change(tx, id, who)? { Ok(stream) } else { Err(Error::new(Code::Forbidden, MAY_CHANGE)) }
 }
 
-/// Whether somebody owns the stream, or one of the channels it is in.
+/// Returns whether a principal owns the stream or one of its channels.
 fn may_change(tx: &mut dyn Tx, id: StreamId, who: Principal) -> Result<bool, StoreError> {
     if work_streams::part_of(tx, id, who)?.is_some_and(|part| part.owns) {
         return Ok(true);
@@ -398,7 +403,7 @@ fn may_change(tx: &mut dyn Tx, id: StreamId, who: Principal) -> Result<bool, Sto
     Ok(false)
 }
 
-/// A stream as somebody sees it who is in some of its channels.
+/// Renders a stream for a member of some of its channels.
 fn view(tx: &mut dyn Tx, stream: &WorkStream, who: Principal) -> Result<StreamView, Error> {
     let (mut owners, mut participants, mut lead) = (vec![], vec![], None);
     for (principal, handle, part) in work_streams::members_seen_by(tx, stream.id, who)? {
@@ -409,7 +414,7 @@ fn view(tx: &mut dyn Tx, stream: &WorkStream, who: Principal) -> Result<StreamVi
     let places = work_streams::conversations_of(tx, stream.id, who)?;
     Ok(StreamView {
         id: stream.id.to_string(),
-        name: stream.name.clone(),
+        name: stream.name.to_string(),
         owners,
         participants,
         lead,

@@ -1,29 +1,28 @@
-//! What a harness can show its model, and what happens to an event that it cannot show as decided.
+//! The ways in which a harness can show events to its model, and the fallback for a mode that it does not
+//! support.
 //!
-//! Falling back changes how an event is shown and never what is expected. What was to be withheld stays withheld: a
-//! knock never becomes content.
+//! A fallback changes how an event is shown and never the policy. Withheld content stays withheld: a knock
+//! never becomes content.
 
 use chorus_protocol::words::Mode;
 
-/// The ways of showing that a harness knows. Keeping silent needs nothing.
+/// The modes that a harness supports. Silence needs no support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
-    /// At once.
+    /// Shows events at once.
     pub immediate: bool,
-    /// After its author has paused.
+    /// Shows events after their author has paused.
     pub buffered: bool,
-    /// As a knock.
     pub notify: bool,
-    /// By tools.
+    /// Lets the model fetch events with tools.
     pub tool_mailbox: bool,
-    /// Summed up.
     pub digest: bool,
-    /// A turn that runs can be ended by something that matters more.
+    /// Can end a running turn for a cancellation or a safety event.
     pub interrupt: bool,
 }
 
 impl Default for Capabilities {
-    /// What the document's own example has: everything but interruption.
+    /// Returns the capabilities of the specification's example: everything but interruption.
     fn default() -> Self {
         Self {
             immediate: true,
@@ -37,7 +36,7 @@ impl Default for Capabilities {
 }
 
 impl Capabilities {
-    /// What both ends can do.
+    /// Returns the capabilities that both ends have.
     pub fn and(self, other: Self) -> Self {
         Self {
             immediate: self.immediate && other.immediate,
@@ -49,7 +48,7 @@ impl Capabilities {
         }
     }
 
-    /// How an event is shown that is to be shown as `mode`.
+    /// Returns the mode to use for an event that was decided to be shown as `mode`.
     pub fn fall_back(self, mode: Mode) -> Mode {
         let instead: &[Mode] = match mode {
             Mode::Immediate => &[Mode::Buffered, Mode::Notify, Mode::ToolMailbox],
@@ -70,6 +69,79 @@ impl Capabilities {
             Mode::Digest => self.digest,
             Mode::Silent => true,
         }
+    }
+}
+
+/// The capabilities that an agent's harness agreed on when its session began, or last had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Abilities {
+    /// The modes in which events can be shown.
+    pub shows: Capabilities,
+    /// The harness tells reactions from messages.
+    pub signals: bool,
+    /// The harness can be sent an event that it has acknowledged.
+    pub repeats: bool,
+}
+
+impl Abilities {
+    /// The abilities of an agent without a C2A session: an inbox as server-sent events, an endpoint, a connection string. Such an
+    /// agent gets no knocks, because it cannot tell them from messages.
+    pub const WITHOUT_KNOCKS: Self = Self {
+        shows: Capabilities {
+            immediate: true,
+            buffered: true,
+            notify: false,
+            tool_mailbox: true,
+            digest: false,
+            interrupt: false,
+        },
+        signals: false,
+        repeats: true,
+    };
+
+    /// Reads the abilities from the words that are stored for them; `None` stands for an agent without a C2A session.
+    pub fn of_words(words: Option<&str>) -> Self {
+        let Some(kept) = words else { return Self::WITHOUT_KNOCKS };
+        let shows = Capabilities::of_words(kept);
+        Self {
+            shows,
+            signals: shows.notify && has_agreed(words, "chatTools.reactionSignals"),
+            repeats: agreed_to_repeats(words),
+        }
+    }
+}
+
+impl Capabilities {
+    /// Reads the modes from the words that are stored for a session.
+    pub fn of_words(words: &str) -> Self {
+        let has = |mode: Mode| words.split(' ').any(|word| word == mode.as_str());
+        Self {
+            immediate: has(Mode::Immediate),
+            buffered: has(Mode::Buffered),
+            notify: has(Mode::Notify),
+            tool_mailbox: has(Mode::ToolMailbox),
+            digest: has(Mode::Digest),
+            interrupt: false,
+        }
+    }
+}
+
+/// Returns `true` if a harness may be sent again an event that it has acknowledged.
+pub fn agreed_to_repeats(words: Option<&str>) -> bool {
+    has_agreed(words, "delivery.redelivery") && has_agreed(words, "delivery.idempotency")
+}
+
+/// Returns `true` if `what` is among the stored words. Also `true` for agents without a C2A session, and for sessions stored
+/// before anything but modes was recorded: those get everything.
+pub fn has_agreed(words: Option<&str>, what: &str) -> bool {
+    words.is_none_or(|words| !words.contains('.') || words.split(' ').any(|word| word == what))
+}
+
+/// Returns `true` if an event of this mode is delivered. An agent finds every other event when it looks.
+pub fn is_delivered(mode: Mode) -> bool {
+    match mode {
+        Mode::Immediate | Mode::Buffered | Mode::Notify => true,
+        Mode::ToolMailbox | Mode::Digest | Mode::Silent => false,
     }
 }
 

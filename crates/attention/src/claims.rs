@@ -1,102 +1,100 @@
-//! Claims: the right of one, for a time, to answer an event that is for several.
+//! Claims: the exclusive right, for a limited time, to answer an event that is addressed to several agents.
 //!
-//! A state machine over what one event's claim is: [`Claim::apply`] gives the claim as it is afterwards, or says why
-//! not. Never two hold it at one time. What is offered to one first is open to the rest when that one lets the offer
-//! pass or declines; a claim that runs out is offered again in the same order. Time passes by itself: nothing has to
-//! be written when a claim expires, but somebody may want to look ([`Claim::next_change`]). Agents are asked, people are
-//! not; but a person may take what nobody holds, whoever it is offered to.
+//! A claim is a state machine. [`Claim::apply`] returns the claim after a request, or the reason for a
+//! refusal. A claim never has two holders at once. An event that is offered to one agent first is open to the
+//! others once that agent declines or lets the offer pass. An expired claim is offered again in the same
+//! order. Nothing has to be written when a claim expires; [`Claim::next_change`] returns the time at which a
+//! caller may want to look again. Offers are made to agents and not to people, but a person may take any claim
+//! that has no holder.
 //!
-//! Who may see the event at all, and what a claim is worth to a sender ([`crate::outbound`]), is not decided here.
+//! This module decides neither who may see the event nor how a claim affects a reply (see
+//! [`crate::outbound`]).
 
 use chorus_protocol::ids::{AgentId, Principal};
 use chorus_protocol::words::ClaimState;
 use std::cmp::Ordering;
 use std::fmt;
 
-/// How long a claim holds when nobody says.
+/// The duration of a claim if the request gives none.
 pub const DEFAULT_TTL_MS: i64 = 300_000;
 
 /// The shortest and the longest time for which a claim is held.
 pub const TTL_MS: std::ops::RangeInclusive<i64> = 10_000..=86_400_000;
 
-/// How long only the first of the responders may claim.
+/// The time during which only the first responder may claim.
 pub const OFFER_MS: i64 = 30_000;
 
 /// The claim on one event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Claim {
-    /// Whom it is offered to before others; nobody when the first comes first served.
+    /// The agent that may claim before all others. `None` means first come, first served.
     pub first: Option<AgentId>,
-    /// Since when.
+    /// The start of the current offer.
     pub offered_at_ms: i64,
-    /// The last that held it, if anybody did.
+    /// The current or the last hold. `None` if the event was never claimed.
     pub held: Option<Held>,
 }
 
-/// That somebody holds a claim, or held it.
+/// The current or the last hold on a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
-    /// Who.
     pub holder: Principal,
-    /// Since when.
     pub since_ms: i64,
-    /// Until when; at that moment it is free.
+    /// The end of the hold. The claim is free at this time.
     pub until_ms: i64,
-    /// What became of it.
     pub state: ClaimState,
 }
 
-/// Who may claim.
+/// The set of agents that may claim an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Open {
-    /// Nobody but its holder.
+    /// Only the current holder may claim.
     Held(Held),
-    /// This one, until then.
+    /// One agent, until the given time.
     ToOne(AgentId, i64),
-    /// Whoever comes first.
+    /// The first agent that asks.
     ToAll,
 }
 
-/// What somebody wants of a claim.
+/// A request to change a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
-    /// To hold it, or to go on holding it, for so long.
+    /// Takes or renews the claim.
     Take {
-        /// For how long; out of bounds is the nearest bound.
+        /// The duration, clamped to [`TTL_MS`].
         ttl_ms: Option<i64>,
     },
-    /// To give it back, or to let an offer pass. Unregistering does the same.
+    /// Releases the claim, or declines an offer. Unregistering an agent does the same.
     Release,
-    /// To say that it is dealt with.
+    /// Marks the event as dealt with.
     Resolve,
 }
 
-/// Why somebody does not get what it wants.
+/// The reason why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// Another holds it.
+    /// Another agent or person holds the claim.
     ClaimedByOther {
-        /// Who.
         holder: Principal,
-        /// How long still.
+        /// The time until the claim expires.
         retry_after_ms: i64,
     },
-    /// Another has dealt with it.
+    /// Another agent or person has resolved the claim.
     ResolvedByOther {
-        /// Who.
+        /// The agent or person that resolved the claim.
         holder: Principal,
     },
-    /// Another may claim it first.
+    /// The event is offered to another agent first.
     OfferedToOther {
-        /// How long still.
+        /// The time until the offer ends.
         retry_after_ms: i64,
     },
-    /// There is nothing to give back.
+    /// The caller holds no claim and has no offer to decline.
     NotClaimed,
 }
 
 impl Refusal {
-    /// A stable code.
+    /// Returns the stable error code.
     pub fn code(self) -> &'static str {
         match self {
             Self::ClaimedByOther { .. } | Self::ResolvedByOther { .. } => "claimed_by_other",
@@ -105,7 +103,7 @@ impl Refusal {
         }
     }
 
-    /// When it is worth trying again.
+    /// Returns the time after which a retry may succeed.
     pub fn retry_after_ms(self) -> Option<i64> {
         match self {
             Self::ClaimedByOther { retry_after_ms, .. } | Self::OfferedToOther { retry_after_ms } => {
@@ -130,12 +128,13 @@ impl fmt::Display for Refusal {
 impl std::error::Error for Refusal {}
 
 impl Claim {
-    /// The claim on an event that nobody has claimed yet.
+    /// Creates the claim on an event that nobody has claimed yet.
     pub fn offered(first: Option<AgentId>, now_ms: i64) -> Self {
         Self { first, offered_at_ms: now_ms, held: None }
     }
 
-    /// As it is now: a claim whose time is over has expired, and is offered again from then on.
+    /// Returns the claim at `now_ms`. An overdue hold has expired, and the claim is offered again from that
+    /// time on.
     pub fn at(self, now_ms: i64) -> Self {
         match self.held {
             Some(held) if held.state == ClaimState::Held && held.until_ms <= now_ms => Self {
@@ -147,7 +146,7 @@ impl Claim {
         }
     }
 
-    /// Who may claim now.
+    /// Returns the agents that may claim at `now_ms`.
     pub fn open(self, now_ms: i64) -> Open {
         let now = self.at(now_ms);
         let offer_ends = now.offered_at_ms + OFFER_MS;
@@ -158,7 +157,7 @@ impl Claim {
         }
     }
 
-    /// Who holds it now.
+    /// Returns the holder at `now_ms`.
     pub fn holder(self, now_ms: i64) -> Option<Principal> {
         match self.open(now_ms) {
             Open::Held(held) => Some(held.holder),
@@ -166,7 +165,7 @@ impl Claim {
         }
     }
 
-    /// When something changes by itself.
+    /// Returns the time at which the claim or the offer ends without a request.
     pub fn next_change(self, now_ms: i64) -> Option<i64> {
         match self.open(now_ms) {
             Open::Held(held) => Some(held.until_ms),
@@ -175,13 +174,14 @@ impl Claim {
         }
     }
 
-    /// Why an agent does not take what another has dealt with. A person may: it asks again by that.
+    /// Returns the refusal for an agent that wants a claim which another has resolved. A person is not
+    /// refused: taking a resolved claim asks the question again.
     fn settled_for(self, who: Principal) -> Option<Refusal> {
         let settled = self.held.filter(|held| held.state == ClaimState::Resolved && held.holder != who)?;
         who.agent().map(|_| Refusal::ResolvedByOther { holder: settled.holder })
     }
 
-    /// The claim after somebody's request.
+    /// Returns the claim after a request, or the reason for a refusal.
     pub fn apply(self, now_ms: i64, who: Principal, request: Request) -> Result<Self, Refusal> {
         let open = self.open(now_ms);
         let now = self.at(now_ms);
@@ -207,7 +207,7 @@ impl Claim {
                 Ok(Self { held: hold(now_ms + ttl_ms, ClaimState::Held), ..now })
             }
             Request::Resolve => Ok(Self { first: None, held: hold(now_ms, ClaimState::Resolved), ..now }),
-            // Whoever gave it back is not asked first again.
+            // An agent that released the claim is not asked first again.
             Request::Release if held.is_some() => {
                 let first = now.first.filter(|first| Principal::from(*first) != who);
                 let held = hold(now_ms, ClaimState::Released);
@@ -219,7 +219,7 @@ impl Claim {
     }
 }
 
-/// An offer to one agent keeps other agents waiting, and no person.
+/// Returns `true` if `who` must wait for the offer to `first` to end. People never wait.
 fn waits_for(first: AgentId, who: Principal) -> bool {
     who.agent().is_some_and(|agent| agent != first)
 }
@@ -228,28 +228,27 @@ fn open_to(open: Open, who: Principal) -> bool {
     matches!(open, Open::ToOne(first, _) if who == first.into())
 }
 
-/// One of those who could answer.
+/// An agent that could answer an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Responder<'a> {
-    /// Who.
     pub agent: AgentId,
-    /// Its address.
     pub address: &'a str,
-    /// How many events it has claimed or must answer.
+    /// The number of events that the agent has claimed or must answer.
     pub load: u32,
-    /// When it did something last.
+    /// The time of the agent's last activity.
     pub active_at_ms: i64,
 }
 
 impl Responder<'_> {
-    /// Who is offered something before another: the least loaded, then the longest idle, then by address.
+    /// Orders responders for an offer: the least loaded first, then the longest idle, then by address.
     pub fn order(&self, other: &Self) -> Ordering {
         let key = |responder: &Self| (responder.load, responder.active_at_ms);
         key(self).cmp(&key(other)).then_with(|| self.address.cmp(other.address))
     }
 }
 
-/// Whom something is offered to first. Linear: the rest need no order, they are offered it together.
+/// Returns the agent that is offered the claim first. This is linear: the others are offered it together and
+/// need no order.
 pub fn first_of(responders: &[Responder<'_>]) -> Option<AgentId> {
     responders.iter().min_by(|one, other| one.order(other)).map(|first| first.agent)
 }
@@ -307,7 +306,7 @@ mod tests {
         assert!(claim.apply(10_000, agent(1), TAKE).is_ok());
         assert_eq!(claim.open(30_000), Open::ToAll);
         assert!(claim.apply(30_000, agent(2), TAKE).is_ok());
-        // Who declines does not keep the rest waiting.
+        // An agent that declines does not keep the others waiting.
         let declined = claim.apply(1_000, agent(1), Request::Release).unwrap();
         assert_eq!(declined.open(1_000), Open::ToAll);
         assert_eq!(claim.apply(1_000, agent(2), Request::Release), Err(Refusal::NotClaimed));
@@ -320,11 +319,11 @@ mod tests {
         assert_eq!(claim.holder(5), Some(person()));
         let refusal = Refusal::ClaimedByOther { holder: person(), retry_after_ms: 299_999 };
         assert_eq!(claim.apply(6, agent(1), TAKE), Err(refusal), "whoever is asked first waits too");
-        // It goes back to whom it was offered.
+        // The claim goes back to the agent that it was offered to.
         let back = claim.apply(10, person(), Request::Release).unwrap();
         assert_eq!(back.open(10), Open::ToOne(id(1), 30_010));
         assert_eq!(claim.open(300_005), Open::ToOne(id(1), 330_005));
-        // What an agent holds is that agent's.
+        // A person cannot take a claim that an agent holds.
         let theirs = offered.apply(5, agent(1), TAKE).unwrap();
         assert!(matches!(theirs.apply(6, person(), TAKE), Err(Refusal::ClaimedByOther { .. })));
     }
@@ -359,7 +358,7 @@ mod tests {
             (settled.code(), claim.settled_for(agent(2)), released.settled_for(agent(2))),
             ("claimed_by_other", None, None)
         );
-        // What another gave back goes to the first again.
+        // A claim that another agent releases is offered to the first agent again.
         let late = Claim::offered(Some(id(1)), 0).apply(40_000, agent(2), TAKE).unwrap();
         let back = late.apply(50_000, agent(2), Request::Release).unwrap();
         assert_eq!(back.open(50_000), Open::ToOne(id(1), 80_000));
@@ -394,7 +393,7 @@ mod tests {
     }
 
     proptest! {
-        /// Each agent believes what it was answered; no two ever believe that they hold it.
+        /// Checks that no two agents ever believe that they hold the claim, given the answers that each got.
         #[test]
         fn never_two_holders(
             first in prop::option::of(0u8..4),

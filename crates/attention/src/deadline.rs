@@ -1,79 +1,79 @@
-//! What happens to an event that nobody deals with, and when.
+//! The steps that follow if nobody deals with an event, and their times.
 //!
-//! [`Pending::next_step`] says what is next and at what time; [`Pending::after`] is what is pending once that was
-//! done. Every event that has no final disposition has a next step, and without any help from its agent it comes to
-//! an end. What was not taken by a harness is sent again while one is connected; what must be answered is sent once
-//! more at its deadline, then downgraded and escalated to one other, never to all.
+//! [`Pending::next_step`] returns the next step and its time. [`Pending::after`] returns the state once that
+//! step is done. Every event without a final disposition has a next step, so it ends even if its agent does
+//! nothing. An event that no harness acknowledged is sent again while a harness is connected. An event that
+//! must be answered is sent once more at its deadline, then downgraded and escalated to one other recipient,
+//! never to all.
 //!
-//! Nothing is sent here, and who leads or owns a conversation is told.
+//! This module sends nothing. The caller supplies the lead and the owner of a conversation.
 
 use crate::decide::DEFAULT_DEADLINE_MS;
 use crate::disposition::is_final;
 use chorus_protocol::attention::Attention;
 use chorus_protocol::words::{Directedness, Disposition, Mode, Policy, Priority, Reason};
 
-/// How long the first redelivery waits, and the longest that any does.
+/// The delay before the first redelivery, and the longest delay before any.
 pub const REDELIVERY_MS: std::ops::RangeInclusive<i64> = 30_000..=300_000;
 
 /// The longest time between a deadline and its escalation.
 pub const LONGEST_GRACE_MS: i64 = 300_000;
 
-/// When what no harness ever took is given up.
+/// The time after which an event that no harness acknowledged is given up.
 pub const UNDELIVERED_MS: i64 = 86_400_000;
 
-/// One event that one agent was given.
+/// An event that was given to one agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pending {
-    /// What is expected.
     pub policy: Policy,
-    /// Since when.
+    /// The start of the time for an answer.
     pub since_ms: i64,
-    /// How long an answer may take.
+    /// The time for an answer, counted from `since_ms`.
     pub deadline_ms: Option<i64>,
-    /// How often it was sent.
+    /// The number of times the event was sent.
     pub attempt: u32,
-    /// When last.
+    /// The time of the last attempt.
     pub sent_at_ms: i64,
-    /// The harness has taken it.
+    /// The harness has acknowledged the event.
     pub acked: bool,
-    /// The harness is there to be sent to.
+    /// The harness is connected, so that the event can be sent again.
     pub connected: bool,
-    /// How far it came without an answer.
     pub stage: Stage,
-    /// What its agent made of it.
     pub disposition: Option<Disposition>,
-    /// When a claim or a deferral ends.
+    /// The end of a claim or a deferral.
     pub until_ms: i64,
 }
 
-/// How far an event came without an answer.
+/// The escalation stage of an unanswered event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// There is time.
+    /// The deadline has not passed.
     InTime,
-    /// It was sent again at its deadline, then.
+    /// The event was sent again at its deadline, at the given time.
     Reminded(i64),
-    /// It was downgraded and escalated, then.
+    /// The event was downgraded and escalated, at the given time.
     Escalated(i64),
 }
 
-/// What is to be done about it.
+/// The next action for a pending event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Send it again to the same harness, which did not take it.
+    /// Send the event again to the same harness, which did not acknowledge it.
     Redeliver,
-    /// Send it again to the same harness, whose time is over.
+    /// Send the event again to the same harness, because its deadline has passed.
     Remind,
-    /// Make it [`downgraded`], and tell whom [`escalate_to`] names, if anybody.
+    /// Downgrade the event (see [`downgraded`]), and notify the recipient that [`escalate_to`] returns, if
+    /// any.
     Escalate,
-    /// A claim or deferral ended: it is open again, with all its time, and sent again.
+    /// Open the event again after a claim or a deferral, with its whole deadline, and send it again.
     Reopen,
-    /// It ends like this.
+    /// End the event with this disposition.
     End(Disposition),
 }
 
 impl Pending {
-    /// What comes next if nothing else does, and when; a moment that has passed means now. `None` when it is done with.
+    /// Returns the next step and its time if nothing else happens. A time in the past means now. Returns
+    /// `None` for an event that has ended.
     pub fn next_step(&self) -> Option<(Step, i64)> {
         if let Some(disposition) = self.disposition {
             return (!is_final(disposition)).then_some((Step::Reopen, self.until_ms));
@@ -88,12 +88,12 @@ impl Pending {
         }
     }
 
-    /// What is pending once `step` was done.
+    /// Returns the state after `step` was done.
     pub fn after(self, step: Step, now_ms: i64) -> Self {
         let sent = Self { attempt: self.attempt.saturating_add(1), sent_at_ms: now_ms, ..self };
         let (overdue, at_ms) = self.overdue();
         match step {
-            // Two are one when both are late.
+            // A redelivery and a reminder that are both late are one step.
             Step::Redeliver if overdue != Step::Remind || now_ms < at_ms => sent,
             Step::Redeliver | Step::Remind => Self { stage: Stage::Reminded(now_ms), ..sent },
             Step::Escalate => Self { policy: Policy::MayRespond, stage: Stage::Escalated(now_ms), ..self },
@@ -116,8 +116,8 @@ impl Pending {
         }
     }
 
-    /// What a harness took and did not answer was not needed; what none took stays a day, as everything that is
-    /// pushed does.
+    /// Returns the final step. An acknowledged event without an answer is ignored. An event that no harness
+    /// acknowledged fails after a day, like every pushed event.
     fn end(&self, at_ms: i64) -> (Step, i64) {
         if self.acked {
             (Step::End(Disposition::Ignored), at_ms)
@@ -133,12 +133,17 @@ impl Pending {
     }
 }
 
-/// What an event is to an agent that did not answer it in time.
+/// Returns the attention for an agent that did not answer an event in time.
 pub fn downgraded(attention: Attention) -> Attention {
     Attention { policy: Policy::MayRespond, mode: Mode::Notify, reason: Reason::Stale, ..attention }
 }
 
-/// What an escalation is to whom it is told, if that is an agent.
+/// Returns the attention of an envelope that was not answered in time: it is shown as before.
+pub fn given_up(attention: Attention) -> Attention {
+    Attention { mode: attention.mode, ..downgraded(attention) }
+}
+
+/// Returns the attention of an escalation to an agent.
 pub fn escalation() -> Attention {
     Attention {
         directedness: Directedness::ToMe,
@@ -150,8 +155,8 @@ pub fn escalation() -> Attention {
     }
 }
 
-/// Whom an escalation is told: the lead, or else the owner, but not who has just not answered. An escalation that its
-/// lead does not answer goes on to the owner, and no further.
+/// Returns the recipient of an escalation: the lead, or else the owner, but never the agent that has just not
+/// answered. An escalation that the lead does not answer goes on to the owner, and no further.
 pub fn escalate_to<T: PartialEq>(
     responsible: &T,
     is_escalation: bool,

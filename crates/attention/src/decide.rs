@@ -1,12 +1,12 @@
-//! The decision for one recipient: the document's Default Matrix, and what it leaves open.
+//! The decision for one recipient: the specification's default matrix, and the cases that it leaves open.
 //!
-//! First at whom the event is aimed, then what is expected, then how it is shown. What always holds: nothing but what
-//! is aimed at a recipient itself obliges it; what is for others or for nobody never enters its work; what an author
-//! declares lowers a decision and never raises it. The reason is what decided: the intent where it changed something
-//! or was declared, else the address.
+//! The directedness is decided first, then the policy, then the mode. Three rules always hold. Only an event
+//! that is directed at a recipient obliges it. An event for others or for nobody never enters the recipient's
+//! work. An author's declaration lowers a decision and never raises it. The reason is the intent if the intent
+//! changed something or was declared, and the address otherwise.
 //!
-//! Nothing is looked up here and nothing allocated: it runs once per recipient. Whether a way exists to show
-//! an event like that is [`crate::capabilities`]' business.
+//! This code runs once per recipient, so it looks nothing up and allocates nothing. [`crate::capabilities`]
+//! checks that the harness supports the mode.
 
 use crate::event::{Classified, Happening};
 use chorus_protocol::attention::Attention;
@@ -14,40 +14,41 @@ use chorus_protocol::words::{
     AuthorKind, ConversationKind, Directedness, Intent, Mode, Policy, Priority, Reason, Signal,
 };
 
-/// How long an answer may take when nobody says.
+/// The time for an answer if the author gives none.
 pub const DEFAULT_DEADLINE_MS: i64 = 300_000;
 
 /// The shortest and the longest time that an author can give.
 pub const DEADLINE_MS: std::ops::RangeInclusive<i64> = 1_000..=86_400_000;
 
-/// What is known of one recipient, who is a member and not the author.
+/// The facts about one recipient, who is a member and not the author.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Recipient {
-    /// The event names it by its handle, or is for it.
+    /// The event names the recipient by its handle, or is addressed to it.
     pub named: bool,
-    /// The event names a role of its.
+    /// The event names a role of the recipient.
     pub in_named_role: bool,
-    /// It was offered to another of the named role, or to another owner of the stream, who may still claim it.
+    /// The event was offered to another member of the named role, or to another owner of the stream, who may
+    /// still claim it.
     pub offered_to_other: bool,
-    /// It began the thread.
+    /// The recipient began the thread.
     pub owns_thread: bool,
-    /// It has spoken in the thread.
+    /// The recipient has spoken in the thread.
     pub participates: bool,
-    /// Of all agents it was the last that spoke or was asked in the thread: what comes next is for it.
+    /// The recipient is the agent that last spoke or was asked in the thread. The next message is for it.
     pub asked_in_thread: bool,
-    /// It owns the work stream of the conversation.
+    /// The recipient owns the work stream of the conversation.
     pub owns_stream: bool,
-    /// It said what this event changes or reacts to.
+    /// The recipient wrote the message that this event changes or reacts to.
     pub said_target: bool,
-    /// It has answered what this event changes.
+    /// The recipient has answered the message that this event changes.
     pub answered: bool,
-    /// It holds the claim on what this event belongs to.
+    /// The recipient holds the claim on the message or thread that this event belongs to.
     pub holds_claim: bool,
-    /// Somebody else holds the claim on what this event belongs to.
+    /// Another agent or person holds the claim on the message or thread that this event belongs to.
     pub claimed_by_other: bool,
 }
 
-/// Decides what an event means for one recipient.
+/// Decides the attention of an event for one recipient.
 pub fn decide(classified: &Classified<'_>, recipient: &Recipient) -> Attention {
     let decision = match classified.event.happening {
         Happening::Message => said(classified, recipient),
@@ -59,7 +60,7 @@ pub fn decide(classified: &Classified<'_>, recipient: &Recipient) -> Attention {
     let given = classified.event.deadline_ms.unwrap_or(DEFAULT_DEADLINE_MS);
     let deadline_ms =
         (policy != Policy::MustNotRespond).then(|| given.clamp(*DEADLINE_MS.start(), *DEADLINE_MS.end()));
-    // Who was not meant hears that a thread goes on, and need not look.
+    // Participants that a message in a thread is not meant for get it with a low priority.
     let overhears = reason == Reason::ThreadParticipation && !recipient.is_meant(classified.event.author);
     let priority = match classified.priority {
         Priority::Normal if overhears => Priority::Low,
@@ -69,7 +70,8 @@ pub fn decide(classified: &Classified<'_>, recipient: &Recipient) -> Attention {
 }
 
 impl Recipient {
-    /// What somebody adds to a thread without asking is for this one, if for anybody: a person goes on with whom it asked.
+    /// Returns `true` if a message that a person adds to a thread without asking anybody is meant for this
+    /// recipient. People continue with the agent that they asked last.
     pub fn is_meant(&self, author: AuthorKind) -> bool {
         self.asked_in_thread && author == AuthorKind::Human
     }
@@ -82,19 +84,19 @@ struct Decision {
     reason: Reason,
 }
 
-/// Why an event is aimed at whom it is aimed at.
+/// The reason why an event is directed at a recipient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Address {
-    /// The recipient is the other of two.
+    /// The recipient is the other member of a direct conversation.
     Dm,
     Named,
-    /// A word in a thread that is for whoever spoke or was asked last.
+    /// A message in a thread, for the agent that last spoke or was asked.
     Asked,
     Role,
     Thread,
     Stream,
     Other,
-    /// An agent talks, and to nobody.
+    /// An agent's message that is addressed to nobody.
     NoTask,
     Nobody,
 }
@@ -109,21 +111,21 @@ impl Address {
         if event.conversation == ConversationKind::Dm {
             Self::Dm
         } else if recipient.named {
-            // Before claims: whoever is named may always answer.
+            // This comes before claims: a named recipient may always answer.
             Self::Named
         } else if recipient.claimed_by_other {
             Self::Other
         } else if recipient.in_named_role {
             Self::Role
         } else if event.names_somebody {
-            // Before threads and streams: another is the clear recipient.
+            // This comes before threads and streams: the event has another clear recipient.
             Self::Other
         } else if in_own_thread && recipient.asked_in_thread && intent != Intent::Chat && !broadcast(intent) {
             Self::Asked
         } else if in_own_thread {
             Self::Thread
         } else if no_task {
-            // Before streams: who leads is not told all that workers say to each other.
+            // This comes before streams: a lead is not told everything that workers say to each other.
             Self::NoTask
         } else if recipient.owns_stream {
             Self::Stream
@@ -156,12 +158,12 @@ impl Address {
     }
 }
 
-/// Says how something stands, and asks for nothing.
+/// Returns `true` for intents that report a state and ask for nothing.
 fn broadcast(intent: Intent) -> bool {
     matches!(intent, Intent::Status | Intent::Progress | Intent::Log)
 }
 
-/// Whether an intent makes a recipient look at once, whatever it does.
+/// Returns `true` for intents that a recipient must see at once, even during other work.
 fn interrupts(intent: Intent) -> bool {
     matches!(intent, Intent::Cancellation | Intent::Safety)
 }
@@ -169,7 +171,7 @@ fn interrupts(intent: Intent) -> bool {
 fn said(classified: &Classified<'_>, recipient: &Recipient) -> Decision {
     let event = &classified.event;
     let address = Address::of(classified, recipient);
-    // The words are in the order from near to far.
+    // The variants are ordered from near to far.
     let directedness = address.directedness().max(event.directedness.unwrap_or(Directedness::ToMe));
     let (policy, mode, reason) = match directedness {
         Directedness::ToMe => to_me(classified, address),
@@ -179,7 +181,7 @@ fn said(classified: &Classified<'_>, recipient: &Recipient) -> Decision {
         Directedness::Ambient if broadcast(classified.intent) => told(classified.intent),
         Directedness::Ambient => forbidden(Reason::Unmentioned),
     };
-    // It is answers that keep a loop going: what interrupts is still shown.
+    // Answers keep a loop going, so they are forbidden. An interruption is still shown.
     if event.damped && event.author == AuthorKind::Agent && policy != Policy::MustNotRespond {
         let mode = if interrupts(classified.intent) { Mode::Immediate } else { Mode::ToolMailbox };
         return Decision { directedness, policy: Policy::MustNotRespond, mode, reason: Reason::LoopGuard };
@@ -193,7 +195,7 @@ const fn forbidden(reason: Reason) -> Expected {
     (Policy::MustNotRespond, Mode::ToolMailbox, reason)
 }
 
-/// Logs are for the record only; how something stands is summed up.
+/// Returns the decision for a report: logs are only stored, and states go into a digest.
 fn told(intent: Intent) -> Expected {
     let mode = if intent == Intent::Log { Mode::Silent } else { Mode::Digest };
     (Policy::MustNotRespond, mode, Reason::StatusBroadcast)
@@ -203,7 +205,7 @@ fn to_me(classified: &Classified<'_>, address: Address) -> Expected {
     let event = &classified.event;
     let declared = event.intent.is_some();
     let at_once = if classified.priority == Priority::Urgent { Mode::Immediate } else { Mode::Buffered };
-    // A courtesy between agents is not worth a look; a person's is.
+    // A courtesy between agents is not shown. A person's courtesy is.
     let courtesy = if event.author == AuthorKind::Agent { Mode::Silent } else { Mode::Notify };
     match classified.intent {
         Intent::Thanks => (Policy::AckOnly, courtesy, Reason::Thanks),
@@ -215,7 +217,7 @@ fn to_me(classified: &Classified<'_>, address: Address) -> Expected {
         }
         Intent::Blocker => (Policy::MustRespond, at_once, Reason::Blocker),
         Intent::Assignment if declared => (Policy::MustRespond, at_once, Reason::Assignment),
-        // A person who talks to an agent is not left without an answer because of how a sentence began.
+        // A person who talks to an agent gets an answer even if the text looks like a report.
         intent if broadcast(intent) && (declared || event.author != AuthorKind::Human) => told(intent),
         Intent::Assignment
         | Intent::Question
@@ -234,7 +236,7 @@ fn to_my_role(classified: &Classified<'_>, recipient: &Recipient, address: Addre
         Intent::Cancellation => (Policy::MayRespond, Mode::Immediate, Reason::Cancellation),
         Intent::Safety => (Policy::MayRespond, Mode::Immediate, Reason::Safety),
         intent if broadcast(intent) => told(intent),
-        // What comes for a claimant belongs to what it claimed.
+        // A message to the holder of a claim belongs to the claimed event.
         _ if recipient.holds_claim => (Policy::MayRespond, Mode::Buffered, reason),
         _ if matches!(address, Address::Role | Address::Stream) && recipient.offered_to_other => {
             (Policy::MayRespond, Mode::ToolMailbox, reason)
@@ -243,7 +245,8 @@ fn to_my_role(classified: &Classified<'_>, recipient: &Recipient, address: Addre
     }
 }
 
-/// A changed message counts as if it had just been said; to whoever has answered it already it is offered.
+/// Decides for an edit as for a new message. A recipient that has already answered may answer again, and need
+/// not.
 fn edited(classified: &Classified<'_>, recipient: &Recipient) -> Decision {
     let decision = said(classified, recipient);
     let open = matches!(decision.policy, Policy::MustRespond | Policy::MayRespond);
@@ -258,7 +261,7 @@ fn edited(classified: &Classified<'_>, recipient: &Recipient) -> Decision {
     }
 }
 
-/// Nobody is shown that something is gone: what was not answered yet is cancelled.
+/// Decides for a deletion. Deletions are not shown; open events are cancelled.
 fn deleted(classified: &Classified<'_>, recipient: &Recipient) -> Decision {
     let address = Address::of(classified, recipient);
     let reason = match address.directedness() {
@@ -269,8 +272,9 @@ fn deleted(classified: &Classified<'_>, recipient: &Recipient) -> Decision {
     Decision { directedness, policy: Policy::MustNotRespond, mode: Mode::Silent, reason }
 }
 
-/// A reaction is for whoever said what it is put on. A person's word on a request for approval ends the wait for it at
-/// once; another agent's is only news, or agents could give each other leave.
+/// Decides for a reaction, which is for the author of the message. A person's reaction to a request for
+/// approval ends the wait at once. An agent's reaction is only news, because agents must not approve each
+/// other's requests.
 fn reacted(classified: &Classified<'_>, recipient: &Recipient, signal: Signal) -> Decision {
     let event = &classified.event;
     if !recipient.said_target {

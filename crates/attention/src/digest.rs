@@ -1,41 +1,40 @@
-//! Digests: how much happened where nobody was concerned, for whoever leads there.
+//! Digests: counts of the events in a channel or a work stream, for the agent that leads there.
 //!
-//! Counts per kind of event and kind of author, of one channel or one work stream; never a word of what was said, and
-//! no name of who said it. Nothing is sent when there is nothing to say.
+//! Events are counted per kind and per kind of author. A digest contains neither text nor names. An empty
+//! digest is not sent.
 
 use chorus_protocol::attention::Attention;
 use chorus_protocol::words::{AuthorKind, Directedness, EventKind, Mode, Policy, Priority, Reason};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// How often a digest comes at most.
+/// The shortest time between two digests.
 pub const EVERY_MS: i64 = 900_000;
 
-/// What a digest is about.
+/// The subject of a digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
-    /// One channel.
     Channel,
     /// All conversations of one work stream.
     Stream,
 }
 
-/// What happened in a channel or a stream since the last digest.
+/// The events in a channel or a stream since the last digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Digest {
     scope: Scope,
-    /// When the last one was sent, or the counting began.
+    /// The time of the last digest, or the time at which the counting began.
     since_ms: i64,
     counts: BTreeMap<(EventKind, AuthorKind), u32>,
 }
 
 impl Digest {
-    /// Nothing has happened yet.
+    /// Creates an empty digest.
     pub fn new(scope: Scope, since_ms: i64) -> Self {
         Self { scope, since_ms, counts: BTreeMap::new() }
     }
 
-    /// Counts what happened; what says nothing about the work is left out.
+    /// Adds events to the counts. Kinds that say nothing about the work are not counted.
     pub fn add(&mut self, kind: EventKind, author: AuthorKind, count: u32) {
         if name(kind).is_some() && count > 0 {
             let counted = self.counts.entry((kind, author)).or_default();
@@ -43,17 +42,17 @@ impl Digest {
         }
     }
 
-    /// When it is to be sent; never while there is nothing to say.
+    /// Returns the time at which the digest is due. Returns `None` while the digest is empty.
     pub fn due_at(&self) -> Option<i64> {
         (!self.counts.is_empty()).then_some(self.since_ms + EVERY_MS)
     }
 
-    /// How often something of a kind happened, whoever did it.
+    /// Returns the number of events of a kind, by all authors.
     pub fn of_kind(&self, kind: EventKind) -> u64 {
         self.sum(|(other, _)| *other == kind)
     }
 
-    /// How much was done by authors of a kind.
+    /// Returns the number of events by authors of a kind.
     pub fn by(&self, author: AuthorKind) -> u64 {
         self.sum(|(_, other)| *other == author)
     }
@@ -63,7 +62,7 @@ impl Digest {
     }
 }
 
-/// `5 messages, 1 edit (4 by agents, 2 by people)`.
+/// Formats the counts: `5 messages, 1 edit (4 by agents, 2 by people)`.
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scope = match self.scope {
@@ -106,13 +105,13 @@ fn name(kind: EventKind) -> Option<(&'static str, &'static str)> {
         EventKind::Foreign => Some(("message from elsewhere", "messages from elsewhere")),
         EventKind::Escalation => Some(("escalation", "escalations")),
         EventKind::Job => Some(("job", "jobs")),
-        // Each of these goes with another that is counted, or is the hub's own affair.
+        // Each of these accompanies a counted event, or is internal to the hub.
         EventKind::ToolResult | EventKind::Lifecycle | EventKind::Change | EventKind::Digest => None,
     }
 }
 
-/// What a digest is to whoever gets it. Nobody answers one, unless it tells of something that names or tasks the
-/// recipient.
+/// Returns the attention of a digest. A digest is not answered, unless it reports an event that names the
+/// recipient or gives it a task.
 pub fn attention(names_recipient: bool) -> Attention {
     let policy = if names_recipient { Policy::MayRespond } else { Policy::MustNotRespond };
     Attention {

@@ -1,57 +1,56 @@
-//! What an agent made of an event: which cause leads to which disposition, under which policy.
+//! Dispositions: maps each cause to the disposition that it leads to under a policy.
 //!
-//! One function for everything that can happen to a delivered event, whatever door it came by. Nothing is read out of
-//! prose: a reply, a reaction, a notice, a tool call or silence each mean one thing. What time or an edit does never
-//! changes what is final; what the agent itself does later may, until it has responded. What happens when nothing
-//! does is [`crate::deadline`]'s.
+//! One function handles every cause for a delivered event, through every interface. Nothing is inferred from
+//! prose: a reply, a reaction, a notice, a tool call and silence each have one meaning. Time and edits never
+//! change a final disposition. The agent itself may change it until it has responded. [`crate::deadline`]
+//! handles events without any cause.
 
 use chorus_protocol::words::{Disposition, Policy, Signal};
 use std::fmt;
 
-/// What happened to an event that an agent was given.
+/// The cause of a change to an event that an agent was given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// The harness has taken it.
+    /// The harness acknowledged the event.
     Acked,
-    /// The agent said something in reply, by whatever door.
+    /// The agent replied, through any interface.
     Replied,
-    /// It reacted.
+    /// The agent reacted with this signal.
     Reacted(Signal),
-    /// Its harness says what became of it.
+    /// The harness reported a disposition.
     Noticed(Disposition),
-    /// It ended its turn without a word.
+    /// The agent ended its turn without a reply.
     KeptSilent,
-    /// It claimed it with the tool.
+    /// The agent called the claim tool.
     Claimed,
-    /// Its claim was given back, or ran out.
+    /// The agent's claim was released or expired.
     ClaimEnded,
-    /// It deferred it with the tool.
+    /// The agent called the defer tool.
     Deferred,
-    /// It has put off what it deferred for long enough.
+    /// The time of a deferral is over.
     DeferralEnded,
-    /// It said with the tool that it is dealt with.
+    /// The agent called the resolve tool.
     Resolved,
-    /// The message was changed, and the change is an event of its own.
+    /// The message was edited. The edit is an event of its own.
     Edited,
-    /// The message was taken back.
+    /// The message was deleted.
     Deleted,
-    /// A later message took it into its turn.
+    /// The event was merged into the turn of a later message.
     Merged,
-    /// Its time is over and nobody waits for it any more.
+    /// The deadline has passed, and nobody waits for an answer any more.
     TimedOut,
-    /// It could not be brought to the agent, or worked on.
+    /// The event could not be delivered to the agent, or the agent failed to process it.
     Failed,
 }
 
-/// The policy does not allow that.
+/// The error for a disposition that the policy does not allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PolicyForbidden {
-    /// The policy.
     pub policy: Policy,
 }
 
 impl PolicyForbidden {
-    /// A stable code.
+    /// The stable error code.
     pub const CODE: &'static str = "policy_forbidden";
 }
 
@@ -63,7 +62,8 @@ impl fmt::Display for PolicyForbidden {
 
 impl std::error::Error for PolicyForbidden {}
 
-/// What a reaction makes of the event it is put on. Who finds it unclear has not dealt with it.
+/// Returns the disposition that a reaction gives to its event. A reaction that says the event is unclear
+/// leaves it open.
 pub fn of_signal(signal: Signal) -> Option<Disposition> {
     match signal {
         Signal::Seen | Signal::Agree => Some(Disposition::Acknowledged),
@@ -75,7 +75,7 @@ pub fn of_signal(signal: Signal) -> Option<Disposition> {
     }
 }
 
-/// Whether nobody has to look at it again.
+/// Returns `true` if the event needs no further handling.
 pub fn is_final(disposition: Disposition) -> bool {
     match disposition {
         Disposition::Responded
@@ -87,8 +87,8 @@ pub fn is_final(disposition: Disposition) -> bool {
     }
 }
 
-/// Whether an event with a policy may come to have a disposition. Ignoring what must be answered takes a word: a
-/// harness may decline, it may not overlook.
+/// Returns `true` if a policy allows a disposition. An event that must be answered can be declined explicitly,
+/// but not ignored silently.
 pub fn is_legal(policy: Policy, disposition: Disposition) -> bool {
     use Disposition::{Acknowledged, Failed, Ignored, Superseded};
     match policy {
@@ -98,7 +98,7 @@ pub fn is_legal(policy: Policy, disposition: Disposition) -> bool {
     }
 }
 
-/// The disposition after something happened; `None` while the event is open.
+/// Returns the disposition after a cause. `None` means that the event is open.
 pub fn next(
     policy: Policy,
     current: Option<Disposition>,
@@ -115,14 +115,14 @@ pub fn next(
             | Cause::Resolved
     );
     Ok(match current {
-        // The last word was spoken.
+        // These dispositions never change.
         Some(Disposition::Responded | Disposition::Superseded) => current,
         Some(known) if is_final(known) && !own_act => current,
         _ => wanted,
     })
 }
 
-/// What a cause leads to, if nothing that is final is in its way.
+/// Returns the disposition that a cause leads to if no final disposition prevents it.
 fn wanted(
     policy: Policy,
     current: Option<Disposition>,
@@ -130,7 +130,7 @@ fn wanted(
 ) -> Result<Option<Disposition>, PolicyForbidden> {
     let disposition = match cause {
         Cause::Acked if policy != Policy::MustNotRespond => return Ok(current),
-        // Who is silent after it claimed or deferred something is still at it.
+        // An agent that is silent after a claim or a deferral still works on the event.
         Cause::KeptSilent if current.is_some() => return Ok(current),
         Cause::KeptSilent | Cause::TimedOut | Cause::Noticed(Disposition::Ignored)
             if policy == Policy::MustRespond =>
@@ -155,7 +155,7 @@ fn wanted(
         return Ok(Some(disposition));
     }
     match (policy, cause) {
-        // A word to a courtesy is a courtesy.
+        // A reply to a courtesy counts as an acknowledgement.
         (Policy::AckOnly, _) => Ok(Some(Disposition::Acknowledged)),
         // A reaction is no chat, and what failed to be overlooked was not needed.
         (
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The document's table of signals.
+    /// Checks the specification's table of signals.
     #[test]
     fn signals() {
         for (signal, disposition) in [
@@ -192,7 +192,7 @@ mod tests {
         }
     }
 
-    /// The document's table of dispositions: how each comes about.
+    /// Checks the specification's table of dispositions and their causes.
     #[test]
     fn dispositions() {
         use Policy::{AckOnly, MayRespond, MustNotRespond, MustRespond};
@@ -217,7 +217,7 @@ mod tests {
             (MustNotRespond, Cause::Deleted, "superseded"),
             (MustRespond, Cause::Merged, "superseded"),
             (MustRespond, Cause::Failed, "failed"),
-            // What stays open.
+            // Causes that leave the event open.
             (MustRespond, Cause::Acked, "-"),
             (MustRespond, Cause::KeptSilent, "-"),
             (MustRespond, Cause::TimedOut, "-"),
@@ -251,7 +251,7 @@ mod tests {
             (Some(Claimed), Cause::Edited, Some(Superseded)),
             (Some(Ignored), Cause::Replied, Some(Responded)),
             (Some(Failed), Cause::Replied, Some(Responded)),
-            // What is final stays so, whatever time brings.
+            // Time does not change a final disposition.
             (Some(Acknowledged), Cause::TimedOut, Some(Acknowledged)),
             (Some(Acknowledged), Cause::Edited, Some(Acknowledged)),
             (Some(Ignored), Cause::Failed, Some(Ignored)),
@@ -299,7 +299,7 @@ mod tests {
                 if matches!(current, Some(Disposition::Responded | Disposition::Superseded)) {
                     prop_assert_eq!(following, current);
                 }
-                // Once it is done with, only the agent itself brings it back.
+                // Only the agent itself can change a final disposition.
                 let passive = matches!(cause, Cause::TimedOut | Cause::Edited | Cause::Deleted | Cause::Acked);
                 if current.is_some_and(is_final) && passive {
                     prop_assert_eq!(following, current);

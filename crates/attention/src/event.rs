@@ -1,54 +1,51 @@
-//! What is known of an event, and what follows from it alone, whoever the recipient is.
+//! Events, and the classification that is the same for every recipient.
 
 use crate::intent::{self, Clues};
 use chorus_protocol::words::{AuthorKind, ConversationKind, Directedness, Intent, Priority, Signal};
 
-/// What happened.
+/// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Happening {
-    /// Something was said.
     Message,
-    /// What a message says was changed.
+    /// The text of a message was changed.
     Edit,
-    /// A message was taken back.
+    /// A message was deleted.
     Deletion,
     /// Somebody reacted to a message.
     Reaction(Signal),
 }
 
-/// An event, as far as attention is concerned.
+/// The parts of an event that attention depends on.
 #[derive(Debug, Clone, Copy)]
 pub struct Event<'a> {
-    /// What happened.
     pub happening: Happening,
-    /// In which kind of conversation.
+    /// The kind of conversation that the event is in.
     pub conversation: ConversationKind,
-    /// Whether in a thread.
     pub in_thread: bool,
-    /// Who speaks.
     pub author: AuthorKind,
-    /// Whether the author leads the conversation or owns it.
+    /// The author leads or owns the conversation.
     pub author_leads: bool,
-    /// What it says.
     pub text: &'a str,
-    /// Whether it names anybody at all: a member, a role, or whom it is for.
+    /// The event names a member, a role or a recipient.
     pub names_somebody: bool,
-    /// What its author says it is meant as.
+    /// The intent that the author declares.
     pub intent: Option<Intent>,
-    /// At whom its author says it is aimed; it lowers what its mentions imply, and never raises it.
+    /// The directedness that the author declares. It lowers the one that the mentions imply, and never raises
+    /// it.
     pub directedness: Option<Directedness>,
-    /// How much its author says it matters.
+    /// The priority that the author declares.
     pub priority: Option<Priority>,
-    /// How long its author gives for an answer.
+    /// The time that the author gives for an answer.
     pub deadline_ms: Option<i64>,
-    /// What the message was meant as that this one replies or reacts to; in a conversation of two, the one before it.
+    /// The intent of the message that this one replies or reacts to. In a direct conversation, the intent of
+    /// the previous message.
     pub answers: Option<Intent>,
-    /// Agents have talked among themselves for too long: what [`crate::loop_guard::find_loop`] said.
+    /// The loop guard found a loop (see [`crate::loop_guard::find_loop`]).
     pub damped: bool,
 }
 
 impl Event<'_> {
-    /// A person's empty message that names nobody, in a channel: what is left out of an event is as in this one.
+    /// A person's empty message in a channel that names nobody. It supplies the default of each field.
     pub const EMPTY: Self = Self {
         happening: Happening::Message,
         conversation: ConversationKind::Channel,
@@ -72,26 +69,24 @@ impl Default for Event<'_> {
     }
 }
 
-/// What follows from an event alone.
+/// An event with its intent and priority.
 #[derive(Debug, Clone, Copy)]
 pub struct Classified<'a> {
-    /// The event.
     pub event: Event<'a>,
-    /// What it is meant as.
     pub intent: Intent,
-    /// How much it matters.
     pub priority: Priority,
 }
 
-/// Looks at an event once, for all its recipients.
+/// Classifies an event once for all its recipients.
 pub fn classify(event: Event<'_>) -> Classified<'_> {
     let clues = Clues { names_somebody: event.names_somebody, answers: event.answers };
     let intent = event.intent.unwrap_or_else(|| intent::intent(event.text, clues));
     Classified { event, intent, priority: priority(&event, intent) }
 }
 
-/// What the author says holds, with two exceptions: what must interrupt is urgent whatever was said, and an agent that
-/// does not lead cannot make others drop what they do, or every agent's message would be urgent before long.
+/// Returns the declared priority, with two exceptions. An intent that must interrupt is always urgent. An
+/// agent that does not lead cannot declare a message urgent, because every agent's message would soon be
+/// urgent.
 fn priority(event: &Event<'_>, intent: Intent) -> Priority {
     let may_be_urgent = event.author != AuthorKind::Agent || event.author_leads;
     match (intent, event.priority) {
@@ -115,7 +110,7 @@ mod tests {
     fn priorities() {
         use Priority::{High, Low, Normal, Urgent};
         let rows = [
-            // What an intent is worth, when nobody says.
+            // The default priority of each intent.
             (Intent::Question, AuthorKind::Human, false, None, Normal),
             (Intent::Assignment, AuthorKind::Agent, false, None, Normal),
             (Intent::ApprovalRequest, AuthorKind::Agent, false, None, High),
@@ -129,11 +124,11 @@ mod tests {
             (Intent::Progress, AuthorKind::Agent, false, None, Low),
             (Intent::Log, AuthorKind::System, false, None, Low),
             (Intent::Chat, AuthorKind::Human, false, None, Normal),
-            // What is said wins.
+            // A declared priority wins.
             (Intent::Chat, AuthorKind::Human, false, Some(Urgent), Urgent),
             (Intent::Chat, AuthorKind::System, false, Some(Urgent), Urgent),
             (Intent::Blocker, AuthorKind::Agent, false, Some(Low), Low),
-            // But urgent is for people and leads, and what interrupts is nothing else.
+            // Only people and leads can declare a message urgent, and an interruption is always urgent.
             (Intent::Chat, AuthorKind::Agent, false, Some(Urgent), High),
             (Intent::Chat, AuthorKind::Agent, true, Some(Urgent), Urgent),
             (Intent::Safety, AuthorKind::Human, false, Some(Low), Urgent),

@@ -1,33 +1,34 @@
-//! A text as far as rules about words go: clauses of folded words, so that one way of writing a thing is like another.
+//! Splits a text into clauses of folded words, so that spelling variants compare equal.
 //!
-//! Folding takes away case, width, accents, apostrophes and repeated letters (`THAAANKS` is `thanks`); lists of words
-//! are folded by the same function, so what is lost is lost on both sides. Quotations, code, links and handles are
-//! not an author's own words: the first are left out, code and links stand as a word that is in no list. Scripts that
-//! write no spaces give a word per sign. Linear, and bounded: of a long text the beginning and the end are read.
+//! Folding removes case, width, accents, apostrophes and repeated letters (`THAAANKS` becomes `thanks`). Word
+//! lists are folded by the same function, so that both sides lose the same details. Quotations, code, links
+//! and handles are not the author's own words: quotations and handles are left out, and code and links become
+//! a word that is in no list. Scripts without spaces give one word per character. The cost is linear and
+//! bounded: only the beginning and the end of a long text are read.
 //!
-//! It knows no grammar and no language.
+//! Folding depends on no grammar and no language.
 
 use std::borrow::Cow;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-/// How many characters of the beginning are read, and how many of the end.
+/// The number of characters read from the beginning and from the end.
 const READ: (usize, usize) = (2_000, 500);
 
-/// Stands for code and links.
+/// The placeholder for code and links.
 pub(crate) const OPAQUE: &str = "\u{fffc}";
 
-/// What stands between two commas, or the like.
+/// The words between two commas or similar marks.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Clause {
     pub(crate) words: Vec<String>,
-    /// It is the first of its sentence.
+    /// The clause is the first of its sentence.
     pub(crate) begins_sentence: bool,
-    /// A question mark ends it.
+    /// The clause ends with a question mark.
     pub(crate) asks: bool,
 }
 
-/// The clauses of what an author says himself.
+/// Returns the clauses of the author's own words.
 pub(crate) fn clauses(text: &str) -> Vec<Clause> {
     let mut reader = Reader::default();
     let mut fenced = false;
@@ -44,12 +45,12 @@ pub(crate) fn clauses(text: &str) -> Vec<Clause> {
     reader.clauses
 }
 
-/// The words of a phrase of a list.
+/// Returns the folded words of a listed phrase.
 pub(crate) fn words(phrase: &str) -> Vec<String> {
     clauses(phrase).into_iter().flat_map(|clause| clause.words).collect()
 }
 
-/// The letters of what an author says himself, with handles, without anything between them; the first `most`.
+/// Returns the first `most` letters of the author's own words and handles, without separators.
 pub(crate) fn letters(text: &str, most: usize) -> String {
     let mut letters = String::new();
     let own = text.lines().filter(|line| !line.trim_start().starts_with('>'));
@@ -78,7 +79,7 @@ struct Reader {
     clauses: Vec<Clause>,
     clause: Clause,
     word: String,
-    /// The clause at hand goes on with a sentence.
+    /// The current clause continues a sentence.
     inside: bool,
 }
 
@@ -110,7 +111,7 @@ impl Reader {
                 '@' | '＠' if self.word.is_empty() => {
                     while signs.next_if(|next| next.is_alphanumeric() || "-_.".contains(*next)).is_some() {}
                 }
-                // As in `v1.2` and `12,000`.
+                // The sign is part of a token such as `v1.2` or `12,000`.
                 '.' | '!' | '?' | ':' | ',' if inside_word => self.end_word(),
                 '.' | '!' | ';' | '…' | '。' | '｡' | '！' | '।' | '۔' | '؛' => {
                     self.end_sentence(false);
@@ -123,7 +124,7 @@ impl Reader {
     }
 
     fn sign(&mut self, sign: char) {
-        // Nothing of these can be folded but their case.
+        // Only the case of ASCII letters is folded.
         if sign.is_ascii_alphanumeric() {
             return self.letter(sign.to_ascii_lowercase());
         }
@@ -166,7 +167,7 @@ impl Reader {
             self.clauses.push(Clause { begins_sentence: !self.inside, asks, ..clause });
             self.inside = true;
         } else if asks {
-            // What the mark stands after was a handle or a quotation; or there is nothing but the mark.
+            // The text before the mark was a handle or a quotation, or there is none.
             self.clauses.push(Clause { asks, begins_sentence: !self.inside, words: vec![] });
         }
     }
@@ -198,7 +199,7 @@ fn is_question_mark(sign: char) -> bool {
     )
 }
 
-/// Han, and the Japanese syllables with the mark that makes a vowel long.
+/// Returns `true` for Han characters and Japanese syllables, including the long vowel mark.
 fn is_spaceless(sign: char) -> bool {
     matches!(
         sign,
@@ -207,12 +208,13 @@ fn is_spaceless(sign: char) -> bool {
     )
 }
 
-/// Marks without which a word is another, as in Hindi; Arabic is mostly written without its own.
+/// Returns `true` for marks that distinguish words, as in Hindi. Arabic marks are mostly not written and do
+/// not count.
 fn is_letter(mark: char) -> bool {
     mark.is_alphabetic() && !matches!(mark, '\u{610}'..='\u{670}')
 }
 
-/// Pictures, without the marks that change their look.
+/// Returns `true` for pictures, without the marks that modify them.
 fn is_emoji(sign: char) -> bool {
     matches!(
         sign,

@@ -1,31 +1,32 @@
-//! What a message is meant as, by rules alone.
+//! Derives the intent of a message from rules alone.
 //!
-//! What an author declares wins and never gets here. Thanks, acknowledgements, approvals and cancellations are closed
-//! lists and must be the whole message, so that a thanks with a request behind it is a request; everything else goes
-//! by how a clause begins or ends. When in doubt it is [`Intent::Chat`], which is answered: to miss somebody is worse
-//! than one turn too many.
+//! A declared intent wins and never gets here. Thanks, acknowledgements, approvals and cancellations are
+//! closed lists and must be the whole message, so that a thanks followed by a request is a request. All other
+//! intents depend on how a clause begins or ends. A doubtful message is [`Intent::Chat`], which is answered: a
+//! missed request is worse than one unnecessary turn.
 //!
-//! It does not try to understand: no irony, no negation inside a sentence, no request without a form that says so, no
-//! language that is not in the lists (question marks count in all scripts). It is linear in the text and reads a
-//! bounded part of it.
+//! The rules do not recognize irony, negation inside a sentence, requests without a known form, or languages
+//! without a list (question marks count in all scripts). The cost is linear in the text, and only a bounded
+//! part of the text is read.
 
 use crate::fold::{self, Clause};
 use crate::lexicon::{MARKED_ENDINGS, MARKERS, OPENINGS, Opening, WHOLE, Whole};
 use chorus_protocol::words::Intent;
 
-/// The most words of a message that says thanks, or the like, and no more.
+/// The largest number of words in a message that counts as a mere thanks, acknowledgement, approval or
+/// cancellation.
 const WHOLE_WORDS: usize = 40;
 
-/// What is known beside the text.
+/// The facts about a message besides its text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Clues {
-    /// It names somebody: an imperative then gives work.
+    /// The message names somebody, so that an imperative assigns work.
     pub names_somebody: bool,
-    /// What the message was meant as that it answers: `ok` is more than a courtesy to somebody who asked.
+    /// The intent of the answered message. An `ok` is more than a courtesy if it answers a question.
     pub answers: Option<Intent>,
 }
 
-/// What a text is meant as.
+/// Returns the intent of a text.
 pub fn intent(text: &str, clues: Clues) -> Intent {
     if is_log(text) {
         return Intent::Log;
@@ -83,7 +84,7 @@ pub fn intent(text: &str, clues: Clues) -> Intent {
     }
 }
 
-/// What a message says that is nothing but known phrases; the strongest of them.
+/// Returns the strongest meaning of a message that consists of known phrases only.
 fn whole(clauses: &[Clause]) -> Option<Whole> {
     let count: usize = clauses.iter().map(|clause| clause.words.len()).sum();
     if count > WHOLE_WORDS {
@@ -100,7 +101,7 @@ fn whole(clauses: &[Clause]) -> Option<Whole> {
     Some(strongest)
 }
 
-/// How a clause begins, courtesies aside.
+/// Returns the opening of a clause, after any courtesies.
 fn opening(clause: &Clause) -> Option<Opening> {
     let mut rest = clause.words.as_slice();
     loop {
@@ -117,7 +118,7 @@ fn opening(clause: &Clause) -> Option<Opening> {
     }
 }
 
-/// A word such as `please` stands in it, with something that is asked for.
+/// Returns `true` if the clause contains a word such as `please` together with a request.
 fn is_marked(clause: &Clause) -> bool {
     let words = clause.words.as_slice();
     let marked = (0..words.len()).any(|place| {
@@ -127,18 +128,18 @@ fn is_marked(clause: &Clause) -> bool {
     marked && whole(std::slice::from_ref(clause)).is_none_or(|whole| whole == Whole::Filler)
 }
 
-/// Languages that ask with their last syllable.
+/// Returns `true` for questions in languages that mark them with the last syllable.
 fn ends_as_question(clause: &Clause) -> bool {
     let ends = |ending: &[&str]| {
         clause.words.len() > ending.len()
             && clause.words[clause.words.len() - ending.len()..].iter().eq(ending)
     };
-    // Folded: these are `ですか`, `ますか` and `したか`.
+    // These are the folded forms of `ですか`, `ますか` and `したか`.
     let japanese = ends(&["て", "す", "か"]) || ends(&["ま", "す", "か"]) || ends(&["し", "た", "か"]);
     japanese || ends(&["吗"]) || ends(&["嗎"]) || ends(&["呢"])
 }
 
-/// A line such as a program writes for the record: a level or a time in front.
+/// Returns `true` if the text begins like a log line, with a level or a time.
 fn is_log(text: &str) -> bool {
     let line = text.trim_start().trim_start_matches(['[', '(', '*', '`']);
     let level = line.split(|sign: char| !sign.is_ascii_alphabetic()).next().unwrap_or_default();
@@ -156,7 +157,7 @@ fn is_log(text: &str) -> bool {
     levelled || timed || named
 }
 
-/// How far something came, in the first line: `60%`, `3/5`, `step 3 of 5`, after at most a few words.
+/// Returns `true` if the first line states progress: `60%`, `3/5` or `step 3 of 5`, after at most a few words.
 fn is_progress(text: &str) -> bool {
     let line = text.trim_start().lines().next().unwrap_or_default();
     let words: Vec<_> = line.split_whitespace().take(8).collect();

@@ -1,40 +1,37 @@
-//! Knocks: that something is there, and not what it says.
+//! Knocks: notices that an event exists, without its content.
 //!
-//! A knock is made of what the host itself knows. What an author wrote cannot get into one because [`Subject`] holds
-//! no text; of a text only its intent and its size are known. A conversation's name is shown as letters and digits,
-//! so that it forges nothing.
+//! A knock consists of facts that the host knows. It cannot contain an author's text, because [`Subject`]
+//! holds only the intent and the size of a text. A conversation's name is reduced to letters and digits, so
+//! that it cannot forge a part of the knock.
 
 use crate::event::Classified;
 use chorus_protocol::attention::Attention;
 use chorus_protocol::words::{AuthorKind, Directedness, Intent, Policy, Priority};
 use std::fmt;
 
-/// What brings the content.
+/// The tool that returns the content.
 pub const PULL_WITH: &str = "chat.read_thread";
 
 /// The most characters of a conversation's name that are shown.
 const LONGEST_NAME: usize = 64;
 
-/// What an agent is told instead of an event.
+/// A notice that an agent gets instead of the event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Knock<'a> {
-    /// Who speaks, as the protocol writes it: `agent:worker-3`.
+    /// The author in the protocol's notation: `agent:worker-3`.
     pub from: &'a str,
-    /// Where; `where` on the wire: `thread:deploy-migration`.
+    /// The conversation or thread, named `where` on the wire: `thread:deploy-migration`.
     pub place: &'a str,
-    /// At whom it is aimed.
     pub directedness: Directedness,
-    /// What is expected.
     pub policy: Policy,
-    /// How much it matters.
     pub priority: Priority,
-    /// What it is about, as far as the host knows.
+    /// A summary of the facts in the [`Subject`].
     pub topic: String,
-    /// The tool that brings the content.
+    /// The tool that returns the content.
     pub pull_with: &'static str,
 }
 
-/// What the host knows of what an event is about.
+/// The facts that the host knows about the subject of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Subject<'a> {
     intent: Intent,
@@ -44,23 +41,19 @@ pub struct Subject<'a> {
     attachments: &'a [Attachment],
 }
 
-/// What kind of thing is attached.
+/// The kind of an attachment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Attachment {
-    /// A picture.
     Image,
-    /// Sound.
     Audio,
-    /// Moving pictures.
     Video,
-    /// Something to read.
     Document,
-    /// Anything else.
+    /// An attachment of any other kind.
     File,
 }
 
 impl Attachment {
-    /// By its media type.
+    /// Returns the kind for a media type.
     pub fn of(media_type: &str) -> Self {
         match media_type.split('/').next().unwrap_or_default() {
             "image" => Self::Image,
@@ -112,7 +105,7 @@ impl Size {
 }
 
 impl<'a> Subject<'a> {
-    /// What may be known of an event. `conversation` is the name of its channel, if it has one.
+    /// Collects the facts about an event. `conversation` is the name of its channel, if it has one.
     pub fn new(
         classified: &Classified<'_>,
         conversation: Option<&'a str>,
@@ -124,7 +117,7 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// As it is shown: `question from a person in #deploys (short, 2 images)`.
+/// Formats the subject: `question from a person in #deploys (short, 2 images)`.
 impl fmt::Display for Subject<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let author = match self.author {
@@ -170,7 +163,7 @@ fn intent_name(intent: Intent) -> &'static str {
 }
 
 impl<'a> Knock<'a> {
-    /// The knock for an event that was decided on.
+    /// Creates the knock for an event with its decided attention.
     pub fn new(from: &'a str, place: &'a str, attention: &Attention, subject: &Subject<'_>) -> Self {
         let Attention { directedness, policy, priority, .. } = *attention;
         Self { from, place, directedness, policy, priority, topic: subject.to_string(), pull_with: PULL_WITH }
@@ -224,7 +217,8 @@ mod tests {
     }
 
     proptest! {
-        /// No four characters of a text get into a knock, but those that are in every knock of its intent and size.
+        /// Checks that a knock contains no four characters of a text, except those in every knock of the same
+        /// intent and size.
         #[test]
         fn a_knock_never_quotes(text in "\\PC{0,300}", words in "[a-z]{4,12}( [a-z]{4,12}){0,20}", agent: bool) {
             let author = if agent { AuthorKind::Agent } else { AuthorKind::Human };
@@ -234,7 +228,8 @@ mod tests {
                 let attention = decide(&classified, &Recipient { in_named_role: true, ..Recipient::default() });
                 let subject = Subject::new(&classified, Some("ops"), &[]);
                 let knock = Knock::new("agent:worker", "channel:c1", &attention, &subject);
-                // Another text of the same intent and size makes the same knock: nothing of this one is in it.
+                // Another text of the same intent and size makes the same knock, so the knock contains nothing
+                // of this text.
                 let other = "\u{2603}".repeat(text.trim().chars().count());
                 let same = Event { text: &other, intent: Some(classified.intent), ..event };
                 let expected = Subject::new(&classify(same), Some("ops"), &[]).to_string();

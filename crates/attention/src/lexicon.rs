@@ -1,18 +1,19 @@
-//! Words that are known: whole messages that ask for nothing or end something, and how clauses begin that ask for
+//! The word lists: whole messages that ask for nothing or end something, and openings of clauses that ask for
 //! something.
 //!
-//! Closed lists, in the languages that are named; a language that is not here is talk like any other, which is
-//! answered rather than missed. Written as people write them and folded once.
+//! The lists are closed and cover the named languages only. A message in another language counts as chat,
+//! which is answered, so that no request is missed. The phrases are written in normal spelling and folded
+//! once.
 
 use crate::fold;
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// What a phrase says when a message holds nothing but such phrases.
+/// The meaning of a phrase in a message that consists of such phrases only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Whole {
-    /// It says nothing by itself: `so much`, `everybody`.
+    /// A phrase without a meaning of its own: `so much`, `everybody`.
     Filler,
     Acknowledgement,
     Thanks,
@@ -20,7 +21,7 @@ pub(crate) enum Whole {
     Cancellation,
 }
 
-/// What a clause is that begins with a phrase.
+/// The meaning of a phrase at the beginning of a clause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Opening {
     Safety,
@@ -30,16 +31,16 @@ pub(crate) enum Opening {
     Blocker,
     Question,
     Status,
-    /// The same when it stands alone before a colon; else a noun or verb like any other.
+    /// A status if the phrase stands alone before a colon, and an imperative otherwise.
     Heading,
-    /// A verb that gives work if the message names somebody.
+    /// A verb that assigns work if the message names somebody.
     Imperative,
 }
 
-/// A list of phrases, folded.
+/// A list of folded phrases.
 pub(crate) struct Lexicon<T> {
     phrases: HashMap<String, T>,
-    /// Of how many words the longest phrase is that begins with a word: most words begin none.
+    /// The number of words in the longest phrase that begins with each word. Most words begin none.
     longest: HashMap<String, usize>,
 }
 
@@ -59,7 +60,7 @@ impl<T: Copy> Lexicon<T> {
         lexicon
     }
 
-    /// What the longest known phrase means that `words` begin with, and of how many words it is.
+    /// Returns the meaning of the longest known phrase that `words` begin with, and its number of words.
     pub(crate) fn beginning<W: Borrow<str>>(&self, words: &[W]) -> Option<(T, usize)> {
         let most = words.len().min(*self.longest.get(words.first()?.borrow())?);
         (1..=most).rev().find_map(|length| {
@@ -93,10 +94,10 @@ const OPENING_LISTS: &[(Opening, &str)] = &[
     (Opening::Imperative, IMPERATIVES),
 ];
 
-/// What makes a request of a clause wherever it stands.
+/// Phrases that make a clause a request, at any position.
 pub(crate) static MARKERS: LazyLock<Lexicon<()>> = LazyLock::new(|| Lexicon::new(&[((), PLEASE)]));
 
-/// Endings that do the same in Korean, which writes them onto the verb.
+/// Verb endings that make a clause a request in Korean.
 pub(crate) static MARKED_ENDINGS: LazyLock<Vec<String>> = LazyLock::new(|| fold::words("주세요 줘 줘요"));
 
 const THANKS: &str = "
@@ -378,7 +379,7 @@ mod tests {
     use super::*;
     use std::fmt::Debug;
 
-    /// No phrase stands in two lists, is lost by folding, or is cut by a sign that ends a clause.
+    /// Checks that no phrase is in two lists, is lost by folding, or is split by a sign that ends a clause.
     fn check<T: Copy + PartialEq + Debug>(lexicon: &Lexicon<T>, lists: &[(T, &str)]) {
         let mut wrong = vec![];
         for (meaning, list) in lists {

@@ -1,9 +1,9 @@
-//! Attention: for one event and one recipient, whether it is aimed at it, what is expected of it, and how it gets to
-//! see it. Delivery is not injection.
+//! Attention: decides, for one event and one recipient, the directedness, the response policy and the mode in
+//! which the event is shown. Delivering an event does not mean showing it to the model.
 //!
-//! An engine: no clock, no I/O, no randomness; what is known comes in, a decision comes out. [`classify`] looks at an
-//! event once, [`decide`] at each recipient, so that who is not concerned costs nothing: the decision for a bystander
-//! is the same for all of them.
+//! The engine has no clock, no I/O and no randomness: it maps facts to a decision. [`classify`] runs once per
+//! event and [`decide`] once per recipient. Bystanders cost nothing, because the decision is the same for all
+//! of them.
 
 pub mod capabilities;
 pub mod claims;
@@ -17,7 +17,9 @@ pub mod intent;
 pub mod knock;
 mod lexicon;
 pub mod loop_guard;
+pub mod obligation;
 pub mod outbound;
+pub mod plan;
 pub mod turn;
 
 pub use chorus_protocol::attention::Attention;

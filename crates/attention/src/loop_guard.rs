@@ -1,59 +1,61 @@
-//! Agents that talk among themselves for too long: when what one of them says is no longer answered.
+//! The loop guard: stops agents that talk among themselves for too long.
 //!
-//! A loop is an exchange that passes a number of turns without a person, or one that repeats itself: the same words
-//! again, or a message with another message inside of it that is no marked quotation, as two programs do that print
-//! what they read. Work on something that was given is no loop however long it takes; repeating oneself is no work.
+//! A loop is an exchange that exceeds a number of turns without a person, or one that repeats itself. An
+//! exchange repeats itself if it contains the same words again, or a message that contains another message
+//! without marking it as a quotation, as two programs do that print their input. Work on an assigned task is
+//! not a loop, however long it takes. Repetition is not work.
 //!
-//! What it needs of the past is an [`Exchange`]: a count and the last few texts. It remembers nothing by itself and
-//! never concerns what a person says.
+//! The guard keeps no state. It needs an [`Exchange`]: a count and the last few texts. It never applies to a
+//! person's messages.
 
 use crate::fold;
 
-/// How many turns agents may take among themselves when nobody says.
+/// The default number of turns that agents may take among themselves.
 pub const DEFAULT_TURNS: u32 = 8;
 
-/// How many of the last messages are looked at.
+/// The number of recent messages that are compared.
 pub const RECENT: usize = 8;
 
-/// How many characters of a message are read, and how many of an earlier one are looked for in it.
+/// The number of characters that are read of a message, and of an earlier message that is searched for in it.
 const READ: usize = 4_000;
 const PROBE: usize = 400;
 
-/// How many letters another's words must have to be told from a phrase that anybody uses; fewer when they name somebody.
+/// The number of letters that repeated words need to count as another's message and not as a common phrase.
+/// Fewer are enough if the words name somebody.
 const TELLING: usize = 12;
 const TELLING_NAMES: usize = 8;
 
-/// One message of the past.
+/// An earlier message of the exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spoken<'a> {
-    /// A person said it.
+    /// The author is a person.
     pub by_person: bool,
-    /// What it says.
     pub text: &'a str,
 }
 
-/// What is known of the past when an agent says something, of the thread it says it in or, outside of threads, of the
-/// conversation.
+/// The recent history of the thread that an agent speaks in or, outside of threads, of the conversation.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Exchange<'a> {
-    /// How many messages of agents obliged or offered another agent something since a person spoke last.
+    /// The number of agents' messages that another agent must or may answer, since a person last spoke.
     pub turns: u32,
-    /// The last messages, whoever said them; more than [`RECENT`] are not looked at.
+    /// The last messages by any author. Only [`RECENT`] of them are compared.
     pub recent: &'a [Spoken<'a>],
-    /// The author or whom it addresses has claimed or deferred something of the other's, or has an open job of its.
+    /// The author or the addressed agent has claimed or deferred an event of the other, or has an open job of
+    /// the other.
     pub on_task: bool,
 }
 
-/// Why an exchange is a loop.
+/// The reason why an exchange is a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loop {
-    /// So many turns went without a person.
+    /// The number of turns without a person has reached the limit.
     Turns(u32),
-    /// What was said is said again.
+    /// The message repeats an earlier one.
     Repeats,
 }
 
-/// Whether what an agent says now goes on with a loop. `limit` is the number of turns; without one the guard is off.
+/// Returns the kind of loop that an agent's message continues, if any. `limit` is the number of turns; `None`
+/// turns the guard off.
 pub fn find_loop(text: &str, exchange: &Exchange<'_>, limit: Option<u32>) -> Option<Loop> {
     let limit = limit?;
     if exchange.turns >= limit && !exchange.on_task {
@@ -65,16 +67,16 @@ pub fn find_loop(text: &str, exchange: &Exchange<'_>, limit: Option<u32>) -> Opt
 fn repeats(text: &str, exchange: &Exchange<'_>) -> bool {
     let own = fold::letters(text, READ);
     if own.is_empty() {
-        // Nothing but what another said. A smile, or a message without text, has something else to show.
+        // The text is only a quotation. An emoji or a message without text has other content.
         return text.lines().any(|line| line.trim_start().starts_with('>'));
     }
     exchange.recent.iter().take(RECENT).any(|earlier| {
         let probe = fold::letters(earlier.text, PROBE);
         let length = probe.chars().count();
-        // `done` after `done` may well be progress.
+        // A second `done` may be progress.
         let same = probe == own && (length >= TELLING || !exchange.on_task);
         let names = probe.contains('@');
-        // A person's words without a name in them may be passed on as they are.
+        // A person's words without a name may be passed on unchanged.
         let telling = (length >= TELLING && !earlier.by_person) || (length >= TELLING_NAMES && names);
         same || (telling && own.contains(&probe))
     })
@@ -127,7 +129,8 @@ mod tests {
             ("please look at the parser again", agent("Please look at the parser again"), true, true),
             ("You said: the parser is broken again.", agent("the parser is broken again"), false, true),
             ("From: Ann\n-----\n@ada @bob hello\n-----", person("@ada @bob hello"), false, true),
-            // A marked quotation is how one answers, an answer is no repetition, and work may be passed on.
+            // A marked quotation is a normal way to answer, an answer is not a repetition, and work may be
+            // passed on.
             (
                 "> the parser is broken again\nFixed in 1.2.",
                 agent("the parser is broken again"),
@@ -137,7 +140,7 @@ mod tests {
             ("@bob deploy the api", person("@ada deploy the api"), false, false),
             ("@bob now run all of the tests", person("now run all of the tests"), false, false),
             ("ok, the parser is fixed", agent("ok"), false, false),
-            // But nothing beside it says nothing.
+            // A quotation without any other text is a repetition.
             ("> the parser is broken again", agent("something else"), false, true),
             (":)", agent("something else"), false, false),
             ("\u{2026}", agent("something else"), false, false),
@@ -151,7 +154,8 @@ mod tests {
     }
 
     proptest! {
-        /// Two programs that print what they read, whatever is put around it, stop at their first words.
+        /// Checks that two programs that print their input, with any text around it, stop at their first
+        /// message.
         #[test]
         fn what_prints_its_input_stops(
             said in "[a-z ]{0,40}",
@@ -163,7 +167,7 @@ mod tests {
             let recent = [person(&question)];
             let exchange = Exchange { recent: &recent, ..Exchange::default() };
             prop_assert!(is_loop(&echo, &exchange, ON));
-            // Also when each only ever saw the other's.
+            // The same holds if each program only sees the other's messages.
             let nested = format!("{before}\n{echo}\n{after}");
             let recent = [agent(&echo)];
             let exchange = Exchange { recent: &recent, on_task: true, ..Exchange::default() };

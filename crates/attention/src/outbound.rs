@@ -1,7 +1,7 @@
-//! Whether an agent may say something in reply to an event: what its policy allows, and whose claim it is.
+//! Checks that an agent may reply to an event, by the event's policy and by its claim.
 //!
-//! Reactions are not asked about here: they are no chat, and [`crate::disposition`] says what they mean. Nor are
-//! limits of rate, nor what is said in reply to nothing.
+//! Reactions are not checked here, because they are not chat; see [`crate::disposition`]. Rate limits and
+//! messages that are not replies are not checked here either.
 
 use crate::claims::{self, Claim, Request};
 use crate::disposition::PolicyForbidden;
@@ -15,39 +15,38 @@ pub const LONGEST_RECEIPT: usize = 200;
 /// A reply to an event.
 #[derive(Debug, Clone, Copy)]
 pub struct Reply<'a> {
-    /// What the event asks of its author.
+    /// The policy of the event for the author of the reply.
     pub policy: Policy,
-    /// The event names its author by handle, or is a direct message to it.
+    /// The event names the author of the reply by handle, or is a direct message to it.
     pub named: bool,
-    /// The event is for whoever claims it: it names a role of its author's.
+    /// The event names a role of the author of the reply, so that a reply needs the claim.
     pub needs_claim: bool,
     /// The claim on the event or its thread, if there is one.
     pub claim: Option<Claim>,
-    /// Another has dealt with the event itself.
+    /// Another agent or person has dealt with the event.
     pub answered: bool,
-    /// What it says.
     pub text: &'a str,
-    /// Whether it mentions anybody.
+    /// The reply mentions somebody.
     pub mentions: bool,
 }
 
-/// Why a reply is refused.
+/// The reason why a reply is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// The policy allows no reply.
     Policy(PolicyForbidden),
-    /// A courtesy is answered with a short receipt.
+    /// The reply to a courtesy is longer than [`LONGEST_RECEIPT`].
     TooLong,
-    /// A courtesy is answered without a new obligation for anybody.
+    /// The reply to a courtesy mentions somebody, and would create a new obligation.
     Mentions,
-    /// Another of the role has dealt with it.
+    /// Another member of the role has dealt with the event.
     Answered,
-    /// It is another's.
+    /// The event is claimed by or offered to another.
     Claim(claims::Refusal),
 }
 
 impl Refusal {
-    /// A stable code.
+    /// Returns the stable error code.
     pub fn code(self) -> &'static str {
         match self {
             Self::Policy(_) | Self::TooLong | Self::Mentions | Self::Answered => PolicyForbidden::CODE,
@@ -75,7 +74,7 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// Whether `who` may reply; with the claim that it makes by replying, if it makes one.
+/// Checks that `who` may reply. Returns the claim that the reply makes, if it makes one.
 pub fn check(now_ms: i64, who: Principal, reply: &Reply<'_>) -> Result<Option<Claim>, Refusal> {
     match reply.policy {
         Policy::MustNotRespond => return Err(Refusal::Policy(PolicyForbidden { policy: reply.policy })),
@@ -99,7 +98,7 @@ pub fn check(now_ms: i64, who: Principal, reply: &Reply<'_>) -> Result<Option<Cl
     if claim.holder(now_ms) == Some(who) {
         return Ok(None);
     }
-    // Whoever may not take it may not reply, whether or not a reply needs it.
+    // An agent that may not take the claim may not reply, even if the reply needs no claim.
     let made = claim.apply(now_ms, who, Request::Take { ttl_ms: None }).map_err(Refusal::Claim)?;
     Ok(reply.needs_claim.then_some(made))
 }
@@ -134,7 +133,7 @@ mod tests {
         check(0, agent(1), reply).map_or_else(Refusal::code, |claim| claim.map_or("ok", |_| "claims"))
     }
 
-    /// The document's table of policies.
+    /// Checks the specification's table of policies.
     #[test]
     fn policies() {
         let long = "a".repeat(201);
@@ -187,7 +186,7 @@ mod tests {
             let forbidden = reply(Policy::MustNotRespond);
             let forbidden = Reply { named, needs_claim, text: &text, mentions, ..forbidden };
             prop_assert_eq!(code(&forbidden), "policy_forbidden");
-            // Of two who answer one role mention, one does.
+            // Only one of two members of a role can answer the same mention.
             let first = Reply { policy: Policy::MayRespond, named: false, needs_claim: true, ..forbidden };
             let claim = check(0, agent(1), &first).unwrap();
             prop_assert!(claim.is_some());

@@ -1,87 +1,82 @@
-//! Turn assembly: what somebody types in pieces reaches the model as one turn.
+//! Turn assembly: combines the messages that an author types in pieces into one turn of the model.
 //!
-//! Pieces of one author in one conversation wait until it has paused, and at most so long; what must be seen at once
-//! goes at once, with what waited before it. A piece that is edited is replaced where it stands, one that is deleted
-//! is gone, one that comes twice is there once. [`Assembly::take`] is told what arrived, [`Assembly::due`] gives what
-//! is ready, in the order in which it began; both are told the time. Bounded: what does not fit goes out early.
+//! The pieces of one author in one conversation wait until the author has paused, for a limited time. An
+//! immediate event goes at once, together with the pieces before it. An edited piece is replaced in its place,
+//! a deleted piece is removed, and a repeated piece is kept once. [`Assembly::take`] records an arrival, and
+//! [`Assembly::due`] returns the ready turns in the order in which they began. Both take the current time. The
+//! memory is bounded: a turn that does not fit goes out early.
 //!
-//! It keeps nothing on disk and does not run turns. A piece that arrives while a turn runs and nothing was sent can
-//! be merged by giving the turn back ([`Assembly::give_back`]).
+//! The assembly keeps nothing on disk and does not run turns. A piece that arrives during a turn of which
+//! nothing was sent can be merged by giving the turn back with [`Assembly::give_back`].
 
 use chorus_protocol::words::{Mode, Reason};
 use std::collections::VecDeque;
 
-/// How long an author must have paused.
+/// The pause of an author that ends a turn.
 pub const QUIET_MS: i64 = 3_000;
 
-/// How long the first piece waits at most.
+/// The longest time that the first piece waits.
 pub const LONGEST_MS: i64 = 30_000;
 
-/// The most pieces of one turn.
+/// The largest number of pieces in one turn.
 pub const MOST_PIECES: usize = 64;
 
-/// The most turns that wait for their authors to pause.
+/// The largest number of turns that wait for their authors to pause.
 pub const MOST_TURNS: usize = 256;
-/// The most edits that are remembered of what waits in one turn.
+/// The largest number of edits that are remembered for one waiting turn.
 const MOST_EDITS: usize = 256;
 
-/// Whose words are put together.
+/// The author and the place whose pieces are assembled into one turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// The author.
     pub author: String,
     /// The conversation, and the thread if there is one.
     pub conversation: String,
 }
 
-/// One event on its way into a turn.
+/// An event that is part of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece<T> {
-    /// The event's id.
     pub event_id: String,
-    /// What the harness knows of it.
+    /// The harness's own data for the event.
     pub body: T,
 }
 
-/// What arrived.
+/// An event that arrived at the harness.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Arrival<T> {
-    /// Something was said.
     Message(Source, Mode, Piece<T>),
-    /// What was said is said differently; the edit is an event of its own.
+    /// A message was edited. The edit is an event of its own.
     Edited {
-        /// The event that it replaces.
+        /// The id of the replaced event.
         supersedes: String,
-        /// Whose.
         source: Source,
-        /// How it is to be shown.
         mode: Mode,
-        /// What is said now.
+        /// The piece with the new text.
         piece: Piece<T>,
     },
-    /// What was said is taken back.
+    /// The message with this event id was deleted.
     Deleted(String),
-    /// An author types.
+    /// The author is typing.
     Typing(Source),
 }
 
-/// What goes to the model together.
+/// The pieces that go to the model together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assembled<T> {
-    /// Whose words.
     pub source: Source,
-    /// In the order in which they were said.
+    /// The pieces in the order in which they were written.
     pub pieces: Vec<Piece<T>>,
-    /// When the first came.
+    /// The arrival of the first piece.
     pub began_ms: i64,
 }
 
 #[derive(Debug, Clone)]
 struct Waiting<T> {
     turn: Assembled<T>,
-    /// Ids that pieces had before they were edited, and those they have now: these may come again.
+    /// The former and the current ids of edited pieces. Events with a former id may arrive again.
     superseded: Vec<(String, String)>,
-    /// When its author last did something.
+    /// The time of the author's last activity.
     active_ms: i64,
     at_once: bool,
 }
@@ -106,7 +101,7 @@ impl<T> Waiting<T> {
         for (_, latest) in self.superseded.iter_mut().filter(|(_, latest)| *latest == before) {
             latest.clone_from(&now);
         }
-        // The oldest edit is forgotten, rather than a message that is edited all day kept growing.
+        // The oldest edit is forgotten, so that a message that is edited often does not grow without limit.
         if self.superseded.len() >= MOST_EDITS {
             self.superseded.remove(0);
         }
@@ -119,7 +114,7 @@ impl<T> Waiting<T> {
     }
 }
 
-/// See the [module](self).
+/// Assembles turns from events. See the [module](self).
 #[derive(Debug, Clone)]
 pub struct Assembly<T> {
     waiting: VecDeque<Waiting<T>>,
@@ -133,13 +128,13 @@ impl<T> Default for Assembly<T> {
 }
 
 impl<T> Assembly<T> {
-    /// One in which authors must have paused for so long.
+    /// Creates an assembly with the given pause.
     pub fn with_quiet(quiet_ms: i64) -> Self {
         Self { waiting: VecDeque::new(), quiet_ms }
     }
 
-    /// Takes note of what arrived. What is neither to be shown at once nor buffered has no place in a turn, and is
-    /// given back, as is what replaces an event that has left already.
+    /// Records an arrival. Returns an arrival that does not belong in a turn: one that is neither immediate
+    /// nor buffered, or one that replaces an event that was already sent.
     pub fn take(&mut self, arrival: Arrival<T>, now_ms: i64) -> Option<Arrival<T>> {
         match arrival {
             Arrival::Message(source, mode, piece) if enters(mode) => self.say(source, mode, piece, now_ms),
@@ -168,35 +163,35 @@ impl<T> Assembly<T> {
         None
     }
 
-    /// The next turn that is ready.
+    /// Removes and returns the next turn that is ready.
     pub fn due(&mut self, now_ms: i64) -> Option<Assembled<T>> {
         let place = self.waiting.iter().position(|waiting| waiting.due_ms(self.quiet_ms) <= now_ms)?;
         self.waiting.remove(place).map(|waiting| waiting.turn)
     }
 
-    /// When the next one will be.
+    /// Returns the time at which the next turn is due.
     pub fn next_due_ms(&self) -> Option<i64> {
         self.waiting.iter().map(|waiting| waiting.due_ms(self.quiet_ms)).min()
     }
 
-    /// The piece that waits under this id, or under the one it has since it was edited.
+    /// Returns the waiting piece with this id, or the piece that replaced it.
     pub fn piece(&mut self, event_id: &str) -> Option<&mut Piece<T>> {
         let (waiting, place) = self.find(event_id)?;
         waiting.turn.pieces.get_mut(place)
     }
 
-    /// Everything that waits.
+    /// Returns all waiting pieces.
     pub fn pieces(&self) -> impl Iterator<Item = &Piece<T>> {
         self.waiting.iter().flat_map(|waiting| &waiting.turn.pieces)
     }
 
-    /// How many turns wait.
+    /// Returns the number of waiting turns.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Puts back a turn that was broken off before anything was sent, before what its author has said since. How long
-    /// it may wait still counts from its first piece.
+    /// Puts back a turn that was interrupted before anything was sent, ahead of the author's newer pieces. Its
+    /// longest wait still counts from its first piece.
     pub fn give_back(&mut self, turn: Assembled<T>, now_ms: i64) {
         match self.waiting.iter().position(|waiting| waiting.turn.source == turn.source) {
             Some(place) => {
@@ -220,7 +215,7 @@ impl<T> Assembly<T> {
             waiting.at_once |= at_once || waiting.turn.pieces.len() >= MOST_PIECES;
             return;
         }
-        // The oldest goes out early, rather than anything being lost.
+        // The oldest turn goes out early, so that nothing is lost.
         let crowded = self.waiting.iter().filter(|waiting| !waiting.at_once).count() >= MOST_TURNS;
         let oldest = self.waiting.iter_mut().find(|waiting| !waiting.at_once);
         if let Some(oldest) = oldest.filter(|_| crowded) {
@@ -248,7 +243,7 @@ fn enters(mode: Mode) -> bool {
     matches!(mode, Mode::Immediate | Mode::Buffered)
 }
 
-/// Whether an event ends a turn that runs: nothing else does, however urgent.
+/// Returns `true` if an event with this reason ends a running turn. Urgency alone does not.
 pub fn interrupts(reason: Reason) -> bool {
     matches!(reason, Reason::Cancellation | Reason::Safety)
 }

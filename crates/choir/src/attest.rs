@@ -1,37 +1,38 @@
-//! Attestations that other tools read: a receipt as an in-toto statement in a DSSE envelope, and the log's head as a
+//! Attestations for other tools: a receipt as an in-toto statement in a DSSE envelope, and the log's head as a
 //! signed note.
 //!
-//! Keys are arguments; one inside a receipt is never trusted. A statement says what a receipt says, and no more.
+//! Keys are arguments; a key inside a receipt is never trusted. A statement says what a receipt says, and no
+//! more.
 
 use chorus_protocol::canonical;
-use chorus_protocol::choir::receipt::{Receipt, Verdict};
+use chorus_protocol::choir::receipt::{Receipt, ScenarioOutcome, Verdict};
 use data_encoding::BASE64;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-/// What is signed is a statement of in-toto.
+/// The media type of in-toto statements.
 pub const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
-/// What a statement says of a receipt.
+/// The predicate type of a statement about a receipt.
 pub const PREDICATE_TYPE: &str = "urn:chorus:choir-receipt/v0.1";
-/// The vetted form that policies of supply chains can gate on.
+/// The predicate type of a test result, a standard form that supply-chain policies can gate on.
 pub const TEST_RESULT_TYPE: &str = "https://in-toto.io/attestation/test-result/v0.1";
 
 /// The key that a hub signs with.
 pub struct SigningKey(Ed25519KeyPair);
 
 impl SigningKey {
-    /// From its seed.
+    /// Creates a key from its seed.
     pub fn of(seed: &[u8; 32]) -> Option<Self> {
         Ed25519KeyPair::from_seed_unchecked(seed).ok().map(Self)
     }
 
-    /// What others check with.
+    /// Returns the public key.
     pub fn public(&self) -> &[u8] {
         self.0.public_key().as_ref()
     }
 
-    /// How envelopes name it.
+    /// Returns the id of the key in envelopes.
     pub fn id(&self) -> String {
         key_id(self.public())
     }
@@ -41,53 +42,59 @@ impl SigningKey {
     }
 }
 
-/// How a public key is named: the first sixteen digits of its hash.
+/// Returns the id of a public key: the first sixteen digits of its hash.
 pub fn key_id(public: &[u8]) -> String {
     canonical::sha256(public)[..16].to_owned()
 }
 
-/// What is signed: the type and the body, each with its length, so that neither can be taken for the other.
+/// Returns the bytes that DSSE signs: type and body, each with its length, so that neither can be mistaken for
+/// the other.
 pub fn pae(payload_type: &str, body: &[u8]) -> Vec<u8> {
     let mut bytes = format!("DSSEv1 {} {payload_type} {} ", payload_type.len(), body.len()).into_bytes();
     bytes.extend(body);
     bytes
 }
 
-/// A receipt as a statement.
+/// Builds the statement of a receipt. If the hub carried the run, it also holds the hub's record.
 pub fn statement(receipt: &Receipt) -> Value {
     let payload = &receipt.payload;
+    let mut predicate = json!({
+        "protocol_version": payload["protocol_version"],
+        "label": payload["label"],
+        "verdict": payload["verdict"],
+        "dimensions": payload["dimensions"],
+    });
     let hub = &payload["evidence"]["hub"];
-    let predicate = if hub.is_object() {
-        hub.clone()
-    } else {
-        json!({
-            "protocol_version": payload["protocol_version"],
-            "label": payload["label"],
-            "verdict": payload["verdict"],
-            "dimensions": payload["dimensions"],
-        })
-    };
+    if hub.is_object() {
+        predicate["hub"] = hub.clone();
+    }
     about(receipt, PREDICATE_TYPE, predicate)
 }
 
-/// A receipt as the result of a test.
-pub fn test_result(receipt: &Receipt) -> Value {
+/// Builds the test result of a receipt: each observed scenario once, by its own outcome. A draft has none,
+/// because nothing was tested, and neither has a receipt of engine 1.0, which holds no outcomes.
+pub fn test_result(receipt: &Receipt) -> Option<Value> {
     let payload = &receipt.payload;
-    let verdict = payload["verdict"].as_str().and_then(Verdict::parse);
-    let (result, list) = match verdict {
-        Some(Verdict::Ready) => ("PASSED", "passedTests"),
-        Some(Verdict::Conditional | Verdict::Retune) => ("WARNED", "warnedTests"),
-        Some(Verdict::NotReady) | None => ("FAILED", "failedTests"),
+    let results = payload["results"].as_array().filter(|_| payload["evidence"].is_object())?;
+    let of = |outcome: ScenarioOutcome| {
+        let own = results.iter().filter(|one| one["result"] == outcome.as_str());
+        own.map(|one| one["scenario_id"].clone()).collect::<Vec<_>>()
     };
-    let scenarios = payload["scenarios"].as_array().into_iter().flatten();
-    let scenarios: Vec<_> = scenarios.map(|scenario| scenario["id"].clone()).collect();
-    let mut predicate = json!({
+    let failed = of(ScenarioOutcome::Failed);
+    let result = match payload["verdict"].as_str().and_then(Verdict::parse) {
+        Some(Verdict::NotReady) | None => "FAILED",
+        Some(_) if !failed.is_empty() => "FAILED",
+        Some(Verdict::Ready) => "PASSED",
+        Some(Verdict::Conditional | Verdict::Retune) => "WARNED",
+    };
+    let predicate = json!({
         "result": result,
         "configuration": [{"name": "score", "digest": {"sha256": canonical::hash(&payload["score"])}}],
-        "passedTests": [], "warnedTests": [], "failedTests": [],
+        "passedTests": of(ScenarioOutcome::Passed),
+        "warnedTests": of(ScenarioOutcome::Warned),
+        "failedTests": failed,
     });
-    predicate[list] = json!(scenarios);
-    about(receipt, TEST_RESULT_TYPE, predicate)
+    Some(about(receipt, TEST_RESULT_TYPE, predicate))
 }
 
 fn about(receipt: &Receipt, predicate_type: &str, predicate: Value) -> Value {
@@ -100,7 +107,7 @@ fn about(receipt: &Receipt, predicate_type: &str, predicate: Value) -> Value {
     })
 }
 
-/// Signs a statement: an envelope of DSSE.
+/// Signs a statement and returns the DSSE envelope.
 pub fn envelope(statement: &Value, key: &SigningKey) -> Value {
     let body = canonical::text(statement);
     let signature = key.sign(&pae(PAYLOAD_TYPE, body.as_bytes()));
@@ -111,7 +118,7 @@ pub fn envelope(statement: &Value, key: &SigningKey) -> Value {
     })
 }
 
-/// The statement of an envelope that one of these keys signed.
+/// Returns the statement of an envelope, if one of these keys signed it.
 pub fn open(envelope: &Value, keys: &[Vec<u8>]) -> Option<Value> {
     let payload_type = envelope["payloadType"].as_str().filter(|name| *name == PAYLOAD_TYPE)?;
     let body = BASE64.decode(envelope["payload"].as_str()?.as_bytes()).ok()?;
@@ -130,7 +137,7 @@ fn verify(public: &[u8], bytes: &[u8], signature: &[u8]) -> bool {
     UnparsedPublicKey::new(&ED25519, public).verify(bytes, signature).is_ok()
 }
 
-/// The head of the log as a signed note: origin, size, root; then who signed it.
+/// Formats the head of the log as a signed note: origin, size, root, and the signature.
 pub fn checkpoint(origin: &str, size: u64, root: &[u8; 32], key: &SigningKey) -> String {
     let text = format!("{origin}\n{size}\n{}\n", BASE64.encode(root));
     let mut signature = note_key(origin, key.public()).to_vec();
@@ -138,18 +145,18 @@ pub fn checkpoint(origin: &str, size: u64, root: &[u8; 32], key: &SigningKey) ->
     format!("{text}\n\u{2014} {origin} {}\n", BASE64.encode(&signature))
 }
 
-/// The head of a log, as somebody signed it.
+/// The signed head of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
-    /// What the hub called itself then: its address may have changed since, and its keys stay.
+    /// The origin of the hub at the time of signing. Its address may have changed since; its keys stay.
     pub origin: String,
-    /// How many leaves there were.
+    /// The number of leaves.
     pub size: u64,
-    /// What they hash to.
+    /// The root hash of the tree.
     pub root: [u8; 32],
 }
 
-/// Reads the head of a log that one of these keys signed.
+/// Reads the head of a log, if one of these keys signed it.
 pub fn read_checkpoint(note: &str, keys: &[Vec<u8>]) -> Option<Head> {
     let (text, signatures) = note.split_once("\n\n")?;
     let (origin, text) = (text.lines().next()?, format!("{text}\n"));
@@ -165,7 +172,7 @@ pub fn read_checkpoint(note: &str, keys: &[Vec<u8>]) -> Option<Head> {
     Some(Head { origin: origin.to_owned(), size: size.parse().ok()?, root })
 }
 
-/// How a note names its key.
+/// Returns the id of a key in a note.
 fn note_key(origin: &str, public: &[u8]) -> [u8; 4] {
     let digest = Sha256::new().chain_update(origin).chain_update(b"\n\x01").chain_update(public).finalize();
     [digest[0], digest[1], digest[2], digest[3]]

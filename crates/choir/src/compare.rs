@@ -1,47 +1,46 @@
-//! Two receipts side by side: what changed, and whether the second is worse.
+//! Comparison of two receipts: the changes, and whether the second is worse.
 
 use chorus_protocol::choir::receipt::{Dimension, Dimensions, Note, Payload, ReceiptLabel, Verdict};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// What became of one number.
+/// The change of a number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Change {
-    /// Which.
     pub name: String,
-    /// In the first.
+    /// The value in the first receipt.
     pub before: i64,
-    /// In the second.
+    /// The value in the second receipt.
     pub after: i64,
 }
 
-/// What came and what went.
+/// The difference between two sets.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Moved {
-    /// Only in the second.
+    /// The items only in the second receipt.
     pub added: Vec<String>,
-    /// Only in the first.
+    /// The items only in the first receipt.
     pub removed: Vec<String>,
 }
 
-/// Two receipts side by side.
+/// The comparison of two receipts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Comparison {
-    /// The verdict of the first.
+    /// The verdict of the first receipt.
     pub verdict_before: Verdict,
-    /// The verdict of the second.
+    /// The verdict of the second receipt.
     pub verdict_after: Verdict,
-    /// Each dimension, and the risk of false harmony.
+    /// The dimensions, and the false-harmony risk.
     pub numbers: Vec<Change>,
-    /// Structural findings, by rule.
+    /// The structural findings, by rule.
     pub findings: Moved,
-    /// Headline mismatches, by kind.
+    /// The headline mismatches, by kind.
     pub mismatches: Moved,
-    /// Whether both are about the same Score, version and scenarios.
+    /// `true` if both receipts have the same Score, version and scenarios.
     pub same_score: bool,
-    /// In what the second is worse, in words.
+    /// The respects in which the second receipt is worse, in words.
     pub regressions: Vec<String>,
-    /// Whether it is worse in anything.
+    /// `true` if the second receipt is worse in any respect.
     pub worse: bool,
 }
 
@@ -54,7 +53,7 @@ fn moved<'a>(before: impl Iterator<Item = &'a String>, after: impl Iterator<Item
     }
 }
 
-/// How much a label claims.
+/// Returns the strength of a label's claim.
 fn strength(label: ReceiptLabel) -> u8 {
     match label {
         ReceiptLabel::Draft => 0,
@@ -63,10 +62,10 @@ fn strength(label: ReceiptLabel) -> u8 {
     }
 }
 
-/// What was observed in the first and is not in the second, of scenarios that both have. Where nothing at all was
-/// observed, the label says so.
+/// Returns the gaps of the second receipt in what the first one observed, in scenarios that both have. If
+/// either receipt has no evidence at all, there are none, since the label shows that.
 fn unseen<'p>(before: &'p Payload, after: &'p Payload) -> impl Iterator<Item = &'p Note> {
-    const KINDS: [&str; 3] = ["not_observed", "voice_not_observed", "evidence_not_observed"];
+    const KINDS: [&str; 4] = ["not_observed", "not_complete", "voice_not_observed", "evidence_not_observed"];
     let both = before.evidence.is_some() && after.evidence.is_some();
     let was_observed = move |gap: &Note| {
         let had = |kind: &str| {
@@ -82,7 +81,7 @@ fn unseen<'p>(before: &'p Payload, after: &'p Payload) -> impl Iterator<Item = &
         .filter(move |gap| both && KINDS.contains(&gap.kind.as_str()) && was_observed(gap))
 }
 
-/// Compares a receipt with the one before it.
+/// Compares a receipt with an earlier one.
 pub fn compare(before: &Payload, after: &Payload) -> Comparison {
     let numbers = |dimensions: &Dimensions, risk: i64| {
         let each = Dimension::ALL.iter().map(|one| (one.as_str(), dimensions.get(*one)));
@@ -105,7 +104,9 @@ pub fn compare(before: &Payload, after: &Payload) -> Comparison {
     let findings = moved(rules(before).iter(), rules(after).iter());
 
     let mut regressions = vec![];
-    if after.verdict > before.verdict {
+    // A draft is ready on paper only. Evidence that shows a part is no step back from that.
+    let is_first_sight = before.evidence.is_none() && after.verdict == Verdict::Conditional;
+    if after.verdict > before.verdict && !(is_first_sight && after.evidence.is_some()) {
         regressions.push(format!("the verdict fell from {} to {}", before.verdict, after.verdict));
     }
     if strength(after.label) < strength(before.label) {

@@ -1,7 +1,7 @@
-//! Scenarios to begin with: what goes wrong between agents, in words of our own.
+//! A library of scenarios for typical failures between agents.
 //!
-//! Their voices are examples (`Intake`, `Policy`, `Specialist`, `Drafter`, `Reviewer`): who takes one puts the names of
-//! its own voices and triggers in.
+//! Their voices are examples (`Intake`, `Policy`, `Specialist`, `Drafter`, `Reviewer`); replace them with the
+//! voices and triggers of your own Score.
 
 use chorus_protocol::choir::score::{Label, Scenario, Severity};
 
@@ -56,7 +56,7 @@ fn labels(names: &[&str]) -> Vec<Label> {
     names.iter().map(|name| Label((*name).to_owned())).collect()
 }
 
-/// All of them.
+/// Returns all scenarios of the library.
 pub fn scenarios() -> Vec<Scenario> {
     let scenarios = ENTRIES.iter().map(|entry| Scenario {
         id: Label(entry.id.into()),

@@ -1,50 +1,52 @@
-//! The Merkle tree of the transparency log (RFC 6962, RFC 9162): roots, and proofs that a leaf is in it and that it only grew.
+//! The Merkle tree of the transparency log (RFC 6962, RFC 9162): roots, inclusion proofs and consistency
+//! proofs.
 //!
-//! Only complete subtrees are kept, each under its level and its place; what else is needed follows from them. So a
-//! leaf costs two nodes at most on average, and a proof as many look-ups as the tree is high, squared.
+//! Only complete subtrees are stored, each under its level and index; all other hashes are computed from them.
+//! A leaf costs at most two nodes on average, and a proof needs at most the square of the tree's height in
+//! lookups.
 
 use sha2::{Digest, Sha256};
 
-/// A hash of the tree.
+/// A SHA-256 hash of a node.
 pub type Hash = [u8; 32];
 
-/// The hash of a leaf.
+/// Returns the hash of a leaf.
 pub fn leaf_hash(leaf: &[u8]) -> Hash {
     Sha256::new().chain_update([0]).chain_update(leaf).finalize().into()
 }
 
-/// The hash of a node.
+/// Returns the hash of an inner node.
 pub fn node_hash(left: &Hash, right: &Hash) -> Hash {
     Sha256::new().chain_update([1]).chain_update(left).chain_update(right).finalize().into()
 }
 
-/// The root of nothing.
+/// Returns the root of an empty tree.
 pub fn empty_root() -> Hash {
     Sha256::digest([]).into()
 }
 
-/// A complete subtree: 2^level leaves, the index-th of its level.
+/// The position of a complete subtree of 2^level leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// 0 for leaves.
+    /// The level, 0 for leaves.
     pub level: u32,
-    /// Counted from 0.
+    /// The index in its level, from 0.
     pub index: u64,
 }
 
-/// A tree of `size` leaves, whose complete subtrees `node` knows.
+/// A tree of `size` leaves. `node` returns the hashes of its complete subtrees.
 pub struct Tree<F> {
     size: u64,
     node: F,
 }
 
 impl<E, F: FnMut(Place) -> Result<Hash, E>> Tree<F> {
-    /// The tree as it was when it had this many leaves.
+    /// Creates the tree with its first `size` leaves.
     pub fn new(size: u64, node: F) -> Self {
         Self { size, node }
     }
 
-    /// The nodes that a further leaf completes, the leaf first.
+    /// Returns the nodes that a further leaf completes, the leaf first.
     pub fn append(&mut self, leaf: Hash) -> Result<Vec<(Place, Hash)>, E> {
         let (mut hash, mut place) = (leaf, Place { level: 0, index: self.size });
         let mut made = vec![(place, hash)];
@@ -57,12 +59,12 @@ impl<E, F: FnMut(Place) -> Result<Hash, E>> Tree<F> {
         Ok(made)
     }
 
-    /// Its root.
+    /// Returns the root hash.
     pub fn root(&mut self) -> Result<Hash, E> {
         if self.size == 0 { Ok(empty_root()) } else { self.range(0, self.size) }
     }
 
-    /// The hashes that lead from a leaf to the root; nothing if there is no such leaf.
+    /// Returns the hashes that lead from a leaf to the root, or `None` if there is no such leaf.
     pub fn inclusion(&mut self, leaf: u64) -> Result<Option<Vec<Hash>>, E> {
         if leaf >= self.size {
             return Ok(None);
@@ -82,7 +84,8 @@ impl<E, F: FnMut(Place) -> Result<Hash, E>> Tree<F> {
         Ok(Some(path))
     }
 
-    /// The hashes that show that the tree of `from` leaves is the beginning of this one; nothing if it cannot be.
+    /// Returns the proof that the tree of `from` leaves is a prefix of this one, or `None` if `from` is out of
+    /// range.
     pub fn consistency(&mut self, from: u64) -> Result<Option<Vec<Hash>>, E> {
         if from == 0 || from > self.size {
             return Ok(None);
@@ -117,12 +120,12 @@ impl<E, F: FnMut(Place) -> Result<Hash, E>> Tree<F> {
     }
 }
 
-/// The largest power of two below a count of two or more.
+/// Returns the largest power of two below a count of two or more.
 fn split(count: u64) -> u64 {
     1 << (count - 1).ilog2()
 }
 
-/// Whether a path leads from this leaf to this root.
+/// Verifies an inclusion proof.
 pub fn verify_inclusion(leaf: &Hash, index: u64, size: u64, path: &[Hash], root: &Hash) -> bool {
     if index >= size {
         return false;
@@ -145,7 +148,7 @@ pub fn verify_inclusion(leaf: &Hash, index: u64, size: u64, path: &[Hash], root:
     last == 0 && hash == *root
 }
 
-/// Whether these hashes show that a tree of `from` leaves is the beginning of one of `to`.
+/// Verifies that a tree of `from` leaves is a prefix of a tree of `to` leaves.
 pub fn verify_consistency(from: (u64, &Hash), to: (u64, &Hash), path: &[Hash]) -> bool {
     let ((small, small_root), (large, large_root)) = (from, to);
     if small == 0 || small > large {
@@ -154,7 +157,7 @@ pub fn verify_consistency(from: (u64, &Hash), to: (u64, &Hash), path: &[Hash]) -
     if small == large {
         return path.is_empty() && small_root == large_root;
     }
-    // A complete subtree is not repeated in the path: it is the smaller root itself.
+    // A complete subtree is not repeated in the path, because it is the smaller root itself.
     let mut steps = path.iter();
     let first = if small.is_power_of_two() { Some(small_root) } else { steps.next() };
     let Some(first) = first else { return false };
@@ -205,7 +208,7 @@ mod tests {
         }
     }
 
-    /// The definition of RFC 6962, word for word.
+    /// The definition in RFC 6962, verbatim.
     fn definition(leaves: &[Vec<u8>]) -> Hash {
         match leaves {
             [] => empty_root(),

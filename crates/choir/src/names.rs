@@ -1,32 +1,33 @@
-//! Names as people mean them: case, composition and the space around them do not tell two voices apart.
+//! Comparison of names without regard to case, Unicode composition and surrounding whitespace.
 //!
-//! For matching only. What is hashed and shown keeps the bytes it was given.
+//! It is used for matching only. Hashed and displayed names keep their original bytes.
 
 use chorus_protocol::choir::score::{Score, Voice};
 use chorus_protocol::faults::Faults;
 use std::collections::HashMap;
 use unicode_normalization::UnicodeNormalization as _;
 
-/// What two spellings of one name have in common.
+/// Returns the key that all spellings of a name share.
 pub fn key(name: &str) -> String {
-    // Up and down again folds what has several small forms, such as ß and final sigma.
+    // Converting to upper and then to lower case folds letters with several lower-case forms, such as ß and
+    // final sigma.
     let folded = name.trim().nfc().flat_map(char::to_uppercase).flat_map(char::to_lowercase);
     folded.collect::<String>().nfc().collect()
 }
 
-/// Whether two names mean the same.
+/// Returns `true` if two names are equal by their keys.
 pub fn same(one: &str, other: &str) -> bool {
     one == other || key(one) == key(other)
 }
 
-/// The voices of a Score by each of their names.
+/// The voices of a Score, indexed by name and alias.
 pub struct Voices<'s> {
     all: &'s [Voice],
     by_key: HashMap<String, usize>,
 }
 
 impl<'s> Voices<'s> {
-    /// Where two claim one name, the first has it; [`check`] refuses such a Score.
+    /// Indexes the voices. If two claim one name the first has it; [`check`] rejects such a Score.
     pub fn of(voices: &'s [Voice]) -> Self {
         let mut by_key = HashMap::new();
         for (index, voice) in voices.iter().enumerate() {
@@ -37,23 +38,23 @@ impl<'s> Voices<'s> {
         Self { all: voices, by_key }
     }
 
-    /// The voice that is called so.
+    /// Returns the voice with this name or alias.
     pub fn find(&self, name: &str) -> Option<&'s Voice> {
         self.place(name).map(|index| &self.all[index])
     }
 
-    /// Its place in the Score.
+    /// Returns the index of a voice in the Score.
     pub fn place(&self, name: &str) -> Option<usize> {
         self.by_key.get(&key(name)).copied()
     }
 
-    /// The voice's name as declared, or the name as given.
+    /// Returns the declared name of a voice, or the given name if there is none.
     pub fn spelled(&self, name: &str) -> String {
         self.find(name).map_or_else(|| name.trim().to_owned(), |voice| voice.name.0.clone())
     }
 }
 
-/// Notes what makes a Score unreadable: two of one name, and pairs that are none.
+/// Checks a Score for duplicate names and ids, and for pairs that do not name two voices.
 pub fn check(score: &Score) -> Result<(), Faults> {
     let mut faults = Faults::new();
     let mut taken = HashMap::new();

@@ -1,29 +1,30 @@
-//! Signed submission of evidence: what is signed, and with which headers it travels.
+//! Signed submission of evidence: the signature and its headers.
 //!
-//! The signature is over the canonical form, so that it does not matter how a program spells its JSON.
+//! The signature covers the canonical form, so the JSON spelling of a program does not matter.
 
 use chorus_protocol::canonical::hex;
 use data_encoding::HEXLOWER;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
-/// The signature: 64 lower-case hex digits, perhaps after `sha256=`.
+/// The header with the signature: 64 lower-case hex digits, optionally after `sha256=`.
 pub const SIGNATURE_HEADER: &str = "X-Agentic-Choir-Signature";
-/// When it was signed, in seconds.
+/// The header with the time of signing, in seconds since 1970.
 pub const TIMESTAMP_HEADER: &str = "X-Agentic-Choir-Timestamp";
-/// The beginning of the secret that was used.
+/// The header with the public prefix of the secret.
 pub const PREFIX_HEADER: &str = "X-Agentic-Choir-Secret-Prefix";
-/// The public beginning of a secret: `acs_` and eight signs.
+/// The length of a secret's public prefix: `acs_` and eight characters.
 pub const PREFIX_LENGTH: usize = 12;
-/// How far a timestamp may be from now.
+/// The maximum difference between a timestamp and now, in seconds.
 pub const WINDOW_S: i64 = 300;
 
-/// The public beginning of a secret.
+/// Returns the public prefix of a secret.
 pub fn prefix(secret: &str) -> &str {
     secret.char_indices().nth(PREFIX_LENGTH).map_or(secret, |(end, _)| &secret[..end])
 }
 
-/// Whether this has the form of a secret: what has not would sign as well, and be refused much later.
+/// Returns `true` if a text has the form of a secret. Any text could sign, but the hub would reject the
+/// signature much later.
 pub fn is_secret(text: &str) -> bool {
     let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     text.len() > PREFIX_LENGTH && text.starts_with("acs_") && text.bytes().all(is_sign)
@@ -37,12 +38,12 @@ fn mac(secret: &str, timestamp: &str, body: &[u8]) -> Option<Hmac<Sha256>> {
     Some(mac)
 }
 
-/// The signature over a body. A key of any length will do.
+/// Signs a body. Keys of any length work.
 pub fn sign(secret: &str, timestamp: &str, body: &[u8]) -> String {
     mac(secret, timestamp, body).map(|mac| hex(&mac.finalize().into_bytes())).unwrap_or_default()
 }
 
-/// Whether a signature is over this body, in a time that tells nothing about it.
+/// Verifies the signature of a body in constant time.
 pub fn is_signed(secret: &str, timestamp: &str, body: &[u8], signature: &str) -> bool {
     let given = signature.strip_prefix("sha256=").unwrap_or(signature);
     let given = HEXLOWER.decode(given.as_bytes()).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! Structural findings: what is fragile by design, from the declared Score alone.
+//! Structural findings: weaknesses of the design, from the Score alone.
 //!
-//! Each rule takes a share of its weight: as much as it holds of what it could hold of. What it does not look at:
-//! whether anything that is declared is true.
+//! Each rule costs a share of its weight: the share of candidates it applies to. It does not check whether a
+//! declaration is true.
 
 use crate::names::{Voices, key, same};
 use crate::rules::{self, Structural};
@@ -9,10 +9,10 @@ use chorus_protocol::choir::receipt::{Dimensions, Finding, Structure};
 use chorus_protocol::choir::score::{Scenario, Score, Voice};
 use std::collections::{BTreeMap, HashSet};
 
-/// What leads to a person.
+/// The prefix of an escalation target that is a person.
 pub const HUMAN: &str = "human:";
 
-/// Looks at a Score that [`crate::names::check`] has passed.
+/// Analyses a Score that has passed [`crate::names::check`].
 pub fn structure(score: &Score) -> Structure {
     let mut findings = Findings(vec![]);
     let voices = Voices::of(&score.voices);
@@ -33,7 +33,7 @@ pub fn structure(score: &Score) -> Structure {
 struct Findings(Vec<Finding>);
 
 impl Findings {
-    /// Notes that a rule holds of these subjects, of as many as it could hold of.
+    /// Adds a finding about these subjects. `population` is the number of candidates.
     fn add(&mut self, rule: &Structural, subjects: Vec<String>, population: usize) {
         if subjects.is_empty() || population == 0 {
             return;
@@ -42,7 +42,7 @@ impl Findings {
         self.note(rule, points, subjects);
     }
 
-    /// Notes that a rule holds of the whole.
+    /// Adds a finding about the whole Score.
     fn whole(&mut self, rule: &Structural, holds: bool) {
         if holds {
             self.note(rule, rule.weight, vec![]);
@@ -106,7 +106,7 @@ fn roles(score: &Score, known: &Voices<'_>, findings: &mut Findings) {
     findings.add(&rules::REVIEWER, names(alone), last.len());
 }
 
-/// Whether a trigger leads somewhere: to a voice, or to a desk that has a name.
+/// Returns `true` if the target of a trigger exists: a voice, or a named desk.
 fn leads(to: &str, known: &Voices<'_>) -> bool {
     to.strip_prefix(HUMAN).map_or_else(|| known.find(to).is_some(), |desk| !desk.trim().is_empty())
 }
@@ -127,7 +127,7 @@ fn escalations(score: &Score, known: &Voices<'_>, findings: &mut Findings) {
     });
     findings.add(&rules::EXPECTED, ids(missing), high.len());
 
-    // A path that goes through voices ends with a human only if some trigger leads to one.
+    // A path through voices ends with a person only if some trigger leads to one.
     let human = |to: &str| to.starts_with(HUMAN) && leads(to, known);
     findings.whole(&rules::HUMAN, !triggers.is_empty() && !triggers.iter().any(|trigger| human(&trigger.to)));
 }
@@ -148,7 +148,7 @@ fn dissent(score: &Score, findings: &mut Findings) {
     findings.add(&rules::ARBITRATION, open.collect(), pairs.len());
 }
 
-/// Whether a final voice may go on against a dissent without a trace.
+/// Returns `true` if a final voice may override a dissent without a record.
 pub(crate) fn masks(voice: &Voice) -> bool {
     voice.final_voice && voice.may_override_dissent && !voice.override_recorded
 }
@@ -174,8 +174,8 @@ fn handoffs(score: &Score, known: &Voices<'_>, findings: &mut Findings) {
     findings.whole(&rules::NO_HANDOFF, all.len() > 1 && every.is_empty());
 }
 
-/// The voices that work can come to: from where it comes in, by handoffs and escalations. If nothing is declared as the
-/// entry, it comes in wherever nobody hands it to.
+/// Returns the voices that work can reach: from the entry voices, by handoffs and escalations. Without
+/// declared entry voices, work enters at voices that nobody hands work to.
 fn reached(score: &Score, known: &Voices<'_>) -> HashSet<usize> {
     let all = &score.voices;
     let onward = |place: usize| {
@@ -196,7 +196,7 @@ fn reached(score: &Score, known: &Voices<'_>) -> HashSet<usize> {
     reached
 }
 
-/// Whether some voice that the scenario requires is declared.
+/// Returns `true` if at least one required voice of the scenario is declared.
 pub(crate) fn has_voice(scenario: &Scenario, known: &Voices<'_>) -> bool {
     scenario.required_voices.iter().any(|name| known.find(name).is_some())
 }

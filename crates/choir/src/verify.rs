@@ -1,56 +1,61 @@
-//! Verification: whether a receipt is what it says, by its own bytes and by what a hub signed of it.
+//! Verification of receipts by their own bytes and by the hub's signatures.
 
-use crate::{attest, merkle};
+pub use crate::recompute::VerdictCheck;
+use crate::{attest, merkle, recompute};
 use chorus_protocol::canonical;
 use data_encoding::HEXLOWER;
 use serde_json::Value;
 
-/// What was checked and holds.
+/// The result of a successful verification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
-    /// The hash that was given and recomputed.
+    /// The hash, which was given and recomputed.
     pub payload_hash: String,
-    /// What the receipt claims to be.
+    /// The kind of claim that the receipt makes.
     pub label: String,
-    /// Its verdict.
     pub verdict: String,
-    /// What was checked.
+    /// The names of the checks that were made.
     pub checks: Vec<&'static str>,
-    /// With keys: what the hub called itself when it signed the head of its log.
+    /// The depth to which the verdict was checked.
+    pub verdict_check: VerdictCheck,
+    /// The origin of the hub when it signed the head of its log; `None` without keys.
     pub origin: Option<String>,
 }
 
-/// What does not hold.
+/// The reasons why a verification failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum VerifyError {
-    /// It is something else.
+    /// The value is not a receipt.
     #[error("this is no receipt: {0}")]
     NotAReceipt(&'static str),
-    /// The payload is not the one that was hashed.
+    /// The payload differs from the one that was hashed.
     #[error("hash: the payload was altered: it hashes to {recomputed}, the receipt says {given}")]
     Hash {
-        /// What the receipt says.
+        /// The hash in the receipt.
         given: String,
-        /// What it is.
+        /// The actual hash.
         recomputed: String,
     },
-    /// The attestation is not signed by a key of the hub, or speaks of another receipt.
+    /// The verdict or a number does not follow from the rest of the receipt.
+    #[error("verdict: {0}")]
+    Verdict(String),
+    /// The attestation is not signed by a key of the hub, or is about another receipt.
     #[error("signature: {0}")]
     Signature(&'static str),
-    /// It has a part that nothing speaks for.
+    /// The receipt has a member that no signature covers.
     #[error("unsigned: {0:?} is no part of a receipt, and nobody signed it")]
     Unsigned(String),
-    /// The log does not show the receipt.
+    /// The log does not contain the receipt.
     #[error("inclusion: {0}")]
     Inclusion(&'static str),
 }
 
-/// The keys of a hub, as it publishes them.
+/// The published keys of a hub.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Keys {
-    /// Who it is.
+    /// The origin of the hub.
     pub origin: String,
-    /// Each, in bytes.
+    /// The public keys as bytes.
     pub public: Vec<Vec<u8>>,
 }
 
@@ -65,7 +70,7 @@ impl Keys {
     }
 }
 
-/// The leaf of a receipt in the transparency log.
+/// Returns the leaf of a receipt in the transparency log.
 pub fn leaf(receipt: &Value) -> String {
     let payload = &receipt["payload"];
     canonical::text(&serde_json::json!({
@@ -77,9 +82,9 @@ pub fn leaf(receipt: &Value) -> String {
     }))
 }
 
-/// Checks a receipt: its hash always; with the keys of its hub also its attestation and its place in the log. Whoever
-/// gives keys asks for both: a forger could leave out what would give him away. What `/api/public/verify` answers has no
-/// attestation; its place in the log, whose head is signed, is then what speaks for it.
+/// Verifies a receipt: always its hash and its verdict, and with the keys of its hub also its attestation and its
+/// place in the log. With keys both are required, because a forger could omit what would expose the forgery. A response of
+/// `/api/public/verify` has no attestation; for it the place in the log, whose head is signed, is sufficient.
 pub fn verify(receipt: &Value, keys: Option<&Keys>) -> Result<Verified, VerifyError> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let answered = answered(receipt)?;
@@ -91,7 +96,8 @@ pub fn verify(receipt: &Value, keys: Option<&Keys>) -> Result<Verified, VerifyEr
     if given != recomputed {
         return Err(VerifyError::Hash { given, recomputed });
     }
-    let (mut checks, mut origin) = (vec!["hash"], None);
+    let verdict_check = recompute::check(payload).map_err(VerifyError::Verdict)?;
+    let (mut checks, mut origin) = (vec!["hash", "verdict"], None);
     if let Some(keys) = keys {
         if !is_answer {
             check_attestation(receipt, &given, keys)?;
@@ -104,11 +110,11 @@ pub fn verify(receipt: &Value, keys: Option<&Keys>) -> Result<Verified, VerifyEr
     }
     let label = text(&payload["label"]).ok_or(VerifyError::NotAReceipt("it has no label"))?;
     let verdict = text(&payload["verdict"]).ok_or(VerifyError::NotAReceipt("it has no verdict"))?;
-    Ok(Verified { payload_hash: given, label, verdict, checks, origin })
+    Ok(Verified { payload_hash: given, label, verdict, checks, verdict_check, origin })
 }
 
-/// What `/api/public/verify` answers, as a receipt: the payload stands in it as a text, and some of it twice. Where there is
-/// a payload, it is that which everybody reads, and no text beside it counts.
+/// Converts a response of `/api/public/verify` to a receipt. It holds the payload as text, and some members
+/// twice. If there is a `payload` member, that one counts and the text beside it is ignored.
 fn answered(answer: &Value) -> Result<Option<Value>, VerifyError> {
     let (None, Some(text)) = (answer.get("payload"), answer["canonical_payload"].as_str()) else {
         return Ok(None);
@@ -133,10 +139,11 @@ fn answered(answer: &Value) -> Result<Option<Value>, VerifyError> {
     Ok(Some(members.into()))
 }
 
-/// What a receipt is made of: whatever else stands in it was put there by somebody else.
+/// The members of a receipt. Any other member was added by someone else.
 const PARTS: [&str; 6] = ["receipt_id", "generated_at", "payload_hash", "payload", "log", "attestation"];
 
-/// Whether there is nothing else in it. Who issues a receipt is also told its address, which follows from what is signed.
+/// Checks that a receipt has no other members, except for the URL that its issuer receives, which follows from
+/// signed members.
 fn check_parts(receipt: &Value, origin: &str) -> Result<(), VerifyError> {
     let address = format!("{origin}/verify/{}", receipt["receipt_id"].as_str().unwrap_or_default());
     let is_part =
@@ -159,7 +166,7 @@ fn check_attestation(receipt: &Value, hash: &str, keys: &Keys) -> Result<(), Ver
     Ok(())
 }
 
-/// Says what the hub called itself when it signed.
+/// Verifies the inclusion proof and returns the origin of the hub when it signed.
 fn check_inclusion(receipt: &Value, keys: &Keys) -> Result<String, VerifyError> {
     let log = &receipt["log"];
     if !log.is_object() {

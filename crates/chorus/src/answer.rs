@@ -1,4 +1,4 @@
-//! How an answer of `/api/v1` is shown: to a program as the hub gave it, to a person some of it, read as the type it is.
+//! Prints responses of `/api/v1`: unchanged for a program; for a person a part of them, read as their type.
 
 use crate::global::Global;
 use crate::output;
@@ -6,14 +6,14 @@ use chorus_agent::ClientError;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// An answer as the type it is.
+/// Reads a response as its type.
 pub(crate) fn read<T: DeserializeOwned>(answer: &Value) -> Result<T, ClientError> {
     let odd = |error| ClientError::Protocol(format!("the hub answered something else: {error}"));
     T::deserialize(answer).map_err(odd)
 }
 
-/// Prints an answer: whole for a program, in short for a person. What others wrote in it does not drive the terminal, whoever
-/// makes it short.
+/// Prints a response: whole for a program, in short for a person. Control characters in texts of others are
+/// escaped, so that they cannot control the terminal.
 pub(crate) fn tell<T: DeserializeOwned>(
     global: &Global,
     answer: &Value,
@@ -49,7 +49,7 @@ pub(crate) fn list<T: DeserializeOwned, const N: usize>(
     Ok(output::data(table(items, head, row)?)?)
 }
 
-/// The same without a word about an empty one.
+/// Formats the rows of a list, without a notice for an empty one.
 pub(crate) fn table<T: DeserializeOwned, const N: usize>(
     items: &[Value],
     head: [&str; N],
@@ -60,12 +60,12 @@ pub(crate) fn table<T: DeserializeOwned, const N: usize>(
     Ok(output::table(head, &rows))
 }
 
-/// What may not be there, as a cell.
+/// Formats an optional cell.
 pub(crate) fn or_dash(text: Option<String>) -> String {
     text.unwrap_or_else(|| "-".into())
 }
 
-/// Several, as a cell.
+/// Formats several values as one cell.
 pub(crate) fn joined(all: &[String]) -> String {
     or_dash(Some(all.join(",")).filter(|all| !all.is_empty()))
 }

@@ -1,23 +1,32 @@
-//! What is shown as an example can be typed: every `chorus …` in the helps of all commands and in the documents is held against
-//! the commands there are. Only how it is spelled; `scripts/check-docs` runs what can be run. And helps are no wider than clap
-//! makes them, which would break their columns.
+//! Checks that all examples are valid: every `chorus …` in the help of all commands and in the documents is
+//! parsed by the command line. Only the syntax is checked; `scripts/check-docs` runs the examples that can be
+//! run. Also checks that help texts are no wider than clap's own lines.
 
 use crate::Cli;
 use clap::{Command, CommandFactory, Parser, error::ErrorKind};
 use uuid::Uuid;
 
-/// The documents with commands in them, and where they are.
-const DOCUMENTS: [(&str, &str); 6] = [
+/// The documents with commands, by path.
+const DOCUMENTS: [(&str, &str); 15] = [
     ("README.md", include_str!("../../../README.md")),
     ("SECURITY.md", include_str!("../../../SECURITY.md")),
     ("CONTRIBUTING.md", include_str!("../../../CONTRIBUTING.md")),
-    ("bench/README.md", include_str!("../../../bench/README.md")),
+    ("docs/agents.md", include_str!("../../../docs/agents.md")),
+    ("docs/api.md", include_str!("../../../docs/api.md")),
+    ("docs/attention.md", include_str!("../../../docs/attention.md")),
+    ("docs/channels.md", include_str!("../../../docs/channels.md")),
+    ("docs/choir.md", include_str!("../../../docs/choir.md")),
+    ("docs/install.md", include_str!("../../../docs/install.md")),
+    ("docs/join.md", include_str!("../../../docs/join.md")),
+    ("docs/market.md", include_str!("../../../docs/market.md")),
+    ("docs/operating.md", include_str!("../../../docs/operating.md")),
+    ("docs/security.md", include_str!("../../../docs/security.md")),
     ("examples/README.md", include_str!("../../../examples/README.md")),
     ("examples/market/README.md", include_str!("../../../examples/market/README.md")),
 ];
 
-/// The words of the first command of a line, as a shell would split them, up to a comment, a pipe or whatever else ends it. Two
-/// spaces begin a comment too, as helps write them.
+/// Splits the first command of a line into words, as a shell would, up to a comment, a pipe or another end.
+/// Two spaces also begin a comment, as in help texts.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote, mut begun) = (vec![], String::new(), None, false);
     let mut rest = line.chars().peekable();
@@ -45,12 +54,12 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// The widest line of a help.
+/// The widest line of a help text.
 const WIDTH: usize = 100;
 
-/// What is wrong with an example, if anything is.
+/// Returns the error of an example, if there is one.
 fn fault(example: &str) -> Option<String> {
-    // What stands for an id that must be one.
+    // A placeholder for an id that must be valid.
     let words =
         words(example).into_iter().map(|word| if word == "AGENT" { Uuid::nil().to_string() } else { word });
     let error = Cli::try_parse_from(words).err()?;
@@ -62,11 +71,11 @@ fn of_helps(command: &Command, examples: &mut Vec<String>) {
     let help = [command.get_after_help(), command.get_after_long_help()].into_iter().flatten();
     for help in help {
         let text = help.to_string();
-        // Deeper ones are paragraphs, which may be broken anywhere.
+        // Deeper lines are paragraphs, which may wrap.
         for line in text.lines().filter(|line| line.starts_with("  ") && !line.starts_with("      ")) {
             assert!(line.chars().count() <= WIDTH, "{}: too wide: {line}", command.get_name());
         }
-        // An example of two lines.
+        // Joins an example of two lines.
         let text = text.replace("\\\n    ", "");
         let lines = text.lines().filter_map(|line| line.strip_prefix("  "));
         examples.extend(lines.filter(|line| line.starts_with("chorus ")).map(str::to_owned));
@@ -74,7 +83,8 @@ fn of_helps(command: &Command, examples: &mut Vec<String>) {
     command.get_subcommands().for_each(|command| of_helps(command, examples));
 }
 
-/// In blocks: whatever begins with the program's name, or with variables before it.
+/// Collects the commands in code blocks: lines that begin with the program's name, or with variables before
+/// it.
 fn of_document(text: &str, examples: &mut Vec<String>) {
     let blocks = text.split("\n```").skip(1).step_by(2);
     for line in blocks

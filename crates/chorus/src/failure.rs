@@ -1,6 +1,6 @@
-//! How a failure is told: one sentence, its root cause, a hint where one helps, and the exit code.
+//! Prints failures: one sentence, its root cause, a hint if there is one, and the exit code.
 //!
-//! Everything printed here may come from a server, so it is made harmless first.
+//! Everything printed here may come from a server, so control characters are escaped.
 
 use crate::output;
 use chorus_agent::{ClientError, DirectError, ExitClass};
@@ -12,16 +12,16 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
-/// The exit code of work that was done and did not succeed.
+/// The exit code of a command that ran and failed.
 pub(crate) const FAILED: u8 = 1;
 const WRONG_USAGE: u8 = 2;
-/// Its word.
+/// The code for wrong usage in JSON output.
 const USAGE: &str = "USAGE";
 const REFUSED: u8 = 3;
-/// The exit code of a hub that does not answer.
+/// The exit code for a hub that does not answer.
 pub(crate) const UNREACHABLE: u8 = 4;
 
-/// A failure of ours: what is wrong, and what to do about it.
+/// An error of this program: what is wrong, and what to do.
 #[derive(Debug)]
 pub(crate) struct Explained {
     code: u8,
@@ -30,17 +30,17 @@ pub(crate) struct Explained {
 }
 
 impl Explained {
-    /// The command was called wrongly, in a way clap cannot see.
+    /// The command was called wrongly, in a way clap cannot detect.
     pub(crate) fn usage(what: impl Into<String>, hint: &'static str) -> Self {
         Self { code: WRONG_USAGE, what: what.into(), hint }
     }
 
-    /// The hub said no.
+    /// The hub refused.
     pub(crate) fn refused(what: impl Into<String>, hint: &'static str) -> Self {
         Self { code: REFUSED, what: what.into(), hint }
     }
 
-    /// It was called rightly and failed.
+    /// The command was called correctly and failed.
     pub(crate) fn failed(what: impl Into<String>, hint: &'static str) -> Self {
         Self { code: FAILED, what: what.into(), hint }
     }
@@ -54,10 +54,10 @@ impl fmt::Display for Explained {
 
 impl std::error::Error for Explained {}
 
-/// Tells a failure on standard error, to a program as one line of JSON, and gives its exit code. What helps may depend on the
-/// kind of key that was shown.
+/// Prints a failure to standard error, for a program as one line of JSON, and returns its exit code. The hint
+/// may depend on the kind of key that was used.
 pub(crate) fn report(error: &anyhow::Error, key: Option<SecretKind>, json: bool) -> ExitCode {
-    // Whoever read our output has seen enough: `chorus inbox | head -1` is not a failure.
+    // A closed pipe is no failure: `chorus inbox | head -1` ends this way.
     if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
         return ExitCode::SUCCESS;
     }
@@ -73,7 +73,7 @@ pub(crate) fn report(error: &anyhow::Error, key: Option<SecretKind>, json: bool)
     ExitCode::from(code(error))
 }
 
-/// Tells that the arguments make no sense, or what was asked of them instead (help, the version), and gives the exit code.
+/// Prints a usage error, or the requested help or version, and returns the exit code.
 pub(crate) fn misused(error: &clap::Error, json: bool) -> ExitCode {
     if !json || !error.use_stderr() {
         error.exit();
@@ -83,7 +83,7 @@ pub(crate) fn misused(error: &clap::Error, json: bool) -> ExitCode {
     ExitCode::from(WRONG_USAGE)
 }
 
-/// What `clap` says in paragraphs, as one sentence and a hint: what may have been meant, and how it is called.
+/// Shortens the paragraphs of `clap` to one sentence and a hint with the suggestion and the usage.
 fn in_short(told: &str) -> (String, Option<String>) {
     let line = |text: &str| output::one_line(&text.split_whitespace().collect::<Vec<_>>().join(" "));
     let mut paragraphs = told.split("\n\n").map(line);
@@ -94,7 +94,7 @@ fn in_short(told: &str) -> (String, Option<String>) {
     (message, Some(hint).filter(|hint| !hint.is_empty()))
 }
 
-/// An error and its root cause on one line. What lies between helps only who wrote the library.
+/// Formats an error and its root cause on one line. The errors in between help only library authors.
 pub(crate) fn sentence(error: &(dyn std::error::Error + 'static)) -> String {
     let mut root = error;
     while let Some(source) = root.source() {
@@ -104,7 +104,7 @@ pub(crate) fn sentence(error: &(dyn std::error::Error + 'static)) -> String {
     output::one_line(&if top == root { top } else { format!("{top}: {root}") })
 }
 
-/// What a program goes by: the hub's code, or one for each of the exit codes.
+/// Returns the code for programs: the hub's own, or one for each exit code.
 fn word(error: &anyhow::Error) -> String {
     if let Some(ClientError::Refused { code, .. }) = error.downcast_ref() {
         return code.clone();
@@ -131,7 +131,7 @@ fn code(error: &anyhow::Error) -> u8 {
     }
 }
 
-/// What to do about it, if that is known.
+/// Returns the advice for an error, if there is one.
 pub(crate) fn hint(error: &anyhow::Error, key: Option<SecretKind>) -> Option<&'static str> {
     if let Some(explained) = error.downcast_ref::<Explained>() {
         return Some(explained.hint);
@@ -158,7 +158,7 @@ pub(crate) fn hint(error: &anyhow::Error, key: Option<SecretKind>) -> Option<&'s
         (Some(Code::SenderMismatch), _) => Some(
             "an agent speaks only for itself: --from or CHORUS_AGENT must name the agent whose key this is",
         ),
-        // Who has the operator's key has been told whose it would take.
+        // With the operator's key, the hub's message already names the required key.
         (Some(Code::Forbidden), _) if key == Some(SecretKind::OperatorKey) => None,
         (Some(Code::Forbidden), _) if key.is_some() => {
             Some("this key may not do that: it needs that of whoever owns it, or of the operator")
@@ -173,7 +173,7 @@ pub(crate) fn hint(error: &anyhow::Error, key: Option<SecretKind>) -> Option<&'s
     }
 }
 
-/// What to do about a key that the hub does not take.
+/// Returns the advice for a key that the hub rejects.
 fn refused_key(key: Option<SecretKind>) -> &'static str {
     match key {
         Some(SecretKind::AgentKey) => {
@@ -231,7 +231,7 @@ mod tests {
         ] {
             let hint = hint(&refused("UNAUTHORIZED"), key).unwrap();
             assert!(hint.contains(told), "{key:?}: {hint}");
-            // Who shows none has none to take away.
+            // Without a key there is none to unset.
             assert_eq!(hint.contains("unset CHORUS_KEY"), key.is_some(), "{key:?}: {hint}");
         }
     }

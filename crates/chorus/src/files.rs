@@ -1,4 +1,4 @@
-//! JSON from files and from standard input, read as strictly as the hub reads it.
+//! Reads JSON from files and from standard input, as strictly as the hub does.
 
 use crate::failure::Explained;
 use crate::output;
@@ -8,10 +8,10 @@ use chorus_protocol::choir::score::Score;
 use serde_json::Value;
 use std::io::Read as _;
 
-/// More than any Score, bundle or receipt needs.
+/// The largest file, in bytes: more than any Score, bundle or receipt requires.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
-/// What is in a file, or comes in where it is `-`.
+/// Reads a file, or standard input for `-`.
 pub(crate) fn bytes(path: &str) -> anyhow::Result<Vec<u8>> {
     let mut bytes = vec![];
     let read = if path == "-" {
@@ -28,7 +28,7 @@ pub(crate) fn bytes(path: &str) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// One JSON value that has a canonical form.
+/// Reads one JSON value that has a canonical form.
 pub(crate) fn json(path: &str) -> anyhow::Result<Value> {
     let hint =
         "JSON with every member once and no whole number beyond 2^53-1; see `chorus canonicalize --help`";
@@ -36,7 +36,7 @@ pub(crate) fn json(path: &str) -> anyhow::Result<Value> {
         .map_err(|error| Explained::failed(format!("{path}: {error}"), hint).into())
 }
 
-/// The same, read as something; what is wrong with it is told.
+/// Reads a JSON file as a type and reports its faults.
 pub(crate) fn read<T, E: std::fmt::Display>(
     path: &str,
     what: &str,
@@ -46,7 +46,8 @@ pub(crate) fn read<T, E: std::fmt::Display>(
     read(json(path)?).map_err(|fault| Explained::failed(format!("{path} is no {what}: {fault}"), hint).into())
 }
 
-/// A Score, as it is written and as it is read. What no Score has is left out, and that is told: it may be misspelt.
+/// Reads a Score: its JSON value and its parsed form. Unknown members are left out with a warning, because
+/// they may be misspelt.
 pub(crate) fn score(path: &str) -> anyhow::Result<(Value, Score)> {
     let both = |value: Value| read_score(value.clone()).map(|score| (value, score));
     let (value, score) = read(path, "Score", both)?;

@@ -1,4 +1,4 @@
-//! What every command takes: which hub, whose key, and whether a machine reads the output.
+//! The options of all commands: the hub, the key, and the output format.
 
 use crate::failure::Explained;
 use chorus_agent::{Client, ClientError};
@@ -8,11 +8,11 @@ use serde::de::DeserializeOwned;
 
 const DEFAULT_URL: &str = "http://127.0.0.1:8787";
 
-/// What a person without a token does.
+/// The advice for a person without a token.
 const NO_TOKEN: &str =
     "people sign in on the hub's page and make a token there; agents have a key from `chorus register NAME`";
 
-/// How many items one request asks for, and how many pages are more than anybody reads.
+/// The number of items in one request, and the limit of pages.
 const PAGE: &str = "200";
 const MAX_PAGES: usize = 10_000;
 
@@ -24,10 +24,10 @@ const NO_KEY: &str = "`chorus register NAME` prints one; pass it with --key, or 
 /// Options of all commands.
 #[derive(clap::Args)]
 pub(crate) struct Global {
-    /// The hub's address
+    /// The hub's URL
     #[arg(long, global = true, env = "CHORUS_URL", default_value = DEFAULT_URL, help_heading = "Global options")]
     url: String,
-    /// The key that says who is asking; better in the environment, where other users cannot see it
+    /// The key that identifies the caller; better in the environment, where other users cannot see it
     #[arg(long, global = true, env = "CHORUS_KEY", hide_env_values = true, help_heading = "Global options")]
     key: Option<String>,
     /// Print JSON, for programs
@@ -35,40 +35,38 @@ pub(crate) struct Global {
     pub(crate) json: bool,
 }
 
-/// Whether a machine reads the output, as far as can be told of arguments that make no sense.
+/// Checks for `--json` among arguments that could not be parsed.
 pub(crate) fn is_json_asked() -> bool {
-    // What follows `--` is data.
+    // The arguments after `--` are data.
     std::env::args_os().skip(1).take_while(|argument| argument != "--").any(|argument| argument == "--json")
 }
 
 impl Global {
-    /// A client that shows the key if there is one.
+    /// Creates a client, with the key if there is one.
     pub(crate) fn client(&self) -> Result<Client, ClientError> {
         Client::connect(self.url(), self.key().map(str::to_owned))
     }
 
-    /// The hub's address. A variable that is set to nothing is as good as none.
+    /// Returns the hub's URL. An empty variable counts as unset.
     pub(crate) fn url(&self) -> &str {
         if self.url.is_empty() { DEFAULT_URL } else { &self.url }
     }
 
-    /// The key, if one was given.
     pub(crate) fn key(&self) -> Option<&str> {
         self.key.as_deref().filter(|key| !key.is_empty())
     }
 
-    /// What kind of key was given, by how it begins.
+    /// Returns the kind of the given key, by its prefix.
     pub(crate) fn key_kind(&self) -> Option<SecretKind> {
         let key = self.key()?;
         SecretKind::all().find(|kind| key.starts_with(kind.prefix()))
     }
 
-    /// Whether a key was given.
     pub(crate) fn has_key(&self) -> bool {
         self.key().is_some()
     }
 
-    /// A client for what needs somebody's key, whoever that is.
+    /// Creates a client for commands that require any key.
     pub(crate) fn keyed_client(&self) -> anyhow::Result<Client> {
         if !self.has_key() {
             return Err(Explained::usage("this needs a key", NO_TOKEN).into());
@@ -76,7 +74,7 @@ impl Global {
         Ok(self.client()?)
     }
 
-    /// A client for what only the operator may do.
+    /// Creates a client for commands of the operator.
     pub(crate) fn operator_client(&self) -> anyhow::Result<Client> {
         if !self.has_key() {
             return Err(Explained::usage("this needs the operator's key", NO_OPERATOR).into());
@@ -84,7 +82,7 @@ impl Global {
         Ok(self.client()?)
     }
 
-    /// All items of a list of `/api/v1`.
+    /// Returns all items of a list of `/api/v1`.
     pub(crate) async fn all_items<T: DeserializeOwned>(
         &self,
         path: &[&str],
@@ -94,7 +92,7 @@ impl Global {
         all_pages(filter, async |query: Vec<(&str, &str)>| client.api_get(path, &query).await).await
     }
 
-    /// All items of a list of `/market`.
+    /// Returns all items of a list of `/market`.
     pub(crate) async fn all_market_items<T: DeserializeOwned>(
         &self,
         path: &[&str],
@@ -104,7 +102,7 @@ impl Global {
         all_pages(filter, async |query: Vec<(&str, &str)>| client.market_get(path, &query).await).await
     }
 
-    /// A client for what only an agent may do.
+    /// Creates a client for commands of an agent.
     pub(crate) fn agent_client(&self) -> anyhow::Result<Client> {
         if !self.has_key() {
             return Err(Explained::usage("this needs the key of an agent", NO_KEY).into());
@@ -113,7 +111,7 @@ impl Global {
     }
 }
 
-/// The items of all pages, one after the other.
+/// Reads all pages of a list.
 async fn all_pages<T>(
     filter: &[(&str, &str)],
     get: impl AsyncFn(Vec<(&str, &str)>) -> Result<Items<T>, ClientError>,

@@ -1,10 +1,10 @@
 //! `chorus`: the hub and its command line, in one program.
 //!
-//! This file knows the commands and nothing else: each lives in its own file under `commands`, takes its arguments
-//! and the global ones, and answers with an exit code. What goes wrong is told in one place, `failure`.
+//! This file only lists the commands. Each has its own file under `commands`, takes its arguments and the
+//! global ones, and returns an exit code. Errors are printed in one place, `failure`.
 //!
-//! Exit codes: 0 done, 1 failed, 2 wrong usage, 3 refused by the hub (or by a peer that was sent to directly),
-//! 4 unreachable, 5 inconclusive (a rehearsal).
+//! Exit codes: 0 done, 1 failed, 2 wrong usage, 3 refused by the hub (or by a peer of a direct send), 4
+//! unreachable, 5 inconclusive (a rehearsal).
 
 mod answer;
 mod commands;
@@ -20,18 +20,18 @@ mod settings;
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use commands::{
-    account, adapt, agent, agent_url, agents, approvals, audit, bench, block, c2a_stdio, canonicalize,
-    channel, completions, deliveries, demo, dm, doctor, document, fleet, hash, inbox, invitations, invite,
-    market, merge, operator, receipt, receive, register, rehearse, reply, score, search, send, sent, serve,
-    sign, skill, stream, token, transfer, unregister, verify,
+    account, adapt, agent, agent_url, agents, approvals, audit, block, c2a_stdio, canonicalize, channel,
+    completions, deliveries, demo, dm, doctor, document, fleet, hash, hook, inbox, invitations, invite, join,
+    market, mcp, merge, operator, receipt, receive, register, rehearse, reply, score, search, send, sent,
+    serve, sign, skill, stream, token, transfer, unregister, verify,
 };
 use global::Global;
 use std::collections::HashSet;
 use std::num::NonZero;
 use std::process::ExitCode;
 
-/// A relay send is some forty small allocations, half of them freed by another thread; with this one a hub carries a tenth
-/// more messages per second than with the C library's.
+/// A relay send makes some forty small allocations, half of them freed by another thread. With this allocator
+/// a hub relays a tenth more messages per second than with the C library's.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -76,6 +76,10 @@ enum Command {
     AgentUrl(agent_url::Args),
     #[command(name = "c2a-stdio")]
     C2aStdio(c2a_stdio::Args),
+    Mcp(mcp::Args),
+    Join(join::Args),
+    Leave(join::LeaveArgs),
+    Hook(hook::Args),
     Invitations(invitations::Args),
     Approvals(approvals::Args),
     Block(block::Args),
@@ -100,7 +104,6 @@ enum Command {
     Hash(hash::Args),
     Skill(skill::Args),
     Doctor(doctor::Args),
-    Bench(bench::Args),
     Backup(transfer::BackupArgs),
     Export(transfer::ExportArgs),
     Import(transfer::ImportArgs),
@@ -108,7 +111,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    // It fails only when a provider is installed already, which is as good.
+    // This fails only when a provider is installed already, which is harmless.
     rustls::crypto::ring::default_provider().install_default().ok();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -118,7 +121,7 @@ fn main() -> ExitCode {
     run(cli).unwrap_or_else(|error| failure::report(&error, key, json))
 }
 
-/// The variables of the environment that some command takes.
+/// Returns the environment variables of all commands.
 pub(crate) fn variables() -> HashSet<String> {
     fn collect(command: &clap::Command, into: &mut HashSet<String>) {
         let named = command.get_arguments().filter_map(|argument| argument.get_env()?.to_str());
@@ -130,7 +133,8 @@ pub(crate) fn variables() -> HashSet<String> {
     variables
 }
 
-/// How a command is called, without what comes from the environment: `clap` would show it as if it had to be given.
+/// Removes options that come from the environment from a usage line: `clap` shows them as if they were
+/// required.
 fn without_settings(mut error: clap::Error) -> clap::Error {
     if let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) {
         let usage = usage.to_string().replace(" --url <URL>", "").replace(" --key <KEY>", "");
@@ -142,7 +146,7 @@ fn without_settings(mut error: clap::Error) -> clap::Error {
 fn run(Cli { global, command }: Cli) -> anyhow::Result<ExitCode> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if matches!(command, Command::Serve(_)) {
-        // One core is for the store's writer: everybody waits for it, and must not keep it waiting.
+        // One core is reserved for the store's writer, which all requests wait for.
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         runtime.worker_threads(cores.saturating_sub(1).max(1));
     }
@@ -161,6 +165,10 @@ fn run(Cli { global, command }: Cli) -> anyhow::Result<ExitCode> {
             Command::Agent(args) => agent::run(&global, *args).await,
             Command::AgentUrl(args) => agent_url::run(&global, args).await,
             Command::C2aStdio(args) => c2a_stdio::run(&global, args).await,
+            Command::Mcp(args) => mcp::run(&global, args).await,
+            Command::Join(args) => join::run(&global, args).await,
+            Command::Leave(args) => join::leave(&global, &args),
+            Command::Hook(args) => hook::run(args).await,
             Command::Dm(args) => dm::run(&global, args).await,
             Command::Search(args) => search::run(&global, args).await,
             Command::Document(args) => document::run(&global, args).await,
@@ -178,7 +186,7 @@ fn run(Cli { global, command }: Cli) -> anyhow::Result<ExitCode> {
             Command::Market(args) => market::run(&global, *args).await,
             Command::Operator(args) => operator::run(&global, args).await,
             Command::Score(args) => score::run(&global, args).await,
-            Command::Rehearse(args) => rehearse::run(&args),
+            Command::Rehearse(args) => rehearse::run(&global, &args),
             Command::Receipt(args) => receipt::run(&global, args).await,
             Command::Verify(args) => verify::run(&global, args).await,
             Command::Adapt(args) => adapt::run(&args),
@@ -188,7 +196,6 @@ fn run(Cli { global, command }: Cli) -> anyhow::Result<ExitCode> {
             Command::Hash(args) => hash::run(&global, &args),
             Command::Skill(args) => skill::run(&global, args).await,
             Command::Doctor(args) => doctor::run(&global, args).await,
-            Command::Bench(args) => bench::run(&global, args).await,
             Command::Backup(args) => transfer::backup(&global, args),
             Command::Export(args) => transfer::export(&global, args).await,
             Command::Import(args) => transfer::import(&global, args).await,

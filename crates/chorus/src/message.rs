@@ -1,7 +1,7 @@
-//! How a message is shown: to a person in a few lines, to a program as one JSON object.
+//! Formats messages: a few lines for a person, one JSON object for a program.
 //!
-//! The first line is ours and begins at the margin; everything the sender wrote is indented, so that no text can pass
-//! for the head of another message.
+//! The first line is ours and begins at the margin. Everything the sender wrote is indented, so that no text
+//! can pass for the head of another message.
 
 use crate::global::Global;
 use crate::output::{self, many_lines, one_line};
@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// A message and its place in the inbox, as one object.
+/// A message and its position in the inbox, as one object.
 #[derive(Serialize)]
 pub(crate) struct Numbered<'a> {
     pub(crate) id: Option<&'a str>,
@@ -24,15 +24,15 @@ pub(crate) struct Numbered<'a> {
     pub(crate) message: &'a InboxMessage,
 }
 
-/// A message for a person: `#5 TIME SENDER (CULTURE)`, then its text and what else it carries.
+/// Formats a message for a person: `#5 TIME SENDER (CULTURE)`, then its text and further members.
 pub(crate) fn show(id: Option<&str>, time: &str, sender: &str, envelope: &RawValue) -> String {
-    // Whatever the envelope is, it is shown; a hub in between need not have checked it.
+    // An invalid envelope is shown as well, because the hub may not have checked it.
     let envelope = EnvelopeText::read(envelope.get());
     let id = one_line(id.unwrap_or("?"));
     let mut shown =
         format!("{} {} {}", format_args!("#{id}").dimmed(), one_line(time), one_line(sender).bold());
     let mut add = |text: String| {
-        // Writing into a string cannot fail.
+        // Writing to a string cannot fail.
         write!(shown, "{text}").unwrap_or_default();
     };
     if let Some(culture) = envelope.sender_culture {
@@ -49,14 +49,14 @@ pub(crate) fn show(id: Option<&str>, time: &str, sender: &str, envelope: &RawVal
     shown
 }
 
-/// What was said in a channel, for a person: `#5 TIME SENDER in CHANNEL (REASON)`, then its text. The callback and the tools'
-/// bearer are secrets, and stay unsaid.
+/// Formats a channel message for a person: `#5 TIME SENDER in CHANNEL (REASON)`, then its text. The callback
+/// and the tools' bearer token are secrets and are not shown.
 pub(crate) fn show_chat(id: Option<&str>, chat: &Chat) -> String {
     let id = one_line(id.unwrap_or("?"));
     let (author, event) = (&chat.event.author, &chat.event);
     let sender = author.handle.as_deref().unwrap_or(&author.id);
     let place = if chat.channel.name.is_empty() { &chat.channel.id } else { &chat.channel.name };
-    // Nothing is expected of what was taken back.
+    // A deleted message requires nothing.
     let reason = chat.attention.reason.filter(|_| !event.deleted);
     let why = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
     let unsaid = if event.deleted { "(deleted)" } else { "(no text)" };
@@ -72,7 +72,7 @@ pub(crate) fn show_chat(id: Option<&str>, chat: &Chat) -> String {
     )
 }
 
-/// What another service says, in the same form.
+/// Formats a post of another service in the same way.
 pub(crate) fn show_post(id: Option<&str>, post: &Post) -> String {
     let (id, channel) = (one_line(id.unwrap_or("?")), &post.channel);
     let place = channel.name.as_deref().unwrap_or(&channel.id);
@@ -87,7 +87,8 @@ pub(crate) fn show_post(id: Option<&str>, post: &Post) -> String {
     )
 }
 
-/// Work that the agent is hired for. Whoever knows its `callback_url` can report a result, so it stays unsaid.
+/// Formats a job for this agent. Its `callback_url` is not shown, because everyone who knows it can report a
+/// result.
 fn show_job(id: Option<&str>, job: &JobHandout) -> String {
     let until = job.deadline_at.as_deref().map(|at| format!(", until {}", one_line(at)));
     format!(
@@ -103,7 +104,7 @@ fn show_job(id: Option<&str>, job: &JobHandout) -> String {
     )
 }
 
-/// What the agent would do something for.
+/// Formats a request for a quote.
 fn show_quote(id: Option<&str>, quote: &QuoteAsked) -> String {
     let budget = quote.budget.map(|most| format!(" for {most} credits at most")).unwrap_or_default();
     let input = quote.input_data.as_ref().map(|input| indented("", &input.to_string()));
@@ -118,7 +119,7 @@ fn show_quote(id: Option<&str>, quote: &QuoteAsked) -> String {
     )
 }
 
-/// What came of work that the agent hired for.
+/// Formats the result of a job that this agent hired for.
 fn show_result(id: Option<&str>, result: &JobResult) -> String {
     let cost = result.execution_cost.map(|cost| format!(", {cost} credits")).unwrap_or_default();
     let output = result.output_data.as_ref().map(|output| indented("", &output.to_string()));
@@ -134,7 +135,7 @@ fn show_result(id: Option<&str>, result: &JobResult) -> String {
     )
 }
 
-/// The same of the data of an event `chat`, which is for a program as it is.
+/// Prints the data of an event `chat`: unchanged for a program, formatted for a person.
 pub(crate) fn tell_chat(global: &Global, id: Option<&str>, data: &str) -> anyhow::Result<()> {
     if !global.json {
         return Ok(output::data(show_entry(EntryKind::Chat.as_str(), id, data).unwrap_or_default())?);
@@ -143,8 +144,7 @@ pub(crate) fn tell_chat(global: &Global, id: Option<&str>, data: &str) -> anyhow
     output::json(&json!({"id": id, "event": EntryKind::Chat, "data": data}))
 }
 
-/// An entry of the inbox that is no envelope, for a person: without its secrets. Nothing, if it is none that this program
-/// knows.
+/// Formats an entry of the inbox that is no envelope, without its secrets. Returns `None` for an unknown kind.
 pub(crate) fn show_entry(event: &str, id: Option<&str>, data: &str) -> Option<String> {
     let shown = match EntryKind::parse(event)? {
         EntryKind::Message => return None,
@@ -159,18 +159,18 @@ pub(crate) fn show_entry(event: &str, id: Option<&str>, data: &str) -> Option<St
             .map(|digest| one_line(&format!("#{} digest: {}", id.unwrap_or("?"), digest.summary)))
             .ok(),
     };
-    // What cannot be read may hold an address that is a secret: it is not shown by the way.
+    // Unreadable data may contain a secret address, so it is not shown.
     let unread = || one_line(&format!("#{} {event}: --json shows it", id.unwrap_or("?")));
     Some(shown.unwrap_or_else(unread))
 }
 
-/// An event's id in short: its last eight characters. Commands that take an id take it so.
+/// Returns the short form of an event's id: its last eight characters, which commands accept.
 pub(crate) fn short_id(event_id: &str) -> String {
     let start = event_id.char_indices().rev().nth(7).map_or(0, |(place, _)| place);
     event_id[start..].to_owned()
 }
 
-/// A text of others under a line of ours: indented, so that it cannot pass for one.
+/// Indents a text of others below a line of ours, so that it cannot pass for one.
 pub(crate) fn indented(label: &str, text: &str) -> String {
     format!("\n  {label}{}", many_lines(text).replace('\n', "\n  "))
 }

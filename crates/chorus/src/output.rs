@@ -1,7 +1,8 @@
-//! What is printed: data on standard output, talk on standard error.
+//! Prints data to standard output and notices to standard error.
 //!
-//! Colours are written always and taken out again by `anstream` where nobody sees them (no terminal, `NO_COLOR`).
-//! Text that others wrote goes through [`many_lines`] or [`one_line`] first: a message must not drive the terminal.
+//! Colours are always written; `anstream` removes them where they are not supported (no terminal, `NO_COLOR`).
+//! Texts of others are escaped by [`many_lines`] or [`one_line`] first, so that a message cannot control the
+//! terminal.
 
 use owo_colors::OwoColorize;
 use serde::Serialize;
@@ -13,7 +14,7 @@ pub(crate) fn data(line: impl fmt::Display) -> io::Result<()> {
     writeln!(anstream::stdout().lock(), "{line}")
 }
 
-/// Prints a piece of data at once, without ending the line.
+/// Prints a piece of data at once, without a line break.
 pub(crate) fn piece(text: impl fmt::Display) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
     write!(out, "{text}")?;
@@ -25,23 +26,23 @@ pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<()> {
     Ok(data(json_line(value)?)?)
 }
 
-/// Says something to the person in front of the terminal. If nobody listens, nothing is lost.
+/// Prints a notice to standard error. A failed write is ignored.
 pub(crate) fn talk(line: impl fmt::Display) {
     writeln!(anstream::stderr().lock(), "{line}").ok();
 }
 
-/// The same without ending the line.
+/// Prints to standard error without a line break.
 pub(crate) fn unended(text: impl fmt::Display) {
     let mut out = anstream::stderr().lock();
     write!(out, "{text}").and_then(|()| out.flush()).ok();
 }
 
-/// Text of several lines with its control characters shown instead of obeyed; line ends and tabs stay.
+/// Escapes the control characters of a text, except line breaks and tabs.
 pub(crate) fn many_lines(text: &str) -> String {
     escape(&text.replace("\r\n", "\n"), |c| c == '\n' || c == '\t')
 }
 
-/// The same on one line.
+/// Escapes all control characters of a text, including line breaks.
 pub(crate) fn one_line(text: &str) -> String {
     escape(text, |_| false)
 }
@@ -59,13 +60,13 @@ fn escape(text: &str, keep: impl Fn(char) -> bool) -> String {
     shown
 }
 
-/// Whether a sign is there only to change the direction of text, by which a line reads as another than it is: Unicode's
+/// Checks for characters that change the direction of text, which can make a line look like another: Unicode's
 /// `Bidi_Control`.
 fn turns_text(c: char) -> bool {
     matches!(c, '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A table with aligned columns. Its cells are one line each.
+/// Formats a table with aligned columns. Each cell must be one line.
 pub(crate) fn table<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> String {
     let widths: [usize; N] = std::array::from_fn(|n| {
         let cells = rows.iter().map(|row| row[n].chars().count());
@@ -80,17 +81,18 @@ pub(crate) fn table<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> St
     lines.join("\n")
 }
 
-/// JSON on one line without control characters.
+/// Serializes a value as JSON on one line without control characters.
 ///
-/// An envelope is printed as it was written, which may hold line ends between its members and, inside texts, DEL and
-/// C1 as they are. The former become spaces and the latter escapes; both mean the same JSON.
+/// An envelope is printed as it was written. It may contain line breaks between its members and, inside texts,
+/// unescaped DEL and C1 characters. The former become spaces and the latter escapes; the JSON value stays the
+/// same.
 pub(crate) fn json_line(value: &impl Serialize) -> serde_json::Result<String> {
     let json = serde_json::to_string(value)?;
     let mut line = String::with_capacity(json.len());
     for c in json.chars() {
         match c {
             '\n' | '\r' | '\t' => line.push(' '),
-            // Writing into a string cannot fail.
+            // Writing to a string cannot fail.
             c if c.is_control() || turns_text(c) => {
                 write!(line, "\\u{:04x}", u32::from(c)).unwrap_or_default();
             }
@@ -110,7 +112,7 @@ mod tests {
         assert_eq!(many_lines("a\u{1b}[2Jb\u{9b}1mc\u{7f}\rd"), "a\\u{1b}[2Jb\\u{9b}1mc\\u{7f}\\rd");
         assert_eq!(many_lines("two\r\nlines\tand a tab, 下午 é 🎵"), "two\nlines\tand a tab, 下午 é 🎵");
         assert_eq!(one_line("two\nlines\t"), "two\\nlines\\t");
-        // Nor turn what is read: Hebrew is turned by the terminal without any sign.
+        // Direction marks are removed. Hebrew text needs none.
         assert_eq!(one_line("a\u{202e}b\u{2066}c\u{200f}\u{61c}d שלום"), "abcd שלום");
         assert_eq!(json_line(&"a\u{202e}b").unwrap(), "\"a\\u202eb\"");
     }

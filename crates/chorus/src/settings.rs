@@ -1,7 +1,8 @@
-//! The settings of a hub: one table, four layers (flag, environment, file, default), every fault told at once.
+//! The settings of a hub: one table and four layers (flag, environment, file, default). All faults are
+//! reported at once.
 //!
-//! A setting `CHORUS_RATE_LIMIT` in the environment is `rate_limit` in the file. `table` holds all of them,
-//! as `chorus serve --help` and the README show them.
+//! A setting `CHORUS_RATE_LIMIT` in the environment is `rate_limit` in the file. `table` lists all of them, as
+//! `chorus serve --help` and `docs/operating.md` show them.
 
 mod table;
 #[cfg(test)]
@@ -23,10 +24,11 @@ use std::time::Duration;
 use table::shown;
 use url::Url;
 
-/// The most that is given to a new owner, in hundredths: many of them together must not be more than there may be.
+/// The largest grant to a new owner, in hundredths of a credit, so that the total of many grants stays within
+/// the limit.
 const MAX_GRANT: i64 = 100_000_000;
 
-/// What is known of the master key before this one.
+/// The master key before the current one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FormerKey {
     None,
@@ -34,7 +36,7 @@ pub(crate) enum FormerKey {
     Lost,
 }
 
-/// How the log looks.
+/// The format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogFormat {
     Text,
@@ -71,7 +73,7 @@ pub(crate) struct Settings {
     pub(crate) log_format: LogFormat,
 }
 
-/// Neither this nor anything else shows keys and passwords.
+/// Keys and passwords are never shown.
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings")
@@ -94,12 +96,12 @@ impl fmt::Debug for FormerKey {
 /// The values of one layer, by variable.
 pub(crate) type Layer = BTreeMap<String, String>;
 
-/// The layer of the environment. A variable that is set to nothing is as good as none.
+/// Reads the environment's layer. An empty variable counts as unset.
 pub(crate) fn environment() -> Result<Layer, Faults> {
     ours(std::env::vars_os())
 }
 
-/// Those variables that are ours. What is in the others does not concern us.
+/// Selects the variables that begin with `CHORUS_`.
 fn ours(variables: impl Iterator<Item = (OsString, OsString)>) -> Result<Layer, Faults> {
     let (mut layer, mut faults) = (Layer::new(), Faults::new());
     for (name, value) in variables.filter(|(_, value)| !value.is_empty()) {
@@ -112,13 +114,14 @@ fn ours(variables: impl Iterator<Item = (OsString, OsString)>) -> Result<Layer, 
     if faults.is_empty() { Ok(layer) } else { Err(faults) }
 }
 
-/// Variables that look like settings and are none: one that is misspelt closes no door. `others` are of the command line.
+/// Returns the variables that look like settings but are none, because a misspelt one would have no effect.
+/// `others` are the command line's own variables.
 pub(crate) fn unknown<'a>(layer: &'a Layer, others: &HashSet<String>) -> Vec<&'a str> {
     let known = |name: &str| others.contains(name) || shown().any(|(known, ..)| known == name);
     layer.keys().map(String::as_str).filter(|name| !known(name)).collect()
 }
 
-/// The layer of a settings file.
+/// Reads the layer of a settings file.
 pub(crate) fn file(text: &str) -> Result<Layer, Faults> {
     let table: toml::Table =
         text.parse().map_err(|error: toml::de::Error| Faults::one("file", error.message()))?;
@@ -147,7 +150,7 @@ fn plain(value: &toml::Value) -> Option<String> {
     }
 }
 
-/// Reads values out of the layers and notes what is wrong with them.
+/// Reads values from the layers and collects their faults.
 struct Reader<'a> {
     layers: &'a [Layer],
     faults: Faults,
@@ -158,7 +161,7 @@ impl Reader<'_> {
         self.layers.iter().find_map(|layer| layer.get(variable)).cloned()
     }
 
-    /// A value, or its default when it is absent; when it is wrong, the default and a fault.
+    /// Returns a value, or its default if it is absent. A wrong value adds a fault.
     fn value<T>(
         &mut self,
         variable: &str,
@@ -173,7 +176,7 @@ impl Reader<'_> {
         })
     }
 
-    /// A value that may be absent.
+    /// Returns a value that may be absent.
     fn optional<T>(
         &mut self,
         variable: &str,
@@ -190,7 +193,7 @@ impl Reader<'_> {
         })
     }
 
-    /// One of some words; the first is the default.
+    /// Returns one of several words; the first is the default.
     fn choice<T: Copy>(&mut self, variable: &str, form: &str, words: &[(&str, T)]) -> T {
         self.value(variable, words[0].1, form, |text| {
             words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value)
@@ -204,7 +207,7 @@ impl Reader<'_> {
         })
     }
 
-    /// A limit that is misspelt would be none.
+    /// Reports misspelt quotas, which would otherwise have no effect.
     fn check_quota_names(&mut self) {
         for name in self.layers.iter().flat_map(|layer| layer.keys()) {
             if name.starts_with("CHORUS_QUOTA_") && !shown().any(|(known, ..)| known == name) {
@@ -213,7 +216,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Off unless it is on.
+    /// Reads a switch that is off by default.
     fn switch(&mut self, variable: &str) -> bool {
         self.choice(variable, "off or on", &[("off", false), ("on", true)])
     }
@@ -239,7 +242,7 @@ impl Reader<'_> {
 }
 
 impl Settings {
-    /// Reads the settings from layers, the first of which wins.
+    /// Reads the settings from the layers. The first layer takes precedence.
     pub(crate) fn load(layers: &[Layer]) -> Result<Self, Faults> {
         let mut reader = Reader { layers, faults: Faults::new() };
         let read = &mut reader;
@@ -280,7 +283,7 @@ impl Settings {
             endpoint_challenge: read.switch("CHORUS_ENDPOINT_CHALLENGE"),
             anonymous_scores: read.switch("CHORUS_ANONYMOUS_SCORES"),
             rate_limit,
-            // `off` covers both.
+            // `off` disables both limits.
             rate_limit_anonymous: read
                 .limit("CHORUS_RATE_LIMIT_ANONYMOUS", 1200)
                 .filter(|_| rate_limit.is_some()),
@@ -367,7 +370,7 @@ pub(crate) fn master_key(text: &str) -> Option<[u8; 32]> {
     bytes.try_into().ok()
 }
 
-/// Reads what is known of the key before.
+/// Reads the previous master key.
 fn former_key(text: &str) -> Option<FormerKey> {
     if text == "lost" { Some(FormerKey::Lost) } else { master_key(text).map(FormerKey::Given) }
 }

@@ -1,11 +1,11 @@
-//! Where time, ids and randomness come from, for everything that must also run in a simulation.
+//! Clocks, ids and randomness, for everything that must also run in a simulation.
 //!
-//! [`Environment::system`] is the machine's own, and the one place that asks the machine. [`Environment::seeded`] gives
-//! the same for the same seed, on a [`ManualClock`]: whatever is made of it can be replayed. It is a crate of its own
-//! because hub and agent both need it, and it belongs into nothing else that both know: `protocol` does no I/O, and `outbound` is
-//! about addresses.
+//! [`Environment::system`] uses the operating system and is the only place that asks it.
+//! [`Environment::seeded`] is deterministic for its seed and a [`ManualClock`], so that a run can be replayed.
+//! It is a separate crate because hub and agent both need it, and no other shared crate fits: `protocol` does
+//! no I/O, and `outbound` is about addresses.
 //!
-//! It deliberately does not wait: whoever sleeps brings its own timer.
+//! The crate has no timers; code that sleeps brings its own.
 
 mod manual;
 
@@ -19,43 +19,44 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use uuid::Builder;
 
-/// Two clocks and a source of random bytes. The one clock says what time it is and may be set; the other says how much time
-/// has passed since it was made and nothing else.
+/// Two clocks and a source of random bytes. One clock tells the time of day and may be set; the other only
+/// measures elapsed time.
 #[derive(Clone)]
 pub struct Environment {
     clock: Arc<Clock>,
     elapsed: Arc<Clock>,
     random: Arc<Fill>,
-    /// The time and the counter of the last id that sorts by time.
+    /// The time and the counter of the last time-ordered id.
     last: Arc<AtomicU64>,
 }
 
-/// Says milliseconds.
+/// A clock in milliseconds.
 type Clock = dyn Fn() -> i64 + Send + Sync;
 
-/// Fills bytes with randomness.
+/// A function that fills a buffer with random bytes.
 type Fill = dyn Fn(&mut [u8]) + Send + Sync;
 
-/// How many random bytes are fetched at a time: every request needs a few ids, and each fetch is a system call.
+/// The size of the random pool in bytes. Every request needs a few ids, and each refill is a system call.
 const POOL: usize = 1024;
 
-/// How many bits of an id count within a millisecond, where it begins there, and by how much it goes on, at random.
+/// The number of counter bits in an id, the range of the counter's random start in a millisecond, and the
+/// range of its random increment.
 const COUNTER_BITS: u32 = 12;
 const FIRST_COUNTER: u64 = 0x7ff;
 const STEP: u64 = 0x7;
 const MOST_AHEAD_MS: i64 = 1000;
 
 thread_local! {
-    /// Random bytes, and how many of them are left.
+    /// A pool of random bytes, and the number of bytes left in it.
     static LEFT: RefCell<([u8; POOL], usize)> = const { RefCell::new(([0; POOL], 0)) };
 }
 
-/// The machine's randomness. No byte is given out twice, nor kept after it was given out.
+/// Fills a buffer from the operating system's randomness. No byte is used twice or kept after use.
 fn system_random(bytes: &mut [u8]) {
     LEFT.with_borrow_mut(|(pool, left)| {
         for byte in bytes {
             if *left == 0 {
-                // Without randomness there are no keys, and nothing that is done would be safe.
+                // Without randomness no key would be safe.
                 getrandom::fill(pool).expect("the operating system gives random bytes");
                 *left = POOL;
             }
@@ -66,7 +67,7 @@ fn system_random(bytes: &mut [u8]) {
 }
 
 impl Environment {
-    /// The machine's own.
+    /// Creates an environment from the operating system's clocks and randomness.
     pub fn system() -> Self {
         let clock = || {
             #[expect(clippy::disallowed_methods, reason = "this is the one place where the clock is read")]
@@ -81,7 +82,8 @@ impl Environment {
         Self::with_clocks(clock, move || begun.elapsed().as_millis() as i64)
     }
 
-    /// The machine's randomness and clocks of one's own: what time it is, and how much has passed.
+    /// Creates an environment with the operating system's randomness and the given clocks: time of day and
+    /// elapsed time.
     pub fn with_clocks(
         clock: impl Fn() -> i64 + Send + Sync + 'static,
         elapsed: impl Fn() -> i64 + Send + Sync + 'static,
@@ -94,54 +96,55 @@ impl Environment {
         }
     }
 
-    /// Everything by a seed and a clock that is set by hand; whoever shares the clock shares the time. Anybody who knows
-    /// the seed knows every secret made of it.
+    /// Creates a deterministic environment from a seed and a manual clock, which its users share. Anyone who
+    /// knows the seed knows every secret made with it.
     pub fn seeded(seed: u64, clock: &ManualClock) -> Self {
         let (now, elapsed) = (clock.clone(), clock.clone());
         let environment = Self::with_clocks(move || now.now(), move || elapsed.now());
         Self { random: Arc::new(manual::generator(seed)), ..environment }
     }
 
-    /// Milliseconds since 1970, UTC.
+    /// Returns the time in milliseconds since 1970, UTC.
     pub fn now(&self) -> i64 {
         (self.clock)()
     }
 
-    /// Milliseconds since some moment. It never goes back, whatever is done to the clock: for rates, caches and all that lasts.
+    /// Returns the time in milliseconds since a fixed moment. It never goes back, even if the clock is set.
+    /// Use it for rates, caches and durations.
     pub fn elapsed(&self) -> i64 {
         (self.elapsed)()
     }
 
-    /// Random bytes.
     pub fn bytes<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
         (self.random)(&mut bytes);
         bytes
     }
 
-    /// A number that nobody can foresee.
+    /// Returns an unpredictable number.
     pub fn random_u64(&self) -> u64 {
         u64::from_le_bytes(self.bytes())
     }
 
-    /// 32 hex digits that nobody can guess.
+    /// Returns 32 unpredictable hex digits.
     pub fn random_hex(&self) -> String {
         format!("{:032x}", u128::from_be_bytes(self.bytes()))
     }
 
-    /// An id that tells nothing.
+    /// Returns a random id.
     pub fn uuid_v4(&self) -> Uuid {
         Builder::from_random_bytes(self.bytes()).into_uuid()
     }
 
-    /// An id that sorts by time, which keeps indexes compact; of one millisecond in the order in which they were made. How many
-    /// others were made in between cannot be told from two of them.
+    /// Returns a time-ordered id, which keeps indexes compact. Ids of one millisecond keep their order of
+    /// creation. Two ids do not reveal how many were created between them.
     pub fn uuid_v7(&self) -> Uuid {
         let mut bytes: [u8; 10] = self.bytes();
         let random = u64::from(u16::from_be_bytes([bytes[0], bytes[1]]));
         let first = ((self.now().max(0) as u64) << COUNTER_BITS) | (random & FIRST_COUNTER);
         let follow = |last: u64| {
-            // Many ids run ahead of the clock a little; one that was set back by more begins anew.
+            // A burst of ids may run slightly ahead of the clock. If the clock was set back further, the
+            // counter restarts.
             let ahead_ms = (last >> COUNTER_BITS) as i64 - (first >> COUNTER_BITS) as i64;
             if (0..=MOST_AHEAD_MS).contains(&ahead_ms) { last + 1 + (random & STEP) } else { first }
         };

@@ -1,35 +1,33 @@
-//! A clock that is set by hand, and randomness that is none.
+//! A manual clock and a deterministic random generator.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// Time for simulations, in milliseconds. Clones share it.
+/// A clock for simulations, in milliseconds. Clones share the time.
 #[derive(Debug, Clone)]
 pub struct ManualClock(Arc<AtomicI64>);
 
 impl ManualClock {
-    /// A clock that stands at this moment.
+    /// Creates a clock that shows `now_ms`.
     pub fn new(now_ms: i64) -> Self {
         Self(Arc::new(AtomicI64::new(now_ms)))
     }
 
-    /// What it says.
+    /// Returns the time that the clock shows.
     pub fn now(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// So much time passes.
     pub fn advance(&self, by_ms: i64) {
         self.0.fetch_add(by_ms, Ordering::Relaxed);
     }
 
-    /// It is this moment.
     pub fn set(&self, now_ms: i64) {
         self.0.store(now_ms, Ordering::Relaxed);
     }
 }
 
-/// SplitMix64: eight bytes for each step of a counter.
+/// Returns a SplitMix64 generator, which makes eight bytes per step of its counter.
 pub(crate) fn generator(seed: u64) -> impl Fn(&mut [u8]) {
     const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
     let counter = AtomicU64::new(seed);

@@ -1,14 +1,16 @@
-//! Which connections there are: no more than there is room for, no more of one source than its share.
+//! Limits open connections: in total, and per source.
 //!
-//! A source past its share is turned away. When the hub is full, a connection that has not asked anything yet gives way to
-//! a new one: the oldest of the source that has the most. If all have asked, one that is idle gives way, unless the new one's
-//! source has more already, which is turned away. If all are being answered, the new one waits, and those behind it,
-//! until one ends or is idle again. An answer is over when all of it has gone out: no connection gives way before. Trusted
-//! proxies have no share, never give way and are never turned away: they bring everybody.
+//! A source that has used up its share is refused. If the hub is full, a connection that has sent no request
+//! yet is closed in favour of a new one: the oldest of the source with the most connections. If every
+//! connection has sent a request, an idle one is closed, unless the new connection's source has more
+//! connections than the idle one's; then the new one is refused. If all connections are busy, the new one
+//! waits, and later ones behind it, until one ends or becomes idle. A response is over when its last byte has
+//! been written; no connection is closed before. Trusted proxies have no share, are never closed and never
+//! refused, because many clients connect through them.
 
 use axum::body::Body;
 use bytes::Bytes;
-use chorus_app::rate::Source;
+use chorus_node::source::Source;
 use hyper::body::{Frame, SizeHint};
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -18,31 +20,31 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// How often a connection that waits for room looks whether another has become idle.
+/// The interval at which a waiting connection checks whether another has become idle.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// No request has come yet.
+/// No request has arrived yet.
 const SILENT: u8 = 0;
-/// A request is being answered, it was upgraded, or it is a proxy's.
+/// A request is being answered, the connection was upgraded, or it belongs to a proxy.
 const BUSY: u8 = 1;
-/// The last answer was said, but has not all gone out yet.
+/// The last response is complete but not yet fully written.
 const SAID: u8 = 2;
-/// The last request was answered.
+/// The last response was written completely.
 const IDLE: u8 = 3;
-/// It gave way.
+/// The connection was told to close.
 const ENDED: u8 = 4;
 
 pub(crate) struct Connections {
     most: usize,
     most_of_one: usize,
     table: Mutex<Table>,
-    /// One ended.
+    /// Notified when a connection ends.
     freed: Notify,
 }
 
 #[derive(Default)]
 struct Table {
-    /// The higher the number, the younger.
+    /// Open connections by number. A higher number is a younger connection.
     open: HashMap<u64, Arc<Connection>>,
     of: HashMap<Source, usize>,
     next: u64,
@@ -56,7 +58,7 @@ pub(crate) struct Connection {
     gives_way: Notify,
 }
 
-/// The room of one connection, until it is dropped.
+/// The slot of one connection. Dropping it frees the slot.
 pub(crate) struct Slot {
     all: Arc<Connections>,
     number: u64,
@@ -68,7 +70,8 @@ impl Connections {
         Arc::new(Self { most, most_of_one, table: Mutex::default(), freed: Notify::new() })
     }
 
-    /// Room for one more, once there is some; none for a source that has its share, or more than others.
+    /// Waits for a free slot. Returns `None` if the source has used up its share, or has more connections than
+    /// any idle one's source.
     pub(crate) async fn take_slot(self: &Arc<Self>, source: Source, is_proxy: bool) -> Option<Slot> {
         loop {
             {
@@ -110,7 +113,8 @@ impl Table {
         Slot { all: Arc::clone(all), number, connection }
     }
 
-    /// Tells one connection to end, if there is one that may, and says whether it is worth waiting for by a source that has so many.
+    /// Tells one connection to close, if one may be closed. Returns whether a source with `newcomers`
+    /// connections should wait for a slot.
     fn make_way(&self, newcomers: usize) -> bool {
         for state in [SILENT, IDLE] {
             let found = self
@@ -132,8 +136,8 @@ impl Table {
 }
 
 impl Connection {
-    /// A request has come. False if the connection had to give way a moment before: then nothing may be done for it, since its
-    /// answer may not arrive.
+    /// Marks the beginning of a request. Returns `false` if the connection was told to close just before; the
+    /// request must not be executed then, because its response may not arrive.
     pub(crate) fn begin(&self) -> bool {
         let begun = self
             .state
@@ -141,18 +145,18 @@ impl Connection {
         begun.is_ok()
     }
 
-    /// Whether a request has come whose answer is not over.
+    /// Returns whether a request is in progress.
     pub(crate) fn is_answering(&self) -> bool {
         matches!(self.state.load(Ordering::Acquire), BUSY | SAID)
     }
 
-    /// Everything that was said has gone out.
+    /// Records that everything written so far has been sent.
     pub(crate) fn flushed(&self) {
-        // While an answer is being said, more will come.
+        // While a response is being written, more bytes will follow.
         self.state.compare_exchange(SAID, IDLE, Ordering::AcqRel, Ordering::Acquire).ok();
     }
 
-    /// Resolves when it must end, because another needs its room.
+    /// Resolves when the connection must close to make room for another.
     pub(crate) async fn gives_way(&self) {
         self.gives_way.notified().await;
     }
@@ -174,8 +178,8 @@ impl Drop for Slot {
     }
 }
 
-/// An answer's body. When it has been said, and has gone out, its connection is idle; unless there is none, because it goes on as
-/// something else.
+/// A response body that marks its connection as idle once it is complete and sent. It marks nothing if the
+/// connection was upgraded.
 pub(crate) struct Answering {
     body: Body,
     connection: Option<Arc<Connection>>,
@@ -218,7 +222,7 @@ impl hyper::body::Body for Answering {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use chorus_app::rate::rate_key;
+    use chorus_node::source::rate_key;
     use futures_util::FutureExt;
 
     fn source(last: u8) -> Source {
@@ -233,7 +237,7 @@ mod tests {
         slot.connection.state.load(Ordering::Acquire) == ENDED
     }
 
-    /// It has said all that it was asked, and perhaps it has gone out.
+    /// Completes a response, and optionally marks it as sent.
     fn answer(slot: &Slot, gone_out: bool) {
         drop(Answering::new(Body::empty(), Some(Arc::clone(&slot.connection))));
         if gone_out {
@@ -264,7 +268,7 @@ mod tests {
         let mut waiting = Box::pin(all.take_slot(source(3), false));
         assert!(waiting.as_mut().now_or_never().is_none());
         assert!(gave_way(&first) && !gave_way(&second) && !gave_way(&lone) && !gave_way(&asking));
-        // What it asks at this moment is not begun any more.
+        // A request that arrives at this moment is not started any more.
         assert!(!first.connection.begin() && gave_way(&first));
         drop(first);
         waiting.await.expect("there is room");
@@ -290,7 +294,7 @@ mod tests {
         assert!(gave_way(&one) && !gave_way(&other) && !gave_way(&lone));
     }
 
-    /// However many it has: it brings everybody.
+    /// A proxy displaces an idle connection no matter how many connections it has.
     #[tokio::test]
     async fn who_is_idle_gives_way_to_a_proxy() {
         let all = Connections::new(3, 10);

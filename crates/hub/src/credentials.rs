@@ -1,13 +1,13 @@
-//! What a request shows of its caller: a bearer key, or a browser's cookie. What it means is looked up by `chorus_app`.
+//! Credentials of a request: a bearer key or a browser's cookie. `chorus_app` looks up their meaning.
 
 use crate::error::ApiError;
 use axum::http::{HeaderMap, Method, header};
-use chorus_app::caller::Shown;
 use chorus_mcp::guard::Page;
+use chorus_node::caller::Shown;
 use chorus_protocol::code::Code;
 use chorus_web::cookies::session_cookie;
 
-/// The bearer key of a request, if there is one.
+/// Returns the bearer key of a request, if there is one.
 pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     const FORM: &str = "the Authorization header must be: Bearer KEY";
     let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
@@ -20,8 +20,9 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     Ok(Some(key))
 }
 
-/// What a request shows, if anything. A key goes before a cookie: who sends one means it. A cookie that a browser sends on its
-/// own is good for requests from our own pages only; who says nothing of where it comes from is refused.
+/// Returns the credential of a request, if there is one. A bearer key takes precedence over a cookie. On a
+/// request that changes something, a cookie is accepted only from our own pages; a request that does not tell
+/// its page is refused.
 pub(crate) fn shown(headers: &HeaderMap, method: &Method, page: Page) -> Result<Option<Shown>, ApiError> {
     if let Some(key) = bearer(headers)? {
         return Ok(Some(Shown::key(key)));

@@ -1,20 +1,20 @@
-//! Where a client wants to go on in an inbox or a log: the number of an event.
+//! Cursors in inboxes and logs: the number of an event.
 
 use crate::error::ApiError;
 use axum::http::HeaderMap;
 use chorus_protocol::faults::Faults;
 
-/// A cursor in an inbox or a log as a client names it: an SSE id.
+/// Parses a cursor, which is an SSE id.
 pub(crate) fn parse_cursor(name: &str, text: &str) -> Result<i64, ApiError> {
-    // Eighteen digits: more than there will ever be, and they fit.
+    // Eighteen digits always fit into an `i64`.
     let digits = text.len() <= 18 && text.bytes().all(|byte| byte.is_ascii_digit());
     let cursor = text.parse().ok().filter(|_| digits);
     cursor.ok_or_else(|| Faults::one(name, "must be the id of a message in this inbox").into())
 }
 
-/// The last event that a client got, as it says when it connects again.
+/// Returns the `Last-Event-ID` that a reconnecting client sends.
 pub(crate) fn last_event_id(headers: &HeaderMap) -> Result<Option<i64>, ApiError> {
-    // What is no text is no id either.
+    // A value that is not text cannot be an id.
     let id = headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?"));
     id.filter(|id| !id.is_empty()).map(|id| parse_cursor("Last-Event-ID", id)).transpose()
 }

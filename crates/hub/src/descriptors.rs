@@ -1,23 +1,24 @@
-//! File descriptors: as many as the system gives, and no more promised than there are.
+//! File descriptors: raises the limit, and fits the number of connections to it.
 //!
-//! Each connection and each request to an endpoint takes one. A hub that runs out of them answers nobody, not even whoever
-//! asks for its health, so what does not fit is not accepted in the first place.
+//! Each connection and each outbound request takes a descriptor. A hub that runs out of them cannot answer
+//! anybody, not even a health check, so it does not accept more connections than fit.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// For the database, the log, mail, and connections to endpoints that are kept for the next request.
-const RESERVE: u64 = 320;
-/// A hub with fewer connections than this is of no use; then one that runs out may still be.
+/// Descriptors for the database, the log, mail, idle outbound connections, and agents that answer when their
+/// job is done.
+const RESERVE: u64 = 448;
+/// The least number of connections. Below it a hub is useless even if it never runs out.
 const FEWEST: u64 = 16;
 
-/// What a hub holds at a time.
+/// The number of connections and outbound requests that a hub holds at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
     pub(crate) connections: u64,
     pub(crate) webhooks: u64,
 }
 
-/// Raises the limit as far as it goes, and says what fits into it.
+/// Raises the descriptor limit and returns the numbers that fit into it.
 pub(crate) fn fit(wanted: Room) -> Room {
     let limit = raise();
     let room = within(limit, wanted);
@@ -34,12 +35,12 @@ pub(crate) fn fit(wanted: Room) -> Room {
     room
 }
 
-/// How many descriptors this process may have, now that it may have the most.
+/// Raises the soft limit to the hard limit. Returns the resulting limit.
 fn raise() -> u64 {
     let mut limit = getrlimit(Resource::Nofile);
     let soft = limit.current;
     limit.current = limit.maximum;
-    // Where that is not allowed, it stays as it was.
+    // If raising is not permitted, the limit stays as it was.
     let current = if setrlimit(Resource::Nofile, limit).is_ok() { limit.maximum } else { soft };
     current.unwrap_or(u64::MAX)
 }
@@ -49,7 +50,7 @@ fn within(limit: u64, wanted: Room) -> Room {
     if wanted.connections.saturating_add(wanted.webhooks) <= free {
         return wanted;
     }
-    // Requests to endpoints are the smaller part, and come of connections.
+    // Outbound requests need less, because connections cause them.
     let webhooks = wanted.webhooks.min(free / 4).max(FEWEST);
     Room { connections: wanted.connections.min(free.saturating_sub(webhooks)).max(FEWEST), webhooks }
 }
@@ -63,17 +64,17 @@ mod tests {
         let wanted = Room { connections: 10_000, webhooks: 256 };
         for (limit, connections, webhooks) in [
             (u64::MAX, 10_000, 256),
-            (10_576, 10_000, 256),
-            (10_575, 9_999, 256),
-            (4096, 3520, 256),
-            (1024, 528, 176),
+            (10_704, 10_000, 256),
+            (10_703, 9_999, 256),
+            (4096, 3392, 256),
+            (1024, 432, 144),
             (100, 16, 16),
         ] {
             let room = within(limit, wanted);
             assert_eq!((room.connections, room.webhooks), (connections, webhooks), "{limit}");
         }
         let none = Room { connections: 100, webhooks: u64::MAX };
-        assert_eq!(within(1024, none), Room { connections: 100, webhooks: 176 });
+        assert_eq!(within(1024, none), Room { connections: 100, webhooks: 144 });
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! The HTTP faces of the protocols: parse, call an act, render what it returns.
+//! The HTTP doors of the protocols: each parses a request, calls an act, and renders its result.
 //!
-//! Invariants live in the acts and their transactions, not here. A door knows no other door: what several need stands beside
-//! this folder.
+//! Invariants live in the acts and their transactions, not here. A door does not use another door; code that
+//! several share stands beside this folder.
 
 pub(crate) mod api;
 pub(crate) mod c2a;
@@ -24,7 +24,7 @@ mod tests {
         entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
     }
 
-    /// Doors parse, call an act and render: what they say of the house is held to what they import.
+    /// Doors import neither the store nor each other, and the middleware knows no path.
     #[test]
     fn doors_know_neither_the_store_nor_each_other_and_the_middleware_no_path() {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

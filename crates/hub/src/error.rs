@@ -1,12 +1,12 @@
-//! Errors at the edge: where what [`chorus_app`] refused becomes HTTP, in the relay's format or the hub's own. Errors of MCP and
-//! pages for people are rendered by their doors.
+//! Errors at the edge: turns errors of [`chorus_app`] into HTTP, in the relay's format or the hub's own. The
+//! MCP door and the pages render their errors themselves.
 //!
-//! A handler returns an [`ApiError`]; it travels as an extension of an empty response to the middleware, which knows the
-//! time and the route and renders it with [`render`].
+//! A handler returns an [`ApiError`]. It travels as an extension of an empty response to the middleware, which
+//! knows the time and the route and renders it with [`render`].
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use chorus_app::Error;
+use chorus_node::Error;
 use chorus_protocol::code::Code;
 use chorus_protocol::relay::{ErrorBody, Failure, Metadata};
 use chorus_protocol::time::rfc3339;
@@ -55,7 +55,8 @@ impl ApiError {
         Self(self.0.retry_after_ms(ms))
     }
 
-    /// For answers that were not made by us: an unknown path, a method a path does not have.
+    /// Returns the error for a response of the HTTP framework: an unknown path, or a method that a path does
+    /// not have.
     pub(crate) fn of_status(status: StatusCode) -> Self {
         match status {
             StatusCode::NOT_FOUND => {
@@ -82,12 +83,12 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// In which format a door answers errors.
+/// The error format of a door.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     /// The relay's common format.
     Relay,
-    /// The hub's own: `{"error": {"code", "message", "details"?}}`.
+    /// The hub's own format: `{"error": {"code", "message", "details"?}}`.
     Own,
 }
 
@@ -97,20 +98,20 @@ pub(crate) struct OwnFailure {
     pub(crate) error: OwnError,
 }
 
-/// What went wrong.
+/// The error of a failed request.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct OwnError {
-    /// A stable code: `VALIDATION`, `NOT_FOUND`, `CONFLICT`…
+    /// A stable code, such as `VALIDATION`, `NOT_FOUND` or `CONFLICT`.
     pub(crate) code: &'static str,
-    /// The same for a person, and what to do.
+    /// An explanation for people: what is wrong and what to do.
     pub(crate) message: String,
-    /// The same for a program, where there is more to say.
+    /// Machine-readable details. Absent where there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub(crate) details: Option<Value>,
 }
 
-/// The response a client sees, in its door's format.
+/// Renders an error in its door's format.
 pub(crate) fn render(error: &ApiError, format: Format, mut response: Response, now: i64) -> Response {
     let body = match format {
         Format::Relay => serde_json::to_vec(&Failure {

@@ -1,10 +1,10 @@
-//! An answer that goes on: server-sent events.
+//! Responses with server-sent events.
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use chorus_protocol::sse::STREAM_HEADERS;
 
-/// A stream of events that nobody on the way keeps or holds back.
+/// Returns a stream of events with headers that forbid caching and buffering.
 pub(crate) fn event_stream(body: Body) -> Response {
     (STREAM_HEADERS, body).into_response()
 }

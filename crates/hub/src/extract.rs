@@ -1,7 +1,7 @@
-//! What handlers take of a request: who calls, what was sent, and under which key it may come again.
+//! Extractors of handlers: the caller, the body, and the idempotency key.
 //!
-//! Who may call is in a handler's signature: [`Known`], [`Member`], [`Person`], [`Agent`] or [`Operator`] stand before the
-//! body, so that nothing is read of others.
+//! A handler's signature says who may call it: [`Known`], [`Member`], [`Person`], [`Agent`] or [`Operator`]
+//! stand before the body, so that the body of other callers is not read.
 
 use crate::body;
 use crate::error::ApiError;
@@ -9,11 +9,13 @@ use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use chorus_app::audit::RequestContext;
-use chorus_app::caller::{self, Caller, Identity};
-use chorus_app::once::{Done, Once};
-use chorus_app::rate::rate_key;
-use chorus_app::{App, AppState, Error, long_work};
+use chorus_node::audit::RequestContext;
+use chorus_node::caller;
+use chorus_node::caller::{Caller, Identity};
+use chorus_node::idempotency::{Done, Once};
+use chorus_node::source::rate_key;
+use chorus_node::tasks::blocking::block_in_place_if_large;
+use chorus_node::{App, AppState, Error};
 use chorus_protocol::ids::Principal;
 use chorus_protocol::{canonical, json, schema};
 use serde::Serialize;
@@ -22,40 +24,40 @@ use serde_json::Value;
 use std::borrow::Cow;
 use utoipa::{IntoParams, ToSchema};
 
-/// Who calls, as the middleware found out before any door was reached.
+/// Any caller, as authenticated by the middleware.
 pub(crate) struct By(pub(crate) Caller);
 
-/// Whoever showed a key, a token or a session that is good.
+/// A caller with a valid key, token or session.
 pub(crate) struct Known(pub(crate) Caller);
 
-/// Whoever can be a member of conversations.
+/// A caller that can be a member of conversations.
 pub(crate) struct Member(pub(crate) Principal);
 
-/// A person.
+/// A caller that is a person.
 pub(crate) struct Person(pub(crate) caller::Person);
 
-/// An agent.
+/// A caller that is an agent.
 pub(crate) struct Agent(pub(crate) Identity);
 
-/// The operator.
+/// A caller that is the operator.
 pub(crate) struct Operator;
 
 /// A person or the operator.
 pub(crate) struct PersonOrOperator(pub(crate) Caller);
 
-/// A person, or whoever holds the edit link of a Score.
+/// A person, or the holder of a Score's edit link.
 pub(crate) struct Holder(pub(crate) Caller);
 
-/// Anybody with a valid key, or with the edit link of a Score.
+/// A caller with a valid key, or the holder of a Score's edit link.
 pub(crate) struct KnownOrHolder(pub(crate) Caller);
 
-/// Whoever may make a Score on this hub.
+/// A caller who may create a Score on this hub.
 pub(crate) struct Composer(pub(crate) Caller);
 
-/// Which request this is, and from where.
+/// The id and origin of the request.
 pub(crate) struct Context(pub(crate) RequestContext);
 
-/// What the middleware put into a request.
+/// Returns a request extension that the middleware has set.
 fn found<T: Clone + Send + Sync + 'static>(parts: &Parts, what: &str) -> Result<T, ApiError> {
     let found = parts.extensions.get().cloned();
     found.ok_or_else(|| ApiError::internal(format!("a request without {what}")))
@@ -120,45 +122,46 @@ impl FromRequestParts<AppState> for Composer {
     }
 }
 
-/// What was sent, checked, and the key under which it may come again.
+/// A checked body, and the idempotency key of the request.
 pub(crate) struct Sent<T> {
     pub(crate) body: T,
     pub(crate) once: Once,
 }
 
-/// What was sent as a value that has a canonical form: it will be hashed. The act checks what it says.
+/// A body as a JSON value in canonical form, for hashing. The act checks its content.
 pub(crate) struct Hashable {
     pub(crate) body: Value,
     pub(crate) once: Once,
 }
 
-/// The same where nothing need be sent: an empty body and `null` are as good as none.
+/// An optional body: an empty body and `null` count as absent.
 pub(crate) struct MaybeSent<T> {
     pub(crate) body: Option<T>,
     pub(crate) once: Once,
 }
 
-/// What was sent, checked and then read from its own text: numbers that are amounts are never rounded.
+/// A checked body that is deserialized from its own text, so that amounts are never rounded.
 pub(crate) struct Exact<T>(pub(crate) T, pub(crate) Once);
 
-/// A request to do something that has no body, or one that says nothing.
+/// A request without a body, or with an empty one.
 pub(crate) struct Bare(pub(crate) Once);
 
-/// The largest body of a request, in bytes, unless its route says otherwise.
+/// The largest request body in bytes, unless the route sets another limit.
 pub(crate) const MAX_BODY: usize = 256 * 1024;
 
-/// Those who show no key share one namespace of idempotency keys, and a result may hold a secret: it is given again to the source
-/// that asked for it, and only under a key that nobody guesses, as long as the digits of a random UUID.
+/// The least length of an idempotency key without authentication. Anonymous callers share one namespace of
+/// keys, and a result may hold a secret. It is repeated only to the same source, and only under a key that
+/// cannot be guessed: as long as the digits of a random UUID.
 const UNGUESSABLE: usize = 32;
 
-/// How large the body of a request may be, where a route says so: put into the request by a layer of the route.
+/// A route's own body limit, set by a layer of the route.
 #[derive(Clone, Copy)]
 pub(crate) struct BodyLimit(pub(crate) fn(&App) -> usize);
 
 async fn read(app: &App, request: Request) -> Result<(bytes::Bytes, Once), ApiError> {
     let (parts, body) = request.into_parts();
     let limit = parts.extensions.get::<BodyLimit>().map_or(MAX_BODY, |BodyLimit(limit)| limit(app));
-    let bytes = body::read(app, &parts.headers, body, limit).await?;
+    let bytes = body::read(app, &parts, body, limit).await?;
     let what = format!("{} {}", parts.method, parts.uri.path());
     let mut key = body::idempotency_key(&parts.headers)?;
     let by = match caller_of(&parts)? {
@@ -179,7 +182,7 @@ impl<T: ToSchema + DeserializeOwned + 'static> FromRequest<AppState> for Sent<T>
     async fn from_request(request: Request, app: &AppState) -> Result<Self, ApiError> {
         let (bytes, once) = read(app, request).await?;
         let read = || schema::read(json::parse(&bytes).map_err(Error::validation)?).map_err(Error::from);
-        let body = long_work(bytes.len(), read)?;
+        let body = block_in_place_if_large(bytes.len(), read)?;
         Ok(Self { body, once })
     }
 }
@@ -189,7 +192,8 @@ impl FromRequest<AppState> for Hashable {
 
     async fn from_request(request: Request, app: &AppState) -> Result<Self, ApiError> {
         let (bytes, once) = read(app, request).await?;
-        let body = long_work(bytes.len(), || canonical::parse(&bytes)).map_err(ApiError::validation)?;
+        let body = block_in_place_if_large(bytes.len(), || canonical::parse(&bytes))
+            .map_err(ApiError::validation)?;
         Ok(Self { body, once })
     }
 }
@@ -211,7 +215,7 @@ impl<T: ToSchema + DeserializeOwned + 'static> FromRequest<AppState> for Exact<T
 
     async fn from_request(request: Request, app: &AppState) -> Result<Self, ApiError> {
         let (bytes, once) = read(app, request).await?;
-        Ok(Self(long_work(bytes.len(), || schema::read_exact(&bytes))?, once))
+        Ok(Self(block_in_place_if_large(bytes.len(), || schema::read_exact(&bytes))?, once))
     }
 }
 
@@ -223,7 +227,7 @@ impl FromRequest<AppState> for Bare {
     }
 }
 
-/// What a query says, checked.
+/// Query parameters, checked against their schema.
 pub(crate) struct Query<T>(pub(crate) T);
 
 impl<S: Sync, T: IntoParams + DeserializeOwned + 'static> FromRequestParts<S> for Query<T> {
@@ -234,12 +238,12 @@ impl<S: Sync, T: IntoParams + DeserializeOwned + 'static> FromRequestParts<S> fo
     }
 }
 
-/// The parts of a query in order, for what no document says of it.
+/// Returns the query parameters in order, unchecked.
 pub(crate) fn query(uri: &Uri) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
     url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes())
 }
 
-/// The answer to an act with this status; one that was done before says so.
+/// Renders the result of an act. A repeated request gets the header `Idempotent-Replayed`.
 pub(crate) fn done<T: Serialize>(status: StatusCode, done: Done<T>) -> Response {
     let mut response = match status {
         StatusCode::NO_CONTENT => status.into_response(),
@@ -251,13 +255,14 @@ pub(crate) fn done<T: Serialize>(status: StatusCode, done: Done<T>) -> Response 
     response
 }
 
-/// The header of a request that may come again.
+/// The header that makes a request safe to retry.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 #[expect(dead_code, reason = "describes a header for the OpenAPI document")]
 pub(crate) struct Idempotent {
-    /// The same for every retry of the same request. Without a key as bearer only one of 32 characters or more is remembered, and
-    /// only for the address it came from: else whoever guesses it would be given the answer
+    /// A key of your choice, the same for every retry of one request. Without a bearer key, only keys of 32
+    /// characters or more are remembered, and only for the address they came from, because whoever guesses one
+    /// would get the response
     #[param(
         rename = "Idempotency-Key",
         nullable = false,

@@ -1,14 +1,14 @@
-//! What the HTTP library refuses by itself, in our own words.
+//! Rewrites errors of the HTTP library into the hub's formats.
 //!
-//! A head that is no HTTP, or too large, never comes to a handler: the library answers with a status and nothing else. This
-//! sits between the library and its connection, knows when no request is being answered, and gives such an answer the
-//! body that its door would have given it. Whatever handlers answer passes as it is: a write is looked at only if
-//! everything that was said before has been flushed and nobody is being answered.
+//! A malformed or oversized request head never reaches a handler: the library answers with a bare status. This
+//! wrapper sits between the library and its connection and adds the body that the door would have sent.
+//! Responses of handlers pass unchanged: a write is inspected only if everything before it has been flushed
+//! and no request is in progress.
 
 use crate::connections::Connection;
 use crate::error::{ApiError, Format, render};
 use axum::response::IntoResponse;
-use chorus_app::AppState;
+use chorus_node::AppState;
 use chorus_protocol::code::Code;
 use futures_util::FutureExt;
 use http_body_util::BodyExt;
@@ -18,10 +18,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// So much of a request's head is kept: enough to tell whose path it was.
+/// The number of bytes kept of a request's head: enough to find the door of its path.
 const HEAD: usize = 64;
 
-/// Whose paths are whose, by how they begin.
+/// The error formats of path prefixes.
 pub(crate) type Formats = Arc<[(&'static str, Format)]>;
 
 pub(crate) struct HttpErrors<S> {
@@ -29,11 +29,11 @@ pub(crate) struct HttpErrors<S> {
     app: AppState,
     connection: Arc<Connection>,
     formats: Formats,
-    /// The beginning of what came since the last answer.
+    /// The first bytes received since the last response.
     head: Vec<u8>,
-    /// Whether everything that was answered has gone out.
+    /// True if all responses so far have been sent.
     quiet: bool,
-    /// Our words, and how much of them has gone out.
+    /// The rewritten response, and the number of its bytes already sent.
     instead: Vec<u8>,
     said: usize,
 }
@@ -48,7 +48,7 @@ impl<S> HttpErrors<S> {
         self.stream
     }
 
-    /// What is said instead of this, if it is the library's own refusal.
+    /// Returns the replacement of these bytes if they are the library's own error.
     fn instead_of(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         if !self.quiet || self.connection.is_answering() {
             return None;
@@ -56,7 +56,7 @@ impl<S> HttpErrors<S> {
         let status = bytes.strip_prefix(b"HTTP/1.1 ").and_then(|rest| rest.get(..3))?;
         let (code, why) = match status {
             b"400" => (Code::Validation, "this is no HTTP request that can be read"),
-            // An address that is too long is too long for the head as well.
+            // An oversized address arrives as an oversized head.
             b"414" | b"431" => {
                 (Code::HeadTooLarge, "the request's address or headers are too large, or too many")
             }
@@ -65,7 +65,7 @@ impl<S> HttpErrors<S> {
         let error = ApiError::new(code, why);
         let response = render(&error, self.format(), error.clone().into_response(), self.app.now());
         let status = response.status();
-        // It is there already: nothing is waited for.
+        // The body is complete, so this does not wait.
         let body = response.into_body().collect().now_or_never()?.ok()?.to_bytes();
         let head = format!(
             "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
@@ -75,7 +75,7 @@ impl<S> HttpErrors<S> {
         Some([head.as_bytes(), &body].concat())
     }
 
-    /// In which format the door of this path answers, as far as the path was heard.
+    /// Returns the error format of the path, as far as it was received.
     fn format(&self) -> Format {
         let path = self.head.split(|byte| *byte == b' ').nth(1).unwrap_or_default();
         let door = self.formats.iter().find(|(prefix, _)| path.starts_with(prefix.as_bytes()));
@@ -84,7 +84,7 @@ impl<S> HttpErrors<S> {
 }
 
 impl<S: AsyncWrite + Unpin> HttpErrors<S> {
-    /// Our words go out before anything else does.
+    /// Writes the rewritten response before anything else.
     fn say(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Some(rest) = self.instead.get(self.said..).filter(|rest| !rest.is_empty()) {
             let written = ready!(Pin::new(&mut self.stream).poll_write(cx, rest))?;
@@ -130,7 +130,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for HttpErrors<S> {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        // The library's own is in one piece.
+        // The library writes its own error in one piece.
         if let [one] = bufs {
             return self.poll_write(cx, one);
         }

@@ -1,20 +1,20 @@
-//! Against web pages that reach a hub which is not meant for them, above all one on the reader's own machine.
+//! Protects the hub from foreign web pages, above all a hub on the reader's own machine.
 //!
-//! Every request must ask for this hub by a name of its own, or a page could make one that leads here (DNS rebinding).
-//! What changes something, C2A and MCP are refused from other sites' pages. They may still `GET`, and cannot read the answer.
-//! Only what is public anyway and takes no credentials answers them as it answers programs, with CORS headers. Programs say neither
-//! and are not touched.
+//! Every request must name this hub by one of its own host names, which prevents DNS rebinding. Requests that
+//! change something, C2A and MCP are refused from other sites' pages. Such pages may still `GET`, but cannot
+//! read the response. Only public routes without credentials answer them with CORS headers. Programs send
+//! neither `Origin` nor fetch metadata and are not affected.
 
 use crate::error::ApiError;
 use crate::route::{ForeignPages, Route};
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, Version, header};
-use chorus_app::Config;
 use chorus_mcp::guard::{Names, NotForUs, Page};
+use chorus_node::Config;
 use chorus_protocol::code::Code;
 use url::Url;
 
-/// The names of a hub that listens for this machine only, or for others.
+/// Returns the host names of the hub, which depend on whether it listens on the loopback interface only.
 pub(crate) fn names(config: &Config, on_loopback: bool) -> Names {
     Names {
         public: Url::parse(&config.public_url).ok(),
@@ -24,10 +24,11 @@ pub(crate) fn names(config: &Config, on_loopback: bool) -> Names {
     }
 }
 
-/// Whether a request is meant for this hub and comes from where it may, and from which page. Before anything is done for it.
+/// Checks the host name and the origin of a request before anything is done for it. Returns the kind of page
+/// it comes from.
 pub(crate) fn check(names: &Names, route: Route, request: &Request) -> Result<Page, ApiError> {
     let headers = request.headers();
-    // The first HTTP had no such header, and monitors still speak it; browsers do not.
+    // HTTP/1.0 has no `Host` header, and monitors still use it; browsers do not.
     let nameless = request.version() < Version::HTTP_11 && !headers.contains_key(header::HOST);
     let checked = if nameless { Ok(()) } else { names.check_host(headers) };
     let page = names.page(headers);
@@ -41,14 +42,14 @@ pub(crate) fn check(names: &Names, route: Route, request: &Request) -> Result<Pa
     checked.and(welcomed).map_err(|why| ApiError::new(Code::Forbidden, why))
 }
 
-/// Whether a browser asks before it lets a page of another site call.
+/// Returns whether the request is a CORS preflight.
 pub(crate) fn is_preflight(request: &Request) -> bool {
     request.method() == Method::OPTIONS
         && request.headers().contains_key(header::ORIGIN)
         && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// Tells a browser that pages of every site may call, with any header, and read the answer, errors too.
+/// Allows pages of every site to call with any header and to read the response, including errors.
 pub(crate) fn allow_every_page(headers: &mut HeaderMap) {
     let any = HeaderValue::from_static("*");
     headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, any.clone());

@@ -1,7 +1,7 @@
-//! What the hub sends by itself, as the OpenAPI document describes it: entries of inboxes, and bodies of POSTs to agents.
+//! The payloads that the hub sends, for the OpenAPI document: inbox entries, and bodies of POSTs to agents.
 //!
-//! Each is a type of `protocol`, which the hub writes and our own clients read. The document calls them `webhooks`: what is in
-//! an inbox as the data of an event is POSTed in the same form where an agent has an address of its own.
+//! Each is a type of `protocol`, which the hub writes and our own clients read. The document lists them as
+//! `webhooks`: the data of an inbox event is POSTed in the same form to an agent with an endpoint.
 
 use chorus_protocol::inbox::{Chat, DigestBody, ForeignEntry};
 use chorus_protocol::market::{JobHandout, JobResult, QuoteAsked};
@@ -12,10 +12,10 @@ use utoipa::openapi::path::{OperationBuilder, PathItem, Paths};
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::{Components, Content, HttpMethod, OpenApi, Ref, Required, ResponseBuilder};
 
-/// The tag of all of them.
+/// The tag of all payloads.
 const TAG: &str = "payloads";
 
-/// The document, with them.
+/// Returns the document with the payloads added.
 pub(crate) fn described(mut document: OpenApi) -> OpenApi {
     for kind in EntryKind::ALL {
         match kind {
@@ -72,7 +72,7 @@ fn add<T: ToSchema>(document: &mut OpenApi, kind: EntryKind, summary: &str, desc
     let mut schemas = vec![(T::name().into_owned(), T::schema())];
     T::schemas(&mut schemas);
     let components = document.components.get_or_insert_with(Components::new);
-    // Those that a route knows already are the same.
+    // A schema that a route has already added is the same.
     components.schemas.extend(schemas);
     let content = Content::new(Some(Ref::from_schema_name(T::name())));
     let body = RequestBodyBuilder::new().content("application/json", content).required(Some(Required::True));

@@ -1,55 +1,56 @@
-//! What a route is: said in one value beside it, read by the middleware.
+//! The properties of a route: one value beside the route, read by the middleware.
 
 use crate::error::Format;
 use axum::extract::Request;
-use chorus_app::App;
+use chorus_node::App;
 use chorus_protocol::ids::AgentId;
 
-/// What holds for a route before its door is reached.
+/// The properties that the middleware applies before a route's door is reached.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Route {
-    /// In which format errors go out.
+    /// The format of its errors.
     pub(crate) format: Format,
-    /// Which credentials it takes.
+    /// The credentials it accepts.
     pub(crate) credentials: Credentials,
-    /// What an agent may show besides: something it was given for this route.
+    /// A secret that an agent may present instead of its key: one granted for this route.
     pub(crate) grant: Option<Grant>,
-    /// Whether it keeps time itself, because it lasts as long as its peer has something to say.
+    /// True if the route has no timeout, because it lasts as long as its peer sends or listens.
     pub(crate) keeps_time: bool,
-    /// What other sites' pages may do with it.
+    /// The access of other sites' pages.
     pub(crate) foreign_pages: ForeignPages,
-    /// Whether it costs nothing: monitors must see a hub that is busy with others.
+    /// True if calls are free of charge: monitors must reach a hub that is busy with others.
     pub(crate) free: bool,
 }
 
-/// Which credentials a route takes.
+/// The credentials that a route accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Credentials {
-    /// A key, a token or a browser's session, if one is shown; its door says who may.
+    /// An optional key, token or session; the door decides who may call.
     Any,
-    /// None: it is the same for everybody, or its door looks at the key itself. A stale key is no reason to refuse it.
+    /// None: the route is the same for everybody, or its door checks the key itself. A stale key does not
+    /// prevent the call.
     Ignored,
-    /// A secret in its path that its door looks up, and charges.
+    /// A secret in the path, which the door looks up and charges.
     Door,
 }
 
-/// What pages of other sites may do with a route.
+/// The access of other sites' pages to a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ForeignPages {
-    /// Nothing: reading it changes something.
+    /// None, because even reading changes something.
     Refused,
-    /// `GET` without being told the answer; nothing that changes anything.
+    /// `GET` requests, whose response the page cannot read; nothing that changes anything.
     Unread,
-    /// Everything, as any program: it takes no credentials that a browser adds by itself.
+    /// Full access like any program: the route accepts no credentials that a browser adds by itself.
     Allowed,
 }
 
-/// A secret that we grant: whose it is follows without a look-up.
+/// A signed secret issued by this hub, which names its agent without a look-up.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Grant {
-    /// What it is for; calls are charged to its agent for this.
+    /// The purpose. Calls are charged to the agent for this purpose.
     pub(crate) purpose: &'static str,
-    /// The agent it was given to, if it is good.
+    /// Returns the agent it was issued to, if it is valid.
     pub(crate) read: fn(&App, &Request) -> Option<AgentId>,
 }
 
@@ -65,6 +66,6 @@ impl Route {
     };
     /// A route of the relay.
     pub(crate) const RELAY: Self = Self { format: Format::Relay, ..Self::API };
-    /// A page, or something else that is the same for everybody.
+    /// A page, or another route that is the same for everybody.
     pub(crate) const PUBLIC: Self = Self { credentials: Credentials::Ignored, ..Self::RELAY };
 }

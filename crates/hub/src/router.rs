@@ -1,4 +1,5 @@
-//! All doors of the hub, and the OpenAPI document of those that are in it. Which routes a door has is said by its `routes()`.
+//! Combines all doors, and builds the OpenAPI document of the documented ones. Each door lists its routes in
+//! `routes()`.
 
 use crate::doors::{api, c2a, channel, choir, hub, market, mcp, pages, relay, skill};
 use crate::http_errors::Formats;
@@ -6,43 +7,49 @@ use crate::origin;
 use crate::payloads;
 use crate::routes::Routes;
 use axum::Router;
-use chorus_app::AppState;
+use chorus_node::AppState;
 use chorus_web::cookies::SESSION_COOKIE;
 use std::sync::Arc;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{Components, Info, InfoBuilder, OpenApi, OpenApiBuilder};
 
-/// The routes that are in the OpenAPI document.
-fn documented() -> Routes {
-    relay::routes()
-        .and(hub::routes())
-        .and(skill::routes())
-        .and(api::routes())
-        .and(channel::routes())
-        .and(c2a::routes())
-        .and(choir::routes())
-        .and(market::routes())
-}
+/// The doors in the OpenAPI document.
+const DOCUMENTED: [fn() -> Routes; 8] = [
+    relay::routes,
+    hub::routes,
+    skill::routes,
+    api::routes,
+    channel::routes,
+    c2a::routes,
+    choir::routes,
+    market::routes,
+];
 
-/// All routes, each behind its guard, and an answer for paths that are none.
+/// The doors that are documented elsewhere.
+const OTHERS: [fn() -> Routes; 2] = [pages::routes, mcp::routes];
+
+/// Returns all routes, each behind its guard, with an error response for unknown paths.
 pub(crate) fn router(app: AppState) -> Router {
     let names = Arc::new(origin::names(&app.config, app.on_loopback));
-    all().guarded(&app, &names).with_state(app)
+    undocumented().guarded(&app, &names).with_state(app)
 }
 
-fn all() -> Routes {
-    documented().and(pages::routes()).and(mcp::routes())
+/// Returns all routes without their documentation. One door's documentation at a time is in memory.
+fn undocumented() -> Routes {
+    let doors = DOCUMENTED.into_iter().chain(OTHERS).map(|routes| routes().without_documents());
+    doors.fold(Routes::default(), Routes::and)
 }
 
-/// In which format errors go out about paths that begin so, where no route is asked.
+/// Returns the error formats of path prefixes, for requests that reach no route.
 pub(crate) fn formats() -> Formats {
-    all().formats().into()
+    undocumented().formats().into()
 }
 
-/// The OpenAPI document of the hub.
+/// Returns the OpenAPI document of the hub.
 pub fn openapi() -> OpenApi {
     let document = OpenApiBuilder::new().info(info()).components(Some(security())).build();
-    payloads::described(documented().document(document).merge_from(mcp::documented()))
+    let documented = DOCUMENTED.into_iter().map(|routes| routes()).fold(Routes::default(), Routes::and);
+    payloads::described(documented.document(document).merge_from(mcp::documented()))
 }
 
 fn info() -> Info {

@@ -1,11 +1,12 @@
-//! The accept loop: every connection limited in number, time and buffers, and a stop that loses nothing.
+//! The accept loop: bounds connections in number, time and buffers, and stops without losing work.
 //!
-//! Our own, because a plain serve loop has no time limit for headers and waits for open streams for ever when it is
-//! told to stop. Here streams end first, then open requests, then whatever is left is cut.
+//! It exists because a plain serve loop has no timeout for headers and waits for open streams for ever when
+//! told to stop. Here streams end first, then open requests finish, then the rest is cut.
 //!
-//! A handler may answer that it upgrades its connection (`hyper::upgrade`), to a WebSocket for example, and owns the stream
-//! then. The connection counts until the stream is dropped, never gives way to another, and is cut when its peer takes no more bytes; its
-//! handler ends with [`App::stopping`](chorus_app::App), as streams do, and is waited for like them.
+//! A handler may upgrade its connection (`hyper::upgrade`), for example to a WebSocket, and then owns the
+//! stream. The connection counts until the stream is dropped, is never closed in favour of another, and is cut
+//! when its peer stops reading. Its handler ends with [`Tasks::stopping`](chorus_node::tasks::Tasks), as streams do, and
+//! the hub waits for it.
 
 use crate::connections::{Answering, Connections, Slot};
 use crate::descriptors::{self, Room};
@@ -20,13 +21,14 @@ use axum::body::Body;
 use axum::http::{HeaderValue, Request, StatusCode, header};
 use axum::response::IntoResponse;
 use chorus_app::market;
-use chorus_app::quotas::OFF;
-use chorus_app::rate::rate_key;
-use chorus_app::reconcilers::{catch_up, push, ticks};
-use chorus_app::{App, AppState, Config};
+use chorus_app::market::outages::OutageWatch;
+use chorus_app::reconcilers::{catch_up, push, skill_words, ticks};
 use chorus_environment::Environment;
+use chorus_node::config::quotas::OFF;
+use chorus_node::source::rate_key;
+use chorus_node::{App, AppState, Config};
 use chorus_protocol::code::Code;
-use chorus_store::Store;
+use chorus_store::{Store, StoreError, usage};
 use futures_util::TryFutureExt;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -45,32 +47,32 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tower::ServiceExt;
 
-/// The largest head of a request, in bytes. A connection begins with less, and grows with what it is sent.
+/// The largest request head, in bytes. The buffer starts smaller and grows as needed.
 const MAX_HEAD: usize = 64 * 1024;
 const MAX_HEADERS: usize = 64;
-/// How long a connection that gives way may take to end.
+/// The time in which a connection that makes room for another must end.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// A request came on a connection that had to give way.
+/// The error of a request on a connection that was told to close.
 #[derive(Debug, thiserror::Error)]
 #[error("the connection gave way to another")]
 struct GaveWay;
 
-/// Why a hub did not start, or did not go on.
+/// An error that keeps the hub from starting or running.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The client for outbound requests could not be made.
+    /// The client for outbound requests could not be created.
     #[error("cannot prepare outbound requests; are CA certificates installed (Debian: ca-certificates)?")]
     Outbound(#[source] reqwest::Error),
-    /// Background work ended: deadlines, pushes or leases would stand still, and nobody would be told.
+    /// A background task ended. Deadlines, pushes or leases would stop silently.
     #[error(
         "background work panicked (see the log above), and the hub does not go on without it: start it again"
     )]
     BackgroundWork,
 }
 
-/// Serves until `shutdown` resolves, then drains: streams end, open requests finish, committed work is recorded. The same if its
-/// background work ends before, so that whoever watches over the hub starts it again.
+/// Serves until `shutdown` resolves, then drains: streams end, open requests finish, committed work is
+/// recorded. It also stops if a background task ends, so that a supervisor can restart the hub.
 pub async fn run(
     listener: TcpListener,
     store: Store,
@@ -86,13 +88,23 @@ pub async fn run(
     let app =
         App::new(store, config, environment, stopping.clone(), on_loopback).map_err(RunError::Outbound)?;
     let app = Arc::new(app);
+    // This must come before anything that depends on elapsed time.
+    let mut outages = OutageWatch::new();
+    if let Err(error) = outages.tick(&app).await {
+        tracing::warn!(error = error.message, "could not look for an outage; it is tried again");
+    }
+    // A former process may have died before it wrote its counters.
+    if let Err(error) = app.store.write::<_, StoreError, _>(usage::recount).await {
+        tracing::warn!(%error, "could not count what is stored; the figures are those of the last run");
+    }
     let router = router::router(Arc::clone(&app));
     let fell = CancellationToken::new();
     let background = [
         watch("reconcilers", &app, &fell, ticks::run(Arc::clone(&app))),
         watch("catching up", &app, &fell, catch_up::run(Arc::clone(&app))),
+        watch("index of skills", &app, &fell, skill_words::run(Arc::clone(&app))),
         watch("pusher", &app, &fell, push::run(Arc::clone(&app))),
-        watch("market's background work", &app, &fell, market::reconcile::run(Arc::clone(&app))),
+        watch("market's background work", &app, &fell, market::reconcile::run(Arc::clone(&app), outages)),
     ];
     let shutdown = async {
         tokio::select! {
@@ -101,10 +113,10 @@ pub async fn run(
         }
     };
     serve_until(shutdown, listener, &app, &router).await;
-    app.tasks.close();
+    app.tasks.tracker.close();
     let drain = app.config.times.drain;
-    if tokio::time::timeout(drain, app.tasks.wait()).await.is_err() {
-        tracing::warn!(open = app.tasks.len(), "work was left unfinished");
+    if tokio::time::timeout(drain, app.tasks.tracker.wait()).await.is_err() {
+        tracing::warn!(open = app.tasks.tracker.len(), "work was left unfinished");
     }
     for work in background {
         drop(work.await);
@@ -112,14 +124,14 @@ pub async fn run(
     if fell.is_cancelled() { Err(RunError::BackgroundWork) } else { Ok(()) }
 }
 
-/// Runs what goes on until the hub stops; if it ends before, or panics, that is said at once, by the log and by `fell`.
+/// Runs a background task until the hub stops. If it ends earlier or panics, this logs it and notifies `fell`.
 fn watch(
     what: &'static str,
     app: &AppState,
     fell: &CancellationToken,
     work: impl Future<Output = ()> + Send + 'static,
 ) -> JoinHandle<()> {
-    let (stopping, fell) = (app.stopping.clone(), fell.clone());
+    let (stopping, fell) = (app.tasks.stopping.clone(), fell.clone());
     tokio::spawn(async move {
         let ended = tokio::spawn(work).await;
         if ended.is_err() || !stopping.is_cancelled() {
@@ -129,7 +141,7 @@ fn watch(
     })
 }
 
-/// Takes connections until `shutdown` resolves, then tells all of them to end, and waits.
+/// Accepts connections until `shutdown` resolves, then tells all of them to end, and waits.
 async fn serve_until(
     shutdown: impl Future<Output = ()>,
     listener: TcpListener,
@@ -138,7 +150,7 @@ async fn serve_until(
 ) {
     let connections = TaskTracker::new();
     let (most, quota) = (app.config.max_connections, app.config.quotas.connections);
-    // One source never has all of them.
+    // One source never gets all connections.
     let share = usize::try_from(quota).unwrap_or(usize::MAX).min(most - most / 4);
     let is_limited = app.config.rate_limit.is_some() && quota != OFF;
     let open = Connections::new(most, if is_limited { share } else { usize::MAX });
@@ -152,19 +164,20 @@ async fn serve_until(
         };
         let Some((stream, slot)) = accepted else { continue };
         let open = Open::new(slot, Arc::clone(app), connections.token());
-        // It is waited for as long as it is open, also after this task has handed it on.
-        tokio::spawn(serve(stream, Arc::clone(app), (router.clone(), Arc::clone(&formats)), open));
+        // The hub waits for the connection while it is open, even after this task has handed it on.
+        tokio::spawn(serve(stream, Arc::clone(app), router.clone(), Arc::clone(&formats), open));
     }
 
     drop(listener);
-    app.stopping.cancel();
+    app.tasks.stopping.cancel();
     connections.close();
     if tokio::time::timeout(app.config.times.drain, connections.wait()).await.is_err() {
         tracing::warn!(open = connections.len(), "connections were cut");
     }
 }
 
-/// What makes a connection count: its room among the others, its place in the figures, and that it is waited for.
+/// Everything held by a counted connection: its slot, its place in the metrics, and a token that the drain
+/// waits for.
 struct Open {
     slot: Slot,
     app: AppState,
@@ -173,31 +186,31 @@ struct Open {
 
 impl Open {
     fn new(slot: Slot, app: AppState, waited_for: TaskTrackerToken) -> Self {
-        app.metrics.connections.inc();
+        app.telemetry.metrics.connections.inc();
         Self { slot, app, _waited_for: waited_for }
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.app.metrics.connections.dec();
+        self.app.telemetry.metrics.connections.dec();
     }
 }
 
-/// The next connection, once there is room for it. Until then the kernel keeps the others waiting.
+/// Accepts the next connection once a slot is free. Until then others wait in the kernel's queue.
 async fn accept(listener: &TcpListener, app: &App, open: &Arc<Connections>) -> Option<(TcpStream, Slot)> {
     match listener.accept().await {
         Ok((stream, peer)) => {
             let is_proxy = app.config.trusted_proxies.trusts(peer.ip());
             let Some(slot) = open.take_slot(rate_key(peer.ip()), is_proxy).await else {
-                app.metrics.rate_limited.inc();
+                app.telemetry.metrics.rate_limited.inc();
                 turn_away(stream);
                 return None;
             };
             Some((stream, slot))
         }
         Err(error) => {
-            // Out of file descriptors, most likely: it passes when connections end.
+            // Most likely the process is out of file descriptors; connections that end will free some.
             tracing::warn!(%error, "cannot accept a connection");
             tokio::time::sleep(Duration::from_millis(100)).await;
             None
@@ -205,7 +218,7 @@ async fn accept(listener: &TcpListener, app: &App, open: &Arc<Connections>) -> O
     }
 }
 
-/// Tells a source that it has enough connections, as far as that can be done without waiting for it.
+/// Tells a source that it has too many connections, as far as possible without waiting.
 fn turn_away(stream: TcpStream) {
     const ANSWER: &[u8] =
         b"HTTP/1.1 429 Too Many Requests\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
@@ -215,7 +228,7 @@ fn turn_away(stream: TcpStream) {
     }
 }
 
-async fn serve(stream: TcpStream, app: AppState, (router, formats): (Router, Formats), open: Open) {
+async fn serve(stream: TcpStream, app: AppState, router: Router, formats: Formats, open: Open) {
     let Ok(peer) = stream.peer_addr() else { return };
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY");
@@ -232,7 +245,7 @@ async fn serve(stream: TcpStream, app: AppState, (router, formats): (Router, For
         let (body, rest) = Watched::new(body);
         let router = router.clone();
         let answer = async move {
-            // The client reads an end instead of an answer, and may be sure that nothing was done.
+            // The client sees the connection end and can be sure that the request was not executed.
             if !begun {
                 return Err(GaveWay);
             }
@@ -243,7 +256,7 @@ async fn serve(stream: TcpStream, app: AppState, (router, formats): (Router, For
             if rest.is_left() {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
-            // What is upgraded is busy until it ends.
+            // An upgraded connection is busy until it ends.
             let is_upgraded = response.status() == StatusCode::SWITCHING_PROTOCOLS;
             response.map(|body| Answering::new(body, (!is_upgraded).then_some(connection)))
         })
@@ -257,25 +270,25 @@ async fn serve(stream: TcpStream, app: AppState, (router, formats): (Router, For
         .with_upgrades();
     let ended = tokio::select! {
         ended = &mut connection => ended,
-        () = app.stopping.cancelled() => {
+        () = app.tasks.stopping.cancelled() => {
             std::pin::Pin::new(&mut connection).graceful_shutdown();
             (&mut connection).await
         }
         () = slot.gives_way() => {
-            // No request is begun any more, and what was answered has gone out.
+            // No further request starts, and finished responses have been sent.
             std::pin::Pin::new(&mut connection).graceful_shutdown();
             drop(tokio::time::timeout(LAST_WORDS, &mut connection).await);
             return;
         }
     };
-    // An upgraded connection is its handler's from now on.
+    // An upgraded connection now belongs to its handler.
     let Some(parts) = connection.into_parts() else { return };
     let stream = parts.io.into_inner().into_inner();
     let answered = match ended {
         Ok(()) => true,
         Err(error) => {
             tracing::debug!(%error, %peer, "a connection ended badly");
-            // Half a request came in; one that never began is an idle connection, which just ends.
+            // Part of a request arrived. A connection that never started one was idle and just ends.
             if error.is_timeout() && !parts.read_buf.is_empty() {
                 return refuse(stream, &app).await;
             }
@@ -285,7 +298,7 @@ async fn serve(stream: TcpStream, app: AppState, (router, formats): (Router, For
     if answered {
         tokio::select! {
             () = linger(stream) => {}
-            () = app.stopping.cancelled() => {}
+            () = app.tasks.stopping.cancelled() => {}
         }
     }
 }
@@ -301,7 +314,7 @@ async fn refuse(mut stream: impl AsyncWrite + Unpin, app: &App) {
         body.len()
     );
     let answer = [head.as_bytes(), &body].concat();
-    // The connection is given up either way.
+    // The connection is closed either way.
     drop(stream.write_all(&answer).await);
     drop(stream.shutdown().await);
 }
@@ -312,7 +325,7 @@ mod tests {
     use axum::extract::{Request, State};
     use axum::response::Response;
     use axum::routing::get;
-    use chorus_app::MasterKey;
+    use chorus_node::secrets::MasterKey;
     use chorus_store::SqliteOptions;
     use std::net::SocketAddr;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -324,17 +337,17 @@ mod tests {
         b"GET /echo HTTP/1.1\r\nhost: hub\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n";
     const ASK: &[u8] = b"GET /plain HTTP/1.1\r\nhost: hub\r\nconnection: close\r\n\r\n";
     const SOON: Duration = Duration::from_secs(10);
-    /// More than buffers of sockets hold.
+    /// More bytes than socket buffers hold.
     const LARGE: usize = 32 * 1024 * 1024;
 
-    /// Says what it hears, until the hub stops; then it takes its time to say goodbye.
+    /// Echoes until the hub stops, and then takes its time to end.
     async fn echo(State(app): State<AppState>, mut request: Request) -> Response {
         let upgrade = hyper::upgrade::on(&mut request);
         tokio::spawn(async move {
             let (mut read, mut write) = tokio::io::split(TokioIo::new(upgrade.await.unwrap()));
             tokio::select! {
                 copied = tokio::io::copy(&mut read, &mut write) => drop(copied),
-                () = app.stopping.cancelled() => {
+                () = app.tasks.stopping.cancelled() => {
                     tokio::time::sleep(Duration::from_millis(300)).await;
                     write.write_all(b"goodbye").await.unwrap();
                 }
@@ -352,7 +365,7 @@ mod tests {
     }
 
     async fn served(max_connections: usize, stall: Duration) -> Served {
-        // It brings the TLS provider which the hub's own client needs.
+        // The client installs the TLS provider that the hub's own client needs.
         drop(chorus_testkit::http::client());
         let store = Store::sqlite(SqliteOptions::in_memory()).unwrap();
         let environment = Environment::system();
@@ -387,7 +400,7 @@ mod tests {
         stream
     }
 
-    /// What is answered to this, or before anything was asked.
+    /// Returns the response to these bytes, or the bytes received before anything was sent.
     async fn answer_to(request: &[u8], address: SocketAddr) -> String {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let mut answer = String::new();
@@ -404,12 +417,12 @@ mod tests {
         let mut heard = [0; 5];
         stream.read_exact(&mut heard).await.unwrap();
         assert_eq!(&heard, b"hello");
-        assert_eq!(app.metrics.connections.get(), 1);
-        // It is busy, whatever was answered: nobody gets its place.
+        assert_eq!(app.telemetry.metrics.connections.get(), 1);
+        // The upgraded connection is busy, so it is not closed for another.
         assert!(answer_to(b"", address).await.starts_with("HTTP/1.1 429 "));
         drop(stream);
         let ended = async {
-            while app.metrics.connections.get() > 0 {
+            while app.telemetry.metrics.connections.get() > 0 {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
@@ -417,7 +430,8 @@ mod tests {
         assert!(answer_to(ASK, address).await.ends_with("plain"));
     }
 
-    /// However long the rest of an answer takes, it arrives; whoever waits for room then gets it although the other stays.
+    /// A response is sent completely, however long it takes. A waiting connection is served afterwards,
+    /// although the first one stays open.
     #[tokio::test]
     async fn an_answer_that_is_not_all_out_keeps_its_place() {
         let Served { address, stop: _running, .. } = served(1, SOON).await;
@@ -450,21 +464,21 @@ mod tests {
         tokio::time::timeout(SOON, stream.read_to_string(&mut last)).await.unwrap().unwrap();
         assert_eq!(last, "goodbye");
         tokio::time::timeout(SOON, ended).await.unwrap().unwrap();
-        assert_eq!(app.metrics.connections.get(), 0, "it ended before the hub did");
+        assert_eq!(app.telemetry.metrics.connections.get(), 0, "it ended before the hub did");
     }
 
     #[tokio::test]
     async fn an_upgraded_connection_that_takes_no_bytes_is_cut() {
         let Served { app, address, stop: _running, .. } = served(10, Duration::from_millis(200)).await;
         let mut stream = upgraded(address).await;
-        // More than buffers hold; what comes back is not read.
+        // More bytes than the buffers hold; the echo is not read.
         let flood = tokio::spawn(async move {
             let piece = vec![0; 64 * 1024];
             while stream.write_all(&piece).await.is_ok() {}
             stream
         });
         let cut = async {
-            while app.metrics.connections.get() > 0 {
+            while app.telemetry.metrics.connections.get() > 0 {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
@@ -472,14 +486,14 @@ mod tests {
         drop(flood.await.unwrap());
     }
 
-    /// A hub whose background work stands still serves nobody well: it stops, and says why.
+    /// A hub whose background work has stopped shuts down and says why.
     #[tokio::test]
     async fn a_hub_does_not_go_on_without_its_background_work() {
         drop(chorus_testkit::http::client());
         let store = Store::sqlite(SqliteOptions::in_memory()).unwrap();
         let breaks = Arc::new(AtomicBool::new(false));
         let clock = Arc::clone(&breaks);
-        // Nobody calls, so that the next one to ask for the time is background work.
+        // There is no request, so the next one to read the clock is a background task.
         let elapsed = move || {
             assert!(!clock.swap(false, Ordering::AcqRel), "this clock breaks once");
             0

@@ -1,10 +1,11 @@
-//! A connection that is given up when its peer stops taking bytes.
+//! Closes a connection whose peer stops reading.
 //!
-//! A reader that is slow forever would hold its buffers forever. Here a write that makes no progress for a while is
-//! an error, which ends the connection; an inbox resumes by id and loses nothing. Reads are not this module's
-//! business: waiting for a peer to speak is what an idle connection does.
+//! A reader that is slow for ever would hold its buffers for ever. A write that makes no progress for a while
+//! is an error, which ends the connection; an inbox resumes by id and loses nothing. Reads have no timeout
+//! here, because an idle connection waits for its peer.
 //!
-//! What makes a connection count goes with its stream: one that was upgraded outlives the task that accepted it.
+//! The slot of a connection goes with its stream, because an upgraded stream outlives the task that accepted
+//! it.
 
 use std::future::Future;
 use std::io;
@@ -16,10 +17,10 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 pub(crate) struct StallGuard<S, C> {
     stream: S,
-    /// Dropped with the stream.
+    /// Dropped together with the stream.
     _counted: C,
     limit: Duration,
-    /// Runs while a write waits; boxed because most connections never need one.
+    /// The timer of a blocked write. It is boxed because most connections never need one.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 

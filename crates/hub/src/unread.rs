@@ -1,8 +1,8 @@
-//! Answers to requests that were not read to their end, because they were refused before.
+//! Responses to requests whose body was not read to the end, because they were refused early.
 //!
-//! To close a connection while its peer still sends is to reset it, and a client that is reset may lose the answer;
-//! to keep it open would take the rest of the body for the next request. So such an answer says `Connection: close`,
-//! and the hub then reads on for a while, to no purpose but that the answer is seen.
+//! Closing a connection while its peer still sends resets it, and the client may lose the response. Keeping it
+//! open would take the rest of the body for the next request. So such a response says `Connection: close`, and
+//! the hub reads on for a while, only so that the client sees the response.
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
@@ -13,17 +13,17 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// How long, and how much, is read of a client that was answered before it had said everything.
+/// The time for which, and the bytes up to which, the hub reads on after an early response.
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES: u64 = 4 * 1024 * 1024;
 
-/// A request's body that remembers whether it was read to its end.
+/// A request body that records whether it was read to its end.
 pub(crate) struct Watched {
     body: Incoming,
     unread: Arc<AtomicBool>,
 }
 
-/// Whether something of a [`Watched`] body is left.
+/// Tells whether part of a [`Watched`] body is unread.
 pub(crate) struct Rest(Arc<AtomicBool>);
 
 impl Watched {
@@ -63,12 +63,12 @@ impl Body for Watched {
     }
 }
 
-/// Says that no more will be said, and reads on until the peer has heard it or it has been long enough.
+/// Ends the sending side, and reads on until the peer closes or the limit is reached.
 pub(crate) async fn linger(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
     if stream.shutdown().await.is_err() {
         return;
     }
     let (mut rest, mut nowhere) = (stream.take(LINGER_BYTES), tokio::io::sink());
-    // However it ends, that was it.
+    // The result does not matter: the connection ends now.
     drop(tokio::time::timeout(LINGER, tokio::io::copy(&mut rest, &mut nowhere)).await);
 }

@@ -1,99 +1,90 @@
-//! What a job's end means: who is paid what was held, and whether it counts for the agent's reputation.
+//! Settles finished jobs: the movements of credits, and the outcome for the agent's reputation.
+//! [`counting`](crate::counting) decides whether that outcome counts.
 //!
-//! Whatever the end, all that was held leaves the hold: what the job cost goes to the agent's owner, the rest back.
+//! Every settlement empties the hold: the cost of the job goes to the agent's owner, the rest back to the
+//! payer.
 
 use crate::money::{Movement, Purse, movement};
 use crate::reputation::Outcome;
 use chorus_protocol::ids::{JobId, WalletId};
 use chorus_protocol::market::{Credits, JobStatus, MovementKind};
 
-/// What was agreed on.
+/// The agreed terms of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
-    /// Which job.
     pub job: JobId,
-    /// Whose wallet pays.
+    /// The paying wallet.
     pub payer: WalletId,
-    /// Whose wallet is paid.
+    /// The wallet of the agent's owner.
     pub payee: WalletId,
-    /// What is held.
+    /// The credits that are held.
     pub budget: Credits,
-    /// What the skill cost when the job was taken.
+    /// The price of the skill when the job was requested.
     pub price: Credits,
-    /// Whether whoever hires also owns the agent, by whatever wallet each of them uses.
-    pub own: bool,
 }
 
-/// How a job ended.
+/// The end of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// The agent did it, for so much; for the skill's price, if it does not say.
+    /// The agent succeeded, at this cost or, if it gives none, at the skill's price.
     Done(Option<Credits>),
-    /// The agent says that it failed.
+    /// The agent reported a failure.
     Failed,
-    /// What it gave is not what its skill promises.
+    /// The agent declined in time.
+    Declined,
+    /// The output does not match the skill's schema.
     BrokenOutput,
-    /// Its time is over.
     Overdue,
-    /// Whoever hired took it back.
+    /// The client cancelled the job.
     Cancelled,
     /// The agent left the market.
     AgentGone,
 }
 
-/// What follows.
+/// The consequences of a job's end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settlement {
-    /// How the job stands.
+    /// The final status of the job.
     pub status: JobStatus,
-    /// What is paid.
+    /// The credits that are paid.
     pub paid: Credits,
-    /// What moves: all that was held.
+    /// The movements that empty the hold.
     pub movements: Vec<Movement>,
-    /// How it counts for the agent's reputation, if it does.
-    pub counts: Option<Outcome>,
+    /// The outcome for the agent's reputation; `None` if the end says nothing about its work.
+    pub outcome: Option<Outcome>,
 }
 
-/// Ends a job.
+/// Settles a job by its end.
 pub fn settle(terms: &Terms, verdict: Verdict) -> Settlement {
-    let (status, cost, counts) = match verdict {
+    let (status, cost, outcome) = match verdict {
         Verdict::Done(cost) => (JobStatus::Success, cost.unwrap_or(terms.price), Some(Outcome::Success)),
         Verdict::Failed | Verdict::BrokenOutput | Verdict::Overdue => {
             (JobStatus::Failure, Credits::ZERO, Some(Outcome::Failure))
         }
-        // Neither says anything about the agent's work.
+        Verdict::Declined => (JobStatus::Rejected, Credits::ZERO, Some(Outcome::Declined)),
+        // Neither end says anything about the agent's work.
         Verdict::Cancelled | Verdict::AgentGone => (JobStatus::Failure, Credits::ZERO, None),
     };
     let paid = cost.min(terms.budget);
     let rest = terms.budget.minus(paid);
-    let at_stake = if status == JobStatus::Success { paid } else { terms.budget };
     let hold = Purse::Hold(terms.job);
     let movements = [
         movement(MovementKind::Settle, hold, Purse::Wallet(terms.payee), paid),
         movement(MovementKind::Refund, hold, Purse::Wallet(terms.payer), rest),
     ];
-    Settlement {
-        status,
-        paid,
-        // What would move nothing is no movement.
-        movements: movements.into_iter().flatten().collect(),
-        // Who hires its own agents would praise them, and who works for nothing anybody. What was paid, or held in vain, counts,
-        // whatever price is listed.
-        counts: counts.filter(|_| !terms.own && terms.payer != terms.payee && !at_stake.is_zero()),
-    }
+    // Movements of zero are omitted.
+    Settlement { status, paid, movements: movements.into_iter().flatten().collect(), outcome }
 }
 
-/// The offered budget is below the price.
+/// The error for a budget below the price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the budget is {budget} credits, the agent asks {price}")]
 pub struct BudgetInsufficient {
-    /// What was offered.
     pub budget: Credits,
-    /// What it costs.
     pub price: Credits,
 }
 
-/// Whether a budget covers the price.
+/// Checks that a budget covers the price.
 pub fn check_budget(budget: Credits, price: Credits) -> Result<(), BudgetInsufficient> {
     if budget < price {
         return Err(BudgetInsufficient { budget, price });

@@ -1,9 +1,11 @@
-//! The market's rules: which credits move, what a job does to a reputation, whether data fits the schema it was promised in.
+//! The rules of the market: movements of credits, effects on reputation, and validation of data against skill
+//! schemas.
 //!
-//! An engine: no clock, no I/O, no randomness. Money moves only in its terms: it says [`money::Movement`]s, each out of one purse
-//! and into another, and whoever keeps the ledger applies them in one transaction. So the sum of all wallets and holds changes by
-//! nothing but a mint or a burn.
+//! The crate is an engine without clock, I/O or randomness. It returns [`money::Movement`]s, each from one
+//! purse to another; the ledger applies them in one transaction. Therefore only a mint or a burn changes the
+//! sum of all wallets and holds.
 
+pub mod counting;
 pub mod escrow;
 pub mod money;
 pub mod reputation;

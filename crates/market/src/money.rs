@@ -1,47 +1,41 @@
-//! What may move between purses. Nothing is made or lost but by the operator's hand, and no wallet goes below nothing.
+//! The rules for movements between purses. Only the operator creates or destroys credits, and no wallet
+//! becomes negative.
 
 use chorus_protocol::ids::{JobId, WalletId};
 use chorus_protocol::market::{Credits, MovementKind};
 pub use chorus_protocol::market::{Movement, Purse};
 
-/// The most that may be in the world at a time. It is half of what one wallet can hold, so that whoever is paid has room for it.
+/// The maximum supply. It is half of what one wallet can hold, so that every recipient has room for a payment.
 pub const MAX_SUPPLY: Credits = match Credits::from_hundredths(Credits::MAX.hundredths() / 2) {
     Some(most) => most,
     None => Credits::ZERO,
 };
 
-/// A wallet as it is now.
+/// A wallet and its current balance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wallet {
-    /// Whose.
     pub id: WalletId,
-    /// What is in it.
     pub balance: Credits,
 }
 
-/// Why nothing moves.
+/// The reasons for refusing a movement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// The wallet cannot cover it.
+    /// The balance is too low.
     #[error("the wallet has {balance} credits, {needed} are needed")]
-    Short {
-        /// What is in it.
-        balance: Credits,
-        /// What would have to be.
-        needed: Credits,
-    },
-    /// Nothing would be moved.
+    Short { balance: Credits, needed: Credits },
+    /// The amount is zero.
     #[error("the amount must be more than 0")]
     Nothing,
-    /// From a wallet into itself.
+    /// Payer and payee are the same wallet.
     #[error("payer and payee are the same")]
     Same,
-    /// There would be more credits than can be counted exactly.
+    /// The supply would exceed [`MAX_SUPPLY`].
     #[error("there can be at most {MAX_SUPPLY} credits")]
     TooMany,
 }
 
-/// The operator makes credits, where there are `supply` already.
+/// Creates credits in a wallet. `supply` is the current supply.
 pub fn mint(to: WalletId, supply: Credits, amount: Credits) -> Result<Movement, Refused> {
     if amount.hundredths() > MAX_SUPPLY.hundredths() - supply.hundredths() {
         return Err(Refused::TooMany);
@@ -49,13 +43,13 @@ pub fn mint(to: WalletId, supply: Credits, amount: Credits) -> Result<Movement, 
     movement(MovementKind::Mint, Purse::Issue, Purse::Wallet(to), amount)
 }
 
-/// The operator takes credits away.
+/// Destroys credits of a wallet.
 pub fn burn(from: Wallet, amount: Credits) -> Result<Movement, Refused> {
     covers(from, amount)?;
     movement(MovementKind::Burn, Purse::Wallet(from.id), Purse::Issue, amount)
 }
 
-/// One owner gives to another.
+/// Moves credits between the wallets of two owners.
 pub fn transfer(from: Wallet, to: WalletId, amount: Credits) -> Result<Movement, Refused> {
     if from.id == to {
         return Err(Refused::Same);
@@ -64,7 +58,7 @@ pub fn transfer(from: Wallet, to: WalletId, amount: Credits) -> Result<Movement,
     movement(MovementKind::Transfer, Purse::Wallet(from.id), Purse::Wallet(to), amount)
 }
 
-/// So much is kept for a job, until it has ended. A job may cost nothing: then nothing moves.
+/// Holds credits for a job until it ends. Returns `None` for a budget of zero, which moves nothing.
 pub fn hold(payer: Wallet, job: JobId, budget: Credits) -> Result<Option<Movement>, Refused> {
     covers(payer, budget)?;
     let moved = movement(MovementKind::Hold, Purse::Wallet(payer.id), Purse::Hold(job), budget);
@@ -78,7 +72,7 @@ fn covers(from: Wallet, amount: Credits) -> Result<(), Refused> {
     Ok(())
 }
 
-/// A movement, if anything would move.
+/// Builds a movement, or refuses an amount of zero.
 pub(crate) fn movement(
     kind: MovementKind,
     from: Purse,

@@ -1,10 +1,10 @@
-//! Codes of errors that MCP adds to those of JSON-RPC.
+//! Error codes that MCP adds to those of JSON-RPC.
 
-/// What revisions up to 2025-11-25 call a resource that is not there.
+/// The resource does not exist, in revisions up to 2025-11-25.
 pub const RESOURCE_NOT_FOUND: i64 = -32002;
-/// The headers do not say what the body says.
+/// The headers contradict the body.
 pub const HEADER_MISMATCH: i64 = -32020;
-/// It needs something that the client did not say it can do.
+/// The request needs a capability that the client did not declare.
 pub const MISSING_CAPABILITY: i64 = -32021;
-/// This revision is not spoken here.
+/// The server does not support this revision.
 pub const UNSUPPORTED_VERSION: i64 = -32022;

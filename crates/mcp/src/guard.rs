@@ -1,9 +1,9 @@
-//! Against pages that reach a hub through a name of their own (DNS rebinding) or from a site of their own: whom a request was
-//! meant for, and from which page it came.
+//! Protection against DNS rebinding and cross-site requests: checks the `Host` of a request and the page it
+//! comes from.
 //!
-//! `Host` must be a name of ours. Ports are not compared there: a page that is served from another port is told by its
-//! `Origin`. Browsers say in `Sec-Fetch-Site` or `Origin` where a request comes from, and pages cannot forge either; who says
-//! nothing is no page.
+//! `Host` must be a name of the hub. Its port is not compared, because a page served from another port is
+//! recognised by its `Origin`. Browsers send `Sec-Fetch-Site` or `Origin`, and pages cannot forge either. A
+//! request without both does not come from a page.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,63 +11,62 @@ use url::{Host, Url};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Why a request is not for us.
+/// The reasons for rejecting a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotForUs {
-    /// The name that was asked for is not ours.
+    /// The `Host` header does not name this hub.
     #[error(
         "the Host header does not name this hub; ask for it by its public address, or tell it its other names \
          (CHORUS_ALLOWED_HOSTS)"
     )]
     Host,
-    /// Another site's page sent it.
+    /// The request comes from another site's page.
     #[error("requests from other sites' pages are refused; the Origin must be this hub's")]
     Origin,
 }
 
-/// From where a request comes, as far as it says.
+/// The origin of a request, as far as the request tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Page {
-    /// From a page of ours, or from the browser's own address bar.
+    /// A page of the hub, or the browser's address bar.
     Ours,
-    /// From another site's page, or one that has none.
+    /// Another site's page, or a page without an origin.
     Elsewhere,
-    /// It does not say: most likely it is no browser.
+    /// No information: most likely the client is not a browser.
     Unsaid,
 }
 
-/// The names we answer to: those of loopback, and these.
+/// The names of the hub, in addition to those of the loopback interface.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
     /// The public address.
     pub public: Option<Url>,
-    /// Other names, as the operator wrote them.
+    /// Further names, as configured by the operator.
     pub allowed: Vec<String>,
-    /// Any IP address: nobody can make that the name of a page of his own.
+    /// Accepts any IP address. No attacker can use an IP address as the name of a page.
     pub addresses: bool,
-    /// Any name at all.
+    /// Accepts any name.
     pub any: bool,
 }
 
 impl Names {
-    /// Checks `Host`, and that no other site's page asks.
+    /// Checks `Host`, and rejects requests from other sites' pages.
     pub fn check(&self, headers: &HeaderMap) -> Result<(), NotForUs> {
         self.check_host(headers)?;
         if self.page(headers) == Page::Elsewhere { Err(NotForUs::Origin) } else { Ok(()) }
     }
 
-    /// Checks `Host`.
     pub fn check_host(&self, headers: &HeaderMap) -> Result<(), NotForUs> {
         let host = single(headers, &header::HOST).and_then(split).map(|(name, _)| name);
         if self.any || host.is_some_and(|name| self.is_ours(name)) { Ok(()) } else { Err(NotForUs::Host) }
     }
 
-    /// From where a request says it comes.
+    /// Returns the page that a request comes from.
     pub fn page(&self, headers: &HeaderMap) -> Page {
         match (headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes), headers.contains_key(header::ORIGIN)) {
-            // It may hide its origin from itself.
+            // A page may hide its origin from its own site.
             (Some(b"same-origin"), _) | (Some(b"none"), false) => Page::Ours,
-            // Browsers' extensions say `none` and their origin.
+            // Browser extensions send `none` together with their origin.
             (None | Some(b"none"), true) if self.is_own_origin(headers) => Page::Ours,
             (None, false) => Page::Unsaid,
             _ => Page::Elsewhere,
@@ -99,13 +98,13 @@ impl Names {
         self.allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(name))
     }
 
-    /// Whether `Origin` is the public address's, or the one that was asked. Behind a proxy only the operator knows with which
-    /// scheme that was.
+    /// Returns `true` if `Origin` is that of the public address or of the requested host. Behind a proxy only
+    /// the operator knows the scheme of the request.
     fn is_own_origin(&self, headers: &HeaderMap) -> bool {
         let Some(origin) = single(headers, &header::ORIGIN) else { return false };
         let Ok(origin) = Url::parse(origin) else { return false };
         let asked = single(headers, &header::HOST).and_then(split).is_some_and(|(name, port)| {
-            // A browser leaves out the port that goes without saying, at both places.
+            // Browsers omit the default port in both headers.
             matches!(origin.scheme(), "http" | "https")
                 && origin.host_str().is_some_and(|host| host.eq_ignore_ascii_case(name))
                 && origin.port() == port
@@ -114,14 +113,14 @@ impl Names {
     }
 }
 
-/// The one value of a header.
+/// Returns the value of a header that occurs once.
 fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
     values.next().is_none().then_some(value)
 }
 
-/// A name, with its brackets if it has some, and a port.
+/// Splits a host into its name, with brackets if present, and its port.
 fn split(host: &str) -> Option<(&str, Option<u16>)> {
     let at = if host.starts_with('[') { host.find(']')? + 1 } else { host.find(':').unwrap_or(host.len()) };
     let (name, rest) = host.split_at(at);
@@ -134,7 +133,7 @@ fn split(host: &str) -> Option<(&str, Option<u16>)> {
     (!name.is_empty()).then_some((name, port))
 }
 
-/// An address in the one way in which browsers write it.
+/// Parses an IP address in the form that browsers use.
 fn address(name: &str) -> Option<IpAddr> {
     match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
         Some(name) => name.parse::<Ipv6Addr>().ok().map(IpAddr::V6),

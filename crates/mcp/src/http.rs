@@ -1,11 +1,12 @@
-//! Streamable HTTP: what a request to the one URL becomes, in both revisions.
+//! Streamable HTTP: handles requests to the one URL, in both kinds of revisions.
 //!
-//! A POST is one message. It is answered with JSON, unless something is said before the result: then with a stream of
-//! its own. With sessions, GET opens the stream of a session's notices and DELETE ends it; without, `subscriptions/listen`
-//! is such a stream. Whoever hangs up cancels what he asked for: its future is dropped.
+//! A POST is one message. The response is JSON, or a stream if messages precede the result. With sessions, GET
+//! opens the stream of a session's notices and DELETE ends the session; without sessions,
+//! `subscriptions/listen` is such a stream. A client that disconnects cancels its request, because the future
+//! is dropped.
 //!
-//! A request that stands alone goes to the service at once, which looks up its caller where it reads the answer. Every other
-//! answer comes after the caller was let in.
+//! A stateless request goes to the service at once, which authorizes the caller in the same transaction that
+//! reads the answer. All other responses are sent after the caller was admitted.
 
 use crate::code;
 use crate::revision::{self, Revision, WITH_SESSIONS};
@@ -24,14 +25,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// The header that names a session.
+/// The header with the session id.
 const SESSION_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
-/// So many messages before a result may wait for a slow client.
+/// The number of messages before a result that may wait for a slow client.
 const MAX_SAID: usize = 16;
-/// How long lists that change only with a new version of the hub may be kept, in milliseconds.
+/// The cache lifetime, in milliseconds, of lists that change only with a new version of the hub.
 const LASTING_MS: u64 = 300_000;
 
-/// Answers a request, or says why its caller may not be here.
+/// Handles a request. Returns the service's refusal if the caller is not admitted.
 pub async fn answer<S: Service>(service: Arc<S>, request: Request) -> Result<HttpResponse, S::Refusal> {
     let Request { method, headers, body } = request;
     let session = headers.get(SESSION_HEADER).map(|id| id.to_str().unwrap_or_default().to_owned());
@@ -39,7 +40,7 @@ pub async fn answer<S: Service>(service: Arc<S>, request: Request) -> Result<Htt
         Ok(Wanted::Call(ask, id)) => call(service, id, ask, accepts(&headers, "text/event-stream")).await,
         Ok(Wanted::Step(step)) => Exchange::admit(service, headers, session).await?.take(step).await,
         Err(answer) => {
-            // Nothing is told to who may not be here, not even what is wrong with what he sent.
+            // A caller that is not admitted learns nothing, not even the faults of its message.
             Exchange::admit(service, headers, session).await?;
             Err(Stop::Answer(answer))
         }
@@ -51,12 +52,12 @@ pub async fn answer<S: Service>(service: Arc<S>, request: Request) -> Result<Htt
     }
 }
 
-/// What a request wants, as far as that can be told before anybody is let in.
+/// The kind of a request, as far as it is known before the caller is admitted.
 #[derive(Debug)]
 enum Wanted {
-    /// A request that stands alone, for the service.
+    /// A stateless request for the service.
     Call(Ask, Id),
-    /// What is done for who was let in.
+    /// A step for an admitted caller.
     Step(Step),
 }
 
@@ -67,9 +68,8 @@ enum Step {
     WithSession(rpc::Request),
     Told(Revision),
     Heard(Response),
-    /// The stream of a session's notices.
+    /// Opens the stream of a session's notices.
     Hear,
-    /// The end of a session.
     End,
 }
 
@@ -148,12 +148,12 @@ impl Wanted {
     }
 }
 
-/// Why a request comes to nothing.
+/// The reasons for ending a request without a result.
 #[derive(Debug)]
 enum Stop<R> {
-    /// Its caller may not be here.
+    /// The caller is not admitted.
     Refused(R),
-    /// This is said instead.
+    /// This answer is sent instead.
     Answer(Answer),
 }
 
@@ -163,18 +163,18 @@ impl<R> From<Answer> for Stop<R> {
     }
 }
 
-/// An answer that ends the matter.
+/// A final answer.
 #[derive(Debug)]
 struct Answer {
     status: StatusCode,
-    /// Or, where the path does not take the method, those that it takes.
+    /// The response, or the allowed methods if the path does not support the method.
     response: Result<Response, &'static str>,
 }
 
 impl IntoResponse for Answer {
     fn into_response(self) -> HttpResponse {
         match self.response {
-            // In MCP, unlike in JSON-RPC itself, an id is never null: what answers nothing that could be read has none.
+            // Unlike JSON-RPC, MCP never uses a null id: an answer to an unreadable message has none.
             Ok(Response { id: None, outcome: Err(error) }) => {
                 let error = json!({"jsonrpc": "2.0", "error": error});
                 (self.status, axum::Json(error)).into_response()
@@ -201,7 +201,7 @@ fn no_method(allowed: &'static str) -> Answer {
     Answer { status: StatusCode::METHOD_NOT_ALLOWED, response: Err(allowed) }
 }
 
-/// What could not be done, where there is no result to put it into.
+/// Converts a failure that cannot be put into a result.
 fn failed<R>(id: Option<&Id>) -> impl FnOnce(Failure<R>) -> Stop<R> {
     move |failure| match failure {
         Failure::Refused(refusal) => Stop::Refused(refusal),
@@ -213,7 +213,7 @@ fn failed<R>(id: Option<&Id>) -> impl FnOnce(Failure<R>) -> Stop<R> {
     }
 }
 
-/// Refuses whoever would not hear a stream.
+/// Rejects a client that does not accept a stream.
 fn must_stream(headers: &HeaderMap, id: Option<&Id>) -> Result<(), Answer> {
     if accepts(headers, "text/event-stream") {
         return Ok(());
@@ -221,7 +221,7 @@ fn must_stream(headers: &HeaderMap, id: Option<&Id>) -> Result<(), Answer> {
     Err(invalid(StatusCode::NOT_ACCEPTABLE, id, "Accept: must hold text/event-stream"))
 }
 
-/// A list of media types that a client takes; one that says nothing takes everything.
+/// Returns `true` if the client accepts this media type. A client without `Accept` accepts everything.
 fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
     let any_of = wanted.split_once('/').map_or(wanted, |(kind, _)| kind);
     let mut values = headers.get_all(header::ACCEPT).iter().peekable();
@@ -232,12 +232,12 @@ fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
         })
 }
 
-/// A request whose caller was let in.
+/// A request of an admitted caller.
 struct Exchange<S> {
     service: Arc<S>,
     headers: HeaderMap,
     session: Option<String>,
-    /// Whether that is a session of the caller's.
+    /// Set if the session belongs to the caller.
     known: bool,
 }
 
@@ -249,7 +249,7 @@ impl<S: Service> Exchange<S> {
         Ok(Self { service, headers, session, known })
     }
 
-    /// The session that this request must have.
+    /// Returns the session of this request, or the error for a missing or unknown one.
     fn session(&self, id: Option<&Id>) -> Result<&str, Answer> {
         match &self.session {
             Some(session) if self.known => Ok(session),
@@ -334,7 +334,7 @@ impl<S: Service> Exchange<S> {
         let Some(asked) = params.get("protocolVersion").and_then(Value::as_str) else {
             return Err(bad_request(Some(id), RpcError::params("protocolVersion: must be a text")).into());
         };
-        // Who asks for another is offered the newest that has sessions.
+        // A client that requests another version is offered the newest one with sessions.
         let version = WITH_SESSIONS.into_iter().find(|version| *version == asked).unwrap_or(WITH_SESSIONS[0]);
         let about = self.service.about().await.map_err(failed(Some(&id)))?;
         let session = self.service.begin().await.map_err(failed(Some(&id)))?;
@@ -352,10 +352,10 @@ impl<S: Service> Exchange<S> {
     }
 }
 
-/// A request on its way to its response.
+/// A request in progress.
 type Work<R> = Pin<Box<dyn Future<Output = Result<(StatusCode, Response), R>> + Send>>;
 
-/// Runs a request, and answers with a stream only if something is said before the result.
+/// Runs a request. It answers with a stream only if a message precedes the result.
 async fn call<S: Service>(service: Arc<S>, id: Id, ask: Ask, streams: bool) -> Answered<S> {
     let (out, mut said) = mpsc::channel(MAX_SAID);
     let mut work: Work<S::Refusal> = Box::pin(answered(service, id.clone(), ask, Outlet(out)));
@@ -376,7 +376,7 @@ async fn call<S: Service>(service: Arc<S>, id: Id, ask: Ask, streams: bool) -> A
         Some(first) = said.recv() => first,
     };
     if !streams {
-        // Nobody would hear it; the queue must not fill up with it either.
+        // Nobody would receive these messages, and they must not fill the queue.
         drop(said);
         let (status, response) = work.await.map_err(Stop::Refused)?;
         return Ok((status, axum::Json(response)).into_response());
@@ -391,7 +391,7 @@ async fn call<S: Service>(service: Arc<S>, id: Id, ask: Ask, streams: bool) -> A
                 while let Ok(message) = said.try_recv() {
                     frames.extend_from_slice(&frame(&message));
                 }
-                // The status is out already.
+                // The status has been sent already.
                 let gone = || Response {
                     id: Some(id),
                     outcome: Err(RpcError::new(RpcError::INTERNAL, "you may not be here any more")),
@@ -434,7 +434,7 @@ fn response(id: Id, result: Value) -> Response {
     Response { id: Some(id), outcome: Ok(result) }
 }
 
-/// What every result of a stateless server has besides: its type, who answers, and how long it may be kept.
+/// Adds the members of every stateless result: its type, the server's name and the cache lifetime.
 fn complete(method: &str, mut result: Value, info: Value) -> Value {
     let Some(fields) = result.as_object_mut() else { return result };
     fields.entry("resultType").or_insert_with(|| json!("complete"));

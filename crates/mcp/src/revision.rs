@@ -1,7 +1,8 @@
-//! Which revision of the protocol a request speaks, and whether its headers say what its body says.
+//! Detection of the protocol revision of a request, and the comparison of its headers with its body.
 //!
-//! Two kinds on one URL: from 2026-07-28 on every request tells its version and stands alone; before, `initialize` opens
-//! a session. A request that carries the newer metadata is of the newer kind; every other one is of the older.
+//! One URL serves two kinds of revisions. From 2026-07-28 on every request carries its version and is
+//! stateless; before, `initialize` opens a session. A request with the newer metadata is stateless; every
+//! other request uses sessions.
 
 use crate::code;
 use axum::http::HeaderMap;
@@ -11,23 +12,23 @@ use serde_json::{Map, Value, json};
 
 /// The stateless revision.
 pub(crate) const STATELESS: &str = "2026-07-28";
-/// Those with sessions, the newest first. The older of the two differs in nothing that is served here.
+/// The revisions with sessions, newest first. The older one does not differ in anything that is served here.
 pub(crate) const WITH_SESSIONS: [&str; 2] = ["2025-11-25", "2025-06-18"];
 
 pub(crate) const VERSION_HEADER: &str = "mcp-protocol-version";
 const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
 
-/// How a client speaks.
+/// The kind of protocol revision that a client uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Revision {
-    /// 2026-07-28: each request stands alone.
+    /// 2026-07-28: every request is self-contained.
     Stateless,
-    /// 2025-11-25 and before: sessions.
+    /// 2025-11-25 and earlier: requests belong to sessions.
     WithSessions,
 }
 
-/// All revisions, as they are told to clients.
+/// Returns all revisions in the form sent to clients.
 pub(crate) fn supported() -> Value {
     json!([STATELESS, WITH_SESSIONS[0], WITH_SESSIONS[1]])
 }
@@ -41,7 +42,7 @@ fn mismatch(what: String) -> RpcError {
     RpcError::new(code::HEADER_MISMATCH, what)
 }
 
-/// A header that must come once, if it comes.
+/// Reads a header and rejects different values of it.
 fn header<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, RpcError> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
@@ -52,7 +53,7 @@ fn header<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, Rpc
     Ok(Some(text))
 }
 
-/// What the headers of any request say; `told` is whether its body has the newer metadata.
+/// Returns the revision of a request by its headers. `told` is set if the body has the newer metadata.
 pub(crate) fn of(headers: &HeaderMap, told: bool) -> Result<Revision, RpcError> {
     match header(headers, VERSION_HEADER)? {
         _ if told => Ok(Revision::Stateless),
@@ -63,13 +64,13 @@ pub(crate) fn of(headers: &HeaderMap, told: bool) -> Result<Revision, RpcError> 
     }
 }
 
-/// Whether a request's parameters have the newer metadata.
+/// Returns `true` if the parameters have the newer metadata.
 pub(crate) fn is_told(method: &str, params: &Map<String, Value>) -> bool {
     method == "server/discover" || params.get("_meta").is_some_and(|meta| meta.get(VERSION_KEY).is_some())
 }
 
-/// Checks that a request of the stateless kind is whole: its metadata, and that its headers say the same as its body.
-/// What the client can do comes back.
+/// Checks that a stateless request has its metadata and that its headers match its body. Returns the client's
+/// capabilities.
 pub(crate) fn check(
     headers: &HeaderMap,
     method: &str,
@@ -98,7 +99,7 @@ pub(crate) fn check(
         "resources/read" => params.get("uri"),
         _ => return Ok(capabilities.clone()),
     };
-    // A body without a name is wrong in itself, and told so where it is read.
+    // A body without a name is invalid and is rejected where it is read.
     if let Some(name) = source.and_then(Value::as_str) {
         let told = header(headers, "mcp-name")?.map(decode).transpose()?;
         same(told.as_deref(), "Mcp-Name", name)?;
@@ -114,7 +115,7 @@ fn same(told: Option<&str>, name: &str, body: &str) -> Result<(), RpcError> {
     }
 }
 
-/// A value that may be encoded because it does not fit into a header.
+/// Decodes a header value that may be base64.
 fn decode(value: &str) -> Result<String, RpcError> {
     let Some(inner) = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) else {
         return Ok(value.to_owned());

@@ -1,4 +1,4 @@
-//! What is served by the protocol, and the words in which the two talk: nothing here knows how it is done.
+//! The interface between the protocol and the service that it serves.
 
 use crate::revision::Revision;
 use axum::http::{HeaderMap, Method};
@@ -11,23 +11,20 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// A request, read and authenticated.
+/// An authenticated HTTP request.
 #[derive(Debug)]
 pub struct Request {
-    /// GET, POST or DELETE.
     pub method: Method,
-    /// All of them.
     pub headers: HeaderMap,
-    /// The whole body.
     pub body: Bytes,
 }
 
-/// Why something is not done.
+/// The reasons for not handling a request.
 #[derive(Debug)]
 pub enum Failure<R> {
-    /// The caller may not be here: it is told this and nothing else.
+    /// The caller is not admitted and is told only this.
     Refused(R),
-    /// What was asked cannot be asked so, or there is trouble. What a tool could not do is a result.
+    /// The request is invalid, or the service failed. A failed tool call is a result instead.
     Rpc(RpcError),
 }
 
@@ -37,109 +34,104 @@ impl<R> From<RpcError> for Failure<R> {
     }
 }
 
-/// What a server says of itself.
+/// The server's description of itself.
 #[derive(Debug, Clone)]
 pub struct About {
-    /// What it serves.
+    /// The capabilities of the server.
     pub capabilities: Value,
-    /// For a model.
+    /// The instructions for a model.
     pub instructions: String,
 }
 
-/// One request.
+/// A request to the service.
 #[derive(Debug, Clone)]
 pub struct Ask {
-    /// How the client speaks.
     pub revision: Revision,
-    /// Its session, if it has one.
+    /// The id of the session; `None` for stateless requests.
     pub session: Option<String>,
-    /// What is asked.
     pub method: String,
-    /// With what.
     pub params: Map<String, Value>,
-    /// What a stateless client can do.
+    /// The capabilities of a stateless client.
     pub capabilities: Value,
 }
 
-/// For what is said before a result.
+/// A sender of messages that precede a result.
 #[derive(Debug, Clone)]
 pub struct Outlet(pub(crate) mpsc::Sender<Value>);
 
 impl Outlet {
-    /// Says something; it waits for a slow client.
+    /// Sends a message. It waits for a slow client.
     pub async fn say(&self, message: Value) {
-        // Who does not listen any more will not hear the result either.
+        // A client that has disconnected will not receive the result either.
         drop(self.0.send(message).await);
     }
 }
 
-/// What a stream of notices is to tell.
+/// The content of a stream of notices.
 #[derive(Debug, Clone)]
 pub enum Wants {
-    /// Whatever the session asked for, going on after this notice.
+    /// The subscriptions of a session, resumed after a notice.
     Session {
-        /// Which session.
         id: String,
-        /// The last notice that was seen.
+        /// The id of the last notice that the client received.
         after: Option<i64>,
     },
-    /// What this filter of `subscriptions/listen` names.
+    /// The filter of a `subscriptions/listen` request.
     Filter(Map<String, Value>),
 }
 
 /// A stream of notices.
 pub struct Notices {
-    /// What of the filter is honoured.
+    /// The accepted part of the filter.
     pub accepted: Value,
-    /// Until there will be no more.
+    /// The notices; the stream ends after the last one.
     pub stream: BoxStream<'static, Notice>,
 }
 
-/// Something that a client is told unasked.
+/// A notification to a client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Notice {
-    /// Where a stream goes on after it.
+    /// The id from which a stream can be resumed.
     pub id: Option<i64>,
-    /// `notifications/…`.
+    /// The method, `notifications/…`.
     pub method: &'static str,
-    /// With what.
     pub params: Map<String, Value>,
 }
 
-/// What is served.
+/// A service behind the protocol.
 ///
-/// Everything is asked for one caller, of whom only the service knows whether he may be here. [`check_session`](Self::check_session) looks;
-/// nothing else but [`call`](Self::call) is asked before it has let somebody in.
+/// Every call is made for one caller, and only the service knows whether the caller is admitted.
+/// [`check_session`](Self::check_session) admits callers; before that only [`call`](Self::call) may be used.
 pub trait Service: Send + Sync + 'static {
-    /// Why a caller may not be here.
+    /// The error for a caller that is not admitted.
     type Refusal: Send + 'static;
 
-    /// Whether the caller may be here at all, and whether this is a session of his.
+    /// Admits the caller. Returns `true` if the session belongs to it.
     fn check_session(
         &self,
         session: Option<&str>,
     ) -> impl Future<Output = Result<bool, Self::Refusal>> + Send;
-    /// Which server this is: `name`, `title`, `version`.
+    /// Returns the server's `name`, `title` and `version`.
     fn info(&self) -> Value;
-    /// What the server says of itself.
+    /// Returns the server's description of itself.
     fn about(&self) -> impl Future<Output = Result<About, Failure<Self::Refusal>>> + Send;
-    /// Opens a session.
+    /// Opens a session and returns its id.
     fn begin(&self) -> impl Future<Output = Result<String, Failure<Self::Refusal>>> + Send;
-    /// Ends one.
+    /// Ends a session.
     fn end(&self, session: &str) -> impl Future<Output = Result<(), Failure<Self::Refusal>>> + Send;
-    /// Answers a request. Without a session nobody has let the caller in yet: it is looked up here, where what is answered is
-    /// read, so that it costs one visit to the store and not two.
+    /// Handles a request. A request without a session comes from a caller that is not admitted yet: the
+    /// service admits it while it reads the answer, which saves one visit to the store.
     fn call(
         &self,
         ask: Ask,
         out: Outlet,
     ) -> impl Future<Output = Result<Value, Failure<Self::Refusal>>> + Send;
-    /// Tells what changes, from now on.
+    /// Returns a stream of changes from now on.
     fn notices(&self, wants: Wants) -> impl Future<Output = Result<Notices, Failure<Self::Refusal>>> + Send;
-    /// A client's answer to something it was asked.
+    /// Receives a client's response to a request of the server.
     fn heard(&self, _session: &str, _response: rpc::Response) {}
-    /// How often a quiet stream shows that it lives.
+    /// Returns the interval of keep-alive comments on a quiet stream.
     fn ping(&self) -> Duration;
-    /// Cancelled when the server stops.
+    /// Returns a token that is cancelled when the server stops.
     fn stopping(&self) -> CancellationToken;
 }

@@ -1,4 +1,4 @@
-//! Streams of messages: what is said before a result, and notices until there will be no more.
+//! Streams of messages: messages that precede a result, and notices.
 
 use crate::service::{Notices, Service};
 use axum::body::Body;
@@ -12,12 +12,12 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::convert::Infallible;
 
-/// A message as an event.
+/// Encodes a message as a server-sent event.
 pub(crate) fn frame(message: &impl Serialize) -> Bytes {
     sse::encode("message", None, &text(message)).into()
 }
 
-/// A message as text. What was made here can be written.
+/// Serializes a message. Messages built here always serialize.
 fn text(message: &impl Serialize) -> String {
     serde_json::to_string(message).unwrap_or_default()
 }
@@ -26,7 +26,7 @@ pub(crate) fn event_stream(body: Body) -> HttpResponse {
     (StatusCode::OK, sse::STREAM_HEADERS, body).into_response()
 }
 
-/// The stream of a session, or of the `subscriptions/listen` with this id.
+/// Builds the stream of a session, or of the `subscriptions/listen` request with this id.
 pub(crate) fn notice_stream<S: Service>(
     service: &S,
     notices: Notices,
@@ -41,7 +41,7 @@ pub(crate) fn notice_stream<S: Service>(
             subscription(&mut params, id);
             frame(&Notification { method: "notifications/subscriptions/acknowledged".into(), params })
         }
-        // So that the client sees at once that the stream is there.
+        // The comment shows the client at once that the stream is open.
         None => Bytes::from_static(sse::PING),
     };
     let last = listening.as_ref().map(|id| {
@@ -67,7 +67,7 @@ pub(crate) fn notice_stream<S: Service>(
                 subscription(&mut notice.params, id);
             }
             let message = Notification { method: notice.method.to_owned(), params: notice.params };
-            // Streams of the stateless revision have no ids: they are not resumed.
+            // Streams of the stateless revision have no ids, because they cannot be resumed.
             let place = notice.id.filter(|_| listening.is_none());
             Some((sse::encode("message", place, &text(&message)).into(), (stream, false)))
         }

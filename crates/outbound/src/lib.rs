@@ -1,11 +1,13 @@
-//! Requests to addresses that strangers named, without becoming their way into this network (SSRF).
+//! Outgoing HTTP requests to URLs given by strangers, with protection against server-side request forgery
+//! (SSRF).
 //!
-//! A hub calls the endpoints of its agents, an agent the callbacks and tool servers that came with a message. Both may
-//! call only addresses that are public, or that were allowed. The check is made three times: of the literal address in
-//! a URL, of a name when it is first given, and of the addresses that are really dialled, because the client resolves names
-//! through the guard and nowhere else. Redirects are not followed and proxies not used.
+//! A hub calls the endpoints of its agents; an agent calls the callbacks and tool servers that come with a
+//! message. Both may call only public addresses and addresses that were allowed. The check is made three
+//! times: for a literal address in a URL, for a host name when it is first given, and for the addresses that
+//! are dialled, because the client resolves names only through the guard. Redirects are not followed, and
+//! proxies are not used.
 //!
-//! It deliberately knows nothing of who calls whom, how often, or what is said.
+//! The crate knows nothing about callers, rates or contents.
 
 mod names;
 mod network;
@@ -23,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use url::Url;
 
-/// The resolver of the client: what it returns is what is dialled.
+/// The resolver of the client. It returns only addresses that the policy allows.
 struct Guard(Arc<Names>);
 
 impl Resolve for Guard {
@@ -37,7 +39,7 @@ impl Resolve for Guard {
     }
 }
 
-/// A client that reaches only what its policy allows.
+/// An HTTP client that reaches only the addresses its policy allows.
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
@@ -45,8 +47,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client that calls itself `user_agent`, waits so long for a connection, and keeps so many to each host for the
-    /// next request.
+    /// Creates a client with this user agent and connect timeout. It keeps up to `kept_per_host` idle
+    /// connections to each host.
     pub fn new(
         policy: Policy,
         user_agent: &str,
@@ -56,7 +58,7 @@ impl Client {
         Self::with(Arc::new(Names::new(policy)), user_agent, connect_timeout, kept_per_host)
     }
 
-    /// One with the same policy, to which names have the same addresses.
+    /// Creates a client that shares this one's policy and resolved names.
     pub fn sibling(
         &self,
         user_agent: &str,
@@ -84,18 +86,17 @@ impl Client {
         Ok(Self { http, names })
     }
 
-    /// What it may reach.
     pub fn policy(&self) -> &Policy {
         self.names.policy()
     }
 
-    /// Which addresses a name has. A request within a few seconds dials no others.
+    /// Resolves a name. Requests within the next seconds dial the same addresses.
     pub async fn addresses(&self, name: &str) -> Result<Arc<[IpAddr]>, Box<dyn Error + Send + Sync>> {
         self.names.addresses(name).await
     }
 
-    /// Begins a request. A literal address never reaches the resolver, so it is checked here; whoever sends the request
-    /// finds out about a name with [`Blocked::cause_of`].
+    /// Starts a request. A literal address never reaches the resolver, so it is checked here. For a name,
+    /// [`Blocked::cause_of`] tells whether the request was blocked.
     pub fn request(&self, method: Method, url: Url) -> Result<RequestBuilder, Blocked> {
         self.policy().check_literal(&url)?;
         Ok(self.http.request(method, url))
@@ -103,7 +104,7 @@ impl Client {
 }
 
 impl Blocked {
-    /// Whether this is why a request failed.
+    /// Returns the block that made a request fail, if there is one.
     pub fn cause_of<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Self> {
         let mut cause = error;
         loop {
@@ -131,7 +132,7 @@ mod tests {
         }
     }
 
-    /// The literal before a request is made, the name when it is dialled: neither reaches the server that is there.
+    /// A literal address is blocked before the request, a name when it is dialled. Neither reaches the server.
     #[tokio::test]
     async fn what_is_private_is_not_dialled() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,5 +1,5 @@
-//! Names and the addresses they have, for a while: who counts what goes to an address and who dials it see the same ones,
-//! whatever a name server says each time it is asked.
+//! A short-lived cache of resolved names. Rate limits and connections see the same addresses, even if a name
+//! server changes its answer.
 
 use crate::policy::Policy;
 use std::collections::HashMap;
@@ -8,11 +8,11 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a name keeps its addresses.
+/// The lifetime of an entry.
 const KEPT: Duration = Duration::from_secs(30);
-/// The most names that are known at a time.
+/// The maximum number of entries.
 const MOST_NAMES: usize = 1000;
-/// As many of a name's addresses are used, so that what one request counts for is bounded.
+/// The maximum number of addresses used of one name, which bounds the cost of a request in rate limits.
 const MOST_ADDRESSES: usize = 16;
 
 type Known = HashMap<Box<str>, (Instant, Arc<[IpAddr]>)>;
@@ -32,7 +32,7 @@ impl Names {
         &self.policy
     }
 
-    /// The addresses of a name, all of which may be called.
+    /// Returns the addresses of a name, or an error if one of them is blocked.
     pub(crate) async fn addresses(&self, name: &str) -> Result<Arc<[IpAddr]>, Box<dyn Error + Send + Sync>> {
         if let Some((since, found)) = self.known().get(name)
             && since.elapsed() < KEPT
@@ -56,7 +56,7 @@ impl Names {
     }
 }
 
-/// Keeps what was found, unless somebody else found something meanwhile, and returns what is kept.
+/// Stores the addresses, unless another task stored some meanwhile. Returns the stored addresses.
 fn keep(known: &mut Known, name: &str, found: Arc<[IpAddr]>, now: Instant) -> Arc<[IpAddr]> {
     let is_fresh = |since: Instant| now.saturating_duration_since(since) < KEPT;
     if let Some((_, theirs)) = known.get(name).filter(|(since, _)| is_fresh(*since)) {

@@ -1,31 +1,31 @@
-//! Networks as people write them: from which requests may come, and into which they may go.
+//! IP networks in text form, for lists of allowed clients and destinations.
 
 use ipnet::IpNet;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// A text is not a network.
+/// The error for a text that is not a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be an IP address such as 192.0.2.7, or a network such as 192.0.2.0/24")]
 pub struct NetworkFault;
 
-/// An address, or all that begin with the same bits.
+/// An IP address or a network in CIDR notation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network(IpNet);
 
 impl Network {
-    /// Whether an address lies in it. IPv4 stays IPv4, also when it is written as IPv6.
+    /// Returns `true` if the network contains an address. IPv4-mapped IPv6 addresses count as IPv4.
     pub fn contains(self, address: IpAddr) -> bool {
         self.0.contains(&address.to_canonical())
     }
 
-    /// Whether an address lies in one of these; without any, every address does.
+    /// Returns `true` if one of the networks contains an address, or if there is none.
     pub fn admit(networks: &[Self], address: IpAddr) -> bool {
         networks.is_empty() || networks.iter().any(|network| network.contains(address))
     }
 
-    /// Reads some with commas between.
+    /// Parses a comma-separated list.
     pub fn list(text: &str) -> Result<Vec<Self>, NetworkFault> {
         text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::parse).collect()
     }

@@ -1,4 +1,4 @@
-//! Which addresses may be called, as far as an address tells. Pure, but for looking up a name.
+//! The rules for addresses that may be called. They are pure, except for resolving a name.
 
 use crate::network::Network;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -7,12 +7,13 @@ use tokio::sync::Semaphore;
 use url::{Host, Url};
 
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(3);
-/// So many names that somebody gave are looked up at a time. Each takes a thread, for as long as a resolver hangs, and
-/// those are needed for what is really called.
+/// The maximum number of concurrent lookups of given names. Each occupies a thread while a resolver hangs, and
+/// actual requests need those threads.
 const LOOK_UPS: usize = 8;
 static LOOKING_UP: Semaphore = Semaphore::const_new(LOOK_UPS);
 
-/// An address that must not be called, as it was given: where a name leads is not told.
+/// The error for an address that must not be called. It names the address or name as given, and not the
+/// address that a name resolves to.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{given} is {what}; only public addresses are called")]
 pub struct Blocked {
@@ -21,24 +22,25 @@ pub struct Blocked {
 }
 
 impl Blocked {
-    /// The same about a name that leads there. Of what kind the address is would tell about the hub's own network.
+    /// Replaces the address with the name that resolves to it. The kind of address is dropped, because it
+    /// would tell something about the hub's own network.
     #[must_use]
     pub fn by_name(self, name: &str) -> Self {
         Self { given: name.to_owned(), what: "no name of a public address" }
     }
 }
 
-/// Which addresses may be called.
+/// The rules for addresses that may be called.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
-    /// Private networks that are allowed all the same.
+    /// The private networks that are allowed.
     pub allow: Vec<Network>,
 }
 
 impl Policy {
-    /// Whether this address may be called.
+    /// Checks that an address may be called.
     pub fn check(&self, address: IpAddr) -> Result<(), Blocked> {
-        // `::ffff:127.0.0.1` is 127.0.0.1 in other clothes.
+        // IPv4-mapped IPv6 addresses such as `::ffff:127.0.0.1` count as IPv4.
         let address = address.to_canonical();
         if self.allow.iter().any(|network| network.contains(address)) {
             return Ok(());
@@ -50,20 +52,21 @@ impl Policy {
         what.map_or(Ok(()), |what| Err(Blocked { given: address.to_string(), what }))
     }
 
-    /// Checks a URL as far as it can be known without a request: a literal address, or a name that resolves now.
-    /// A name that does not resolve yet is let through; it is checked again when it is used.
+    /// Checks a URL without a request: a literal address, or a name that resolves now. A name that does not
+    /// resolve is accepted, since it is checked again when it is used.
     pub async fn check_url(&self, url: &Url) -> Result<(), Blocked> {
         let port = url.port_or_known_default().unwrap_or(443);
         match url.host() {
-            // Always this machine (RFC 6761), whatever the resolver makes of it.
+            // This name is always the local machine (RFC 6761), whatever the resolver returns.
             Some(Host::Domain(name)) if is_localhost(name) => {
                 self.check(Ipv4Addr::LOCALHOST.into()).map_err(|blocked| blocked.by_name(name))
             }
             Some(Host::Domain(name)) => {
-                // Where too many are looked up already, it is checked when it is used, like one that does not resolve yet.
+                // With too many lookups under way, the name is checked when it is used, like one that does not
+                // resolve yet.
                 let Ok(permit) = LOOKING_UP.try_acquire() else { return Ok(()) };
                 let asked = name.to_owned();
-                // In a task of its own, which holds its place until the resolver is done with it.
+                // The lookup runs in its own task, which holds the permit until the resolver is done.
                 let look_up = tokio::spawn(async move {
                     let found = tokio::net::lookup_host((asked.as_str(), port)).await;
                     drop(permit);
@@ -81,7 +84,7 @@ impl Policy {
         }
     }
 
-    /// Checks a URL that holds an address in place of a name; names pass.
+    /// Checks a URL with a literal address. Names are accepted.
     pub fn check_literal(&self, url: &Url) -> Result<(), Blocked> {
         match url.host() {
             Some(Host::Ipv4(address)) => self.check(address.into()),
@@ -131,7 +134,7 @@ fn special_v6(address: Ipv6Addr) -> Option<&'static str> {
         [0xfe80..=0xfebf, ..] => "a link-local address",
         [0xfec0..=0xfeff, ..] => "a site-local address",
         [0xff00..=0xffff, ..] => "a multicast address",
-        // Everything that is assigned to the public lies in 2000::/3.
+        // All public unicast addresses lie in 2000::/3.
         [first, ..] if first & 0xe000 != 0x2000 => "a reserved address",
         _ => return None,
     })
@@ -228,7 +231,7 @@ mod tests {
             blocked.to_string(),
             "169.254.169.254 is a link-local address; only public addresses are called"
         );
-        // Of a name it would tell what is in the hub's network.
+        // For a name, the kind of address would reveal the hub's network.
         assert_eq!(
             blocked.by_name("db").to_string(),
             "db is no name of a public address; only public addresses are called"

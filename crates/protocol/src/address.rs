@@ -1,11 +1,11 @@
 //! Agent addresses, `name@host`, and the short form `name`.
 //!
-//! Parsing checks form only. Which hosts are *ours* is the hub's knowledge, passed to [`Address::local_name`];
-//! names are compared without regard to ASCII case, so that `Bob` cannot pose as `bob`.
+//! Parsing checks the form only. The hub passes its own host to [`Address::local_name`], which tells whether
+//! an address is local. Names are compared without regard to ASCII case, so that `Bob` cannot pose as `bob`.
 
 use std::fmt;
 
-/// The generic host every hub answers to, beside its own name.
+/// The generic host that every hub accepts as its own, beside its configured name.
 pub const GENERIC_HOST: &str = "chorus";
 
 /// The longest address, in bytes (all characters of an address are ASCII).
@@ -18,16 +18,15 @@ pub struct Address {
     host: Option<String>,
 }
 
-/// Why a text is not an address; the sentence completes "agent_id: …".
+/// The reasons why a text is not an address. Each message completes the sentence "agent_id: …".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AddressFault {
-    /// The text is empty.
     #[error("must not be empty")]
     Empty,
-    /// More than [`MAX_LEN`] bytes.
+    /// The text is longer than [`MAX_LEN`] bytes.
     #[error("must be at most {MAX_LEN} characters")]
     TooLong,
-    /// Anything else.
+    /// The text has neither the form `name@host` nor `name`.
     #[error(
         "must be an address like name@host or the short form name (letters, digits, '.', '_' and '-'; a port may follow the host)"
     )]
@@ -35,7 +34,7 @@ pub enum AddressFault {
 }
 
 impl Address {
-    /// Reads `name@host`, `name@host:port` or `name`.
+    /// Parses `name@host`, `name@host:port` or `name`.
     pub fn parse(text: &str) -> Result<Self, AddressFault> {
         if text.is_empty() {
             return Err(AddressFault::Empty);
@@ -47,7 +46,7 @@ impl Address {
             Some((name, host)) => (name, Some(host)),
             None => (text, None),
         };
-        // A name of dots alone would vanish from a URL path, where every client normalises it away.
+        // URL clients remove path segments that consist of dots only, so such names could not be addressed.
         let well_formed = is_word(name) && !name.bytes().all(|b| b == b'.') && host.is_none_or(is_host);
         if !well_formed {
             return Err(AddressFault::Malformed);
@@ -55,17 +54,18 @@ impl Address {
         Ok(Self { name: name.to_owned(), host: host.map(str::to_owned) })
     }
 
-    /// The name, without a host.
+    /// Returns the name, without a host.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The host, when one was given.
+    /// Returns the host, or `None` for the short form.
     pub fn host(&self) -> Option<&str> {
         self.host.as_deref()
     }
 
-    /// The name, if this address belongs to the hub called `hub_host`: its own host, the generic one, or none.
+    /// Returns the name if this address belongs to the hub at `hub_host`: its host is `hub_host`, the generic
+    /// host, or absent.
     pub fn local_name(&self, hub_host: &str) -> Option<&str> {
         let ours = self.host().is_none_or(|host| {
             host.eq_ignore_ascii_case(hub_host) || host.eq_ignore_ascii_case(GENERIC_HOST)

@@ -1,4 +1,5 @@
-//! What `/api/v1` takes and gives: one struct for each body, read by both ends, checked and described from one definition.
+//! Request and response bodies of `/api/v1`. Each body is one struct that hub and clients share; its schema
+//! both validates and documents it.
 
 pub mod accounts;
 pub mod agents;
@@ -23,7 +24,7 @@ use crate::words::{PrincipalKind, Word};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-/// What a member is called, or what it does.
+/// A member's handle or role.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(
     title = "1 to 64 letters, digits, '.', '_' and '-', and not dots alone",
@@ -32,7 +33,7 @@ use utoipa::{IntoParams, ToSchema};
 )]
 pub struct Name(pub String);
 
-/// An agent or a person, as whoever wants to reach one names it.
+/// A reference to an agent or a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(
     title = "an agent's address or id, or an account's email address or id",
@@ -42,12 +43,12 @@ pub struct Name(pub String);
 )]
 pub struct Whom(pub String);
 
-/// Somebody.
+/// A reference to an account or an agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PrincipalView {
-    /// The id of an account or an agent.
+    /// The id of the account or agent.
     pub id: String,
-    /// `account` or `agent`.
+    /// The kind: `account` or `agent`.
     #[schema(value_type = String)]
     pub kind: Word<PrincipalKind>,
 }
@@ -58,19 +59,19 @@ impl From<Principal> for PrincipalView {
     }
 }
 
-/// Which page of a list is asked for.
+/// The query parameters of a paged list.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Page {
-    /// `next` of the page before
+    /// The `next` cursor of the previous page; the first page if absent
     pub after: Option<String>,
-    /// 50 unless said
+    /// The maximum number of items on the page; 50 by default
     #[serde(default = "usual_limit")]
     #[param(required = false, minimum = 1, maximum = 200)]
     pub limit: i64,
 }
 
-/// How many a page holds, unless said.
+/// Returns the page size used when a request gives none.
 pub fn usual_limit() -> i64 {
     50
 }
@@ -78,8 +79,14 @@ pub fn usual_limit() -> i64 {
 /// A page of a list.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Items<T> {
-    /// In order.
+    /// The items of this page, in order.
     pub items: Vec<T>,
-    /// The `after` of the next page; `null` on the last.
+    /// The cursor to pass as `after` for the next page; `null` on the last page.
     pub next: Option<String>,
+}
+
+/// Tells serde to omit a count of zero.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(count: &i64) -> bool {
+    *count == 0
 }

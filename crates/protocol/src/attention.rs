@@ -1,20 +1,19 @@
-//! What is decided for one event and one recipient.
+//! The attention decision for one event and one recipient.
 
 use crate::words::{Directedness, Mode, Policy, Priority, Reason};
 
-/// What an event means for one recipient.
+/// The meaning of an event for one recipient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attention {
-    /// At whom the event is aimed, seen from the recipient.
+    /// The target of the event as seen by the recipient.
     pub directedness: Directedness,
-    /// What the recipient is to do about it.
+    /// The response expected of the recipient.
     pub policy: Policy,
-    /// How it enters the recipient's work.
+    /// The way in which the event enters the recipient's work.
     pub mode: Mode,
-    /// Why.
+    /// The rule that led to this decision.
     pub reason: Reason,
-    /// How much it matters.
     pub priority: Priority,
-    /// How long an answer may take.
+    /// The time allowed for an answer, in milliseconds; `None` if there is no deadline.
     pub deadline_ms: Option<i64>,
 }

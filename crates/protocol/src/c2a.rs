@@ -1,13 +1,15 @@
-//! C2A: the Chat-to-Agents Protocol of 2026-06-02. What params and results hold; the frames around them are JSON-RPC's.
+//! C2A: the Chat-to-Agents Protocol of 2026-06-02. This module defines params and results; JSON-RPC defines
+//! the frames around them.
 //!
-//! `initialize` is how two begin, `event` what was said, `deliver` how it is brought to an agent, `notices` what either
-//! tells the other, `calling` how tools are called, `tools` what the chat tools take and `results` what they give,
-//! `spelling` the same words in snake_case.
+//! `initialize` holds the handshake, `event` the wire form of events, `deliver` their delivery, `notices` the
+//! notifications of both sides, `calling` tool calls, `tools` the arguments of the chat tools, `results` their
+//! results, and `spelling` the same words in snake_case.
 //!
-//! Host and harness use the same types, each checked and described from one definition ([`crate::schema`]). What we
-//! write is what our documents say. Reading is lenient where the document leaves things open: ids are any text, only what
-//! it requires is required, and members nobody knows are ignored. How large a frame may be is the door's decision;
-//! every text and list inside it is bounded here. Who may do what, and what follows from an event, is decided elsewhere.
+//! Host and harness share these types. Each type is validated and documented from one definition
+//! ([`crate::schema`]). Output follows the protocol document exactly. Input is lenient where the document
+//! leaves room: ids are any text, only required members are required, and unknown members are ignored. The
+//! door limits the size of a frame; this module limits every text and list inside it. Authorization and
+//! attention are decided elsewhere.
 
 mod calling;
 mod deliver;
@@ -47,47 +49,47 @@ use utoipa::ToSchema;
 use utoipa::openapi::schema::{ObjectBuilder, Schema};
 use utoipa::openapi::{RefOr, Type};
 
-/// The code of the JSON-RPC error that a call gets before `initialize`.
+/// The JSON-RPC error code for a call made before `initialize`.
 pub const NOT_INITIALIZED: i64 = -32002;
 
 words! {
-    /// What one end asks of the other, or tells it.
+    /// The methods and notifications of C2A.
     pub enum Method {
-        /// The harness begins.
+        /// Starts the session. Sent by the harness.
         Initialize = "initialize",
-        /// The host brings an event.
+        /// Delivers an event. Sent by the host.
         Deliver = "chat/deliver",
-        /// The harness asks which tools there are.
+        /// Lists the available tools. Sent by the harness.
         ListTools = "tools/list",
-        /// The harness calls one.
+        /// Calls a tool. Sent by the harness.
         CallTool = "tools/call",
-        /// The harness tells which events entered a model's turn.
+        /// Reports which events entered a model's turn. Sent by the harness.
         Injected = "notifications/injected",
-        /// The harness tells what it made of an event.
+        /// Reports the disposition of an event. Sent by the harness.
         Disposition = "notifications/disposition",
-        /// The harness tells how far it came.
+        /// Reports progress. Sent by the harness.
         Progress = "notifications/progress",
-        /// Either tells that something is not wanted any more.
+        /// Cancels a request or a delivery. Sent by either side.
         Cancelled = "notifications/cancelled",
-        /// Either tells that somebody types.
+        /// Shows that someone is typing. Sent by either side.
         Typing = "notifications/typing",
-        /// The harness logs something.
+        /// Writes a log entry. Sent by the harness.
         Log = "notifications/message",
     }
 }
 
-/// An id as it stands on the wire. Ours are those of [`crate::ids`]; another host's may be any text.
+/// An id as written on the wire. The hub's ids are those of [`crate::ids`]; other hosts may use any text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[schema(min_length = 1, max_length = 256, example = "evt_0190a3c4d5e67f8090a1b2c3d4e5f607")]
 pub struct WireId(pub String);
 
 impl WireId {
-    /// The event of this hub it names, if it is such an id.
+    /// Returns the id of the event of this hub, or `None` if the text is no such id.
     pub fn event(&self) -> Option<EventId> {
         EventId::parse(&self.0)
     }
 
-    /// The conversation of this hub it names, if it is such an id.
+    /// Returns the id of the conversation of this hub, or `None` if the text is no such id.
     pub fn conversation(&self) -> Option<ConversationId> {
         ConversationId::parse(&self.0)
     }
@@ -117,24 +119,24 @@ impl fmt::Display for WireId {
     }
 }
 
-/// What is the same each time something is sent again.
+/// A key that stays the same when a request is retried, so that it takes effect once.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[schema(min_length = 1, max_length = 255, example = "evt_123:agent_lead")]
 pub struct IdempotencyKey(pub String);
 
 impl IdempotencyKey {
-    /// The key of an event's deliveries to one agent.
+    /// Returns the key shared by all deliveries of an event to one agent.
     pub fn of_delivery(event: EventId, agent: AgentId) -> Self {
         Self(format!("{event}:{agent}"))
     }
 }
 
-/// Where to go on in a list: `next` of the page before, which says nothing to whoever reads it.
+/// An opaque cursor: the `next` value of the previous page.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(min_length = 1, max_length = 256)]
 pub struct Cursor(pub String);
 
-/// A time, as it was written.
+/// An RFC 3339 time that keeps its original spelling.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Time {
@@ -143,12 +145,12 @@ pub struct Time {
 }
 
 impl Time {
-    /// This time, in our own spelling.
+    /// Creates a time from milliseconds since 1970, in the hub's spelling.
     pub fn at(ms: i64) -> Self {
         Self { text: rfc3339(ms), ms }
     }
 
-    /// In milliseconds since 1970.
+    /// Returns the time in milliseconds since 1970.
     pub fn ms(&self) -> i64 {
         self.ms
     }
@@ -190,7 +192,8 @@ impl utoipa::PartialSchema for Time {
     }
 }
 
-/// The schema of an object that has the members of several: `serde`'s `flatten`, as [`crate::schema`] understands it.
+/// Merges object schemas into one with the members of all, as `serde`'s `flatten` does, in a form that
+/// [`crate::schema`] understands.
 fn merged(schemas: impl IntoIterator<Item = RefOr<Schema>>) -> RefOr<Schema> {
     let mut whole = ObjectBuilder::new().schema_type(Type::Object).build();
     for schema in schemas {

@@ -1,36 +1,37 @@
-//! The canonical form of JSON (RFC 8785): the one spelling of a value that is hashed and signed.
+//! The canonical form of JSON (RFC 8785), used for hashing and signing.
 //!
-//! Who wants to agree about bytes must read them alike first, so [`parse`] takes I-JSON only, and no whole number that a
-//! binary64 cannot hold: what it lets through has exactly one canonical form, which reads back as the same. Text is
-//! never normalised, and `null` is not absence.
+//! [`parse`] accepts only I-JSON without integers that a binary64 cannot hold exactly. Every value it accepts
+//! has exactly one canonical form, which parses back to the same value. Text is not normalised, and `null`
+//! differs from absence.
 
 use crate::json::{self, JsonError, Rules};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-/// Reads one value that has a canonical form.
+/// Parses one JSON value and rejects values without a canonical form.
 pub fn parse(bytes: &[u8]) -> Result<Value, JsonError> {
     json::parse_by(bytes, Rules { nul: true, exact: true })
 }
 
-/// The canonical text of a value that [`parse`] gave, or that holds no number beyond [`json::MAX_WHOLE`].
+/// Returns the canonical text of a value. The value must come from [`parse`] or hold no number beyond
+/// [`json::MAX_WHOLE`].
 pub fn text(value: &Value) -> String {
     let mut out = String::with_capacity(256);
     write_value(value, &mut out);
     out
 }
 
-/// SHA-256 in lower-case hex.
+/// Returns the SHA-256 hash as lower-case hex.
 pub fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// The hash of a value: of its canonical text.
+/// Returns the SHA-256 hash of a value's canonical text.
 pub fn hash(value: &Value) -> String {
     sha256(text(value).as_bytes())
 }
 
-/// Bytes in lower-case hex.
+/// Formats bytes as lower-case hex.
 pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
@@ -62,7 +63,8 @@ fn write_value(value: &Value, out: &mut String) {
 }
 
 fn write_object(members: &Map<String, Value>, out: &mut String) {
-    // UTF-8 orders names as UTF-16 does, unless one of them has a sign beyond the first plane.
+    // RFC 8785 sorts names by UTF-16 code units. That order differs from UTF-8 only for characters beyond the
+    // Basic Multilingual Plane.
     let beyond = |name: &String| name.bytes().any(|byte| byte >= 0xf0);
     let mut members: Vec<_> = members.iter().collect();
     if members.iter().any(|(name, _)| beyond(name)) {
@@ -106,7 +108,8 @@ fn write_text(text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// A number as ECMAScript spells it: the shortest digits that read back as the same, plain between 1e-6 and 1e21.
+/// Writes a number as ECMAScript does: the shortest digits that parse back to the same number, without an
+/// exponent between 1e-6 and 1e21.
 fn write_float(number: f64, out: &mut String) {
     if number == 0.0 {
         return out.push('0');
@@ -134,8 +137,8 @@ fn write_float(number: f64, out: &mut String) {
     }
 }
 
-/// The shortest digits, as `d.ddde±x`. Where two are equally close ECMAScript takes the even ones, which `{:e}` does not promise;
-/// only with sixteen digits or more do two that are equally close read back as the same.
+/// Returns the shortest digits as `d.ddde±x`. ECMAScript breaks ties towards even digits, which `{:e}` does
+/// not guarantee. Ties occur only with sixteen digits or more.
 fn shortest(number: f64) -> String {
     let shortest = format!("{number:e}");
     let count = shortest.split('e').next().map_or(0, |mantissa| mantissa.len() - 1);
@@ -192,7 +195,7 @@ mod tests {
             (0x3eb0_c6f7_a0b5_ed8c, "9.999999999999997e-7"),
             (0x3eb0_c6f7_a0b5_ed8d, "0.000001"),
             (0x41b3_de43_5555_5555, "333333333.3333333"),
-            // Exactly between two: the even one.
+            // This value lies exactly between two candidates; the even digits win.
             (0x42d5_02ad_b591_2a48, "92404993901737.12"),
             (0x4310_0000_0000_0001, "1125899906842624.2"),
         ] {
@@ -229,7 +232,7 @@ mod tests {
             if let Ok(read) = parse(once.as_bytes()) {
                 prop_assert_eq!(text(&read), once);
             } else {
-                // Only a whole number beyond what is exact is refused.
+                // `parse` rejects only integers that a binary64 cannot hold exactly.
                 prop_assert!(once.bytes().filter(u8::is_ascii_digit).count() >= 16);
             }
         }

@@ -1,10 +1,11 @@
-//! Channel: the Channel Protocol 0.1. A service POSTs what was said, the agent POSTs its output to a callback.
+//! The Channel Protocol 0.1. A service POSTs messages to an agent's connection string, and the agent POSTs its
+//! output to a callback.
 //!
-//! `post` is what a service sends to a connection string, `event` what an agent sends to the callback. Both are read
-//! with every fault at once, and members nobody knows are ignored. How large a body may be at all is the door's
-//! decision; everything inside it is bounded here.
+//! `post` defines the service's request and `event` the agent's callback. Both readers report every fault at
+//! once and ignore unknown members. The door limits the size of a body; this module limits everything inside
+//! it.
 //!
-//! Posts hold secrets (the callback, an MCP server's headers): printing one for debugging does not show them.
+//! Posts hold secrets (the callback, the headers of an MCP server), so their `Debug` output hides them.
 
 mod event;
 mod post;
@@ -18,11 +19,11 @@ use crate::faults::{Faults, Fields};
 use crate::json::{self, JsonError};
 use serde_json::Value;
 
-/// The largest body of a post that our own ends take, in bytes.
+/// The largest body of a post that the hub and its clients accept, in bytes.
 pub const MAX_BODY: usize = 256 * 1024;
-/// The longest id, of whatever kind, in characters.
+/// The longest id of any kind, in characters.
 pub const MAX_ID: usize = 256;
-/// The longest name: of a channel, a service, a sender, a tool or an MCP server, in characters.
+/// The longest name of a channel, service, sender, tool or MCP server, in characters.
 pub const MAX_NAME: usize = 256;
 /// The longest context of a channel, in characters.
 pub const MAX_CONTEXT: usize = 10_000;
@@ -30,18 +31,18 @@ pub const MAX_CONTEXT: usize = 10_000;
 pub const MAX_CONTENT: usize = 100_000;
 /// The longest status of an agent, in characters.
 pub const MAX_STATUS: usize = 1000;
-/// The longest sentence about an error, in characters.
+/// The longest error message, in characters.
 pub const MAX_ERROR: usize = 10_000;
 /// The longest URL, in bytes.
 pub const MAX_URL: usize = 4096;
-/// The most MCP servers of a post.
+/// The maximum number of MCP servers in one post.
 pub const MAX_MCP_SERVERS: usize = 20;
-/// The most headers of an MCP server.
+/// The maximum number of headers of an MCP server.
 pub const MAX_HEADERS: usize = 50;
-/// The longest value of such a header, in bytes.
+/// The longest value of an MCP server's header, in bytes.
 pub const MAX_HEADER: usize = 8192;
 
-/// A body as JSON; `path` is what a fault calls it.
+/// Parses a body as JSON. Faults are reported under `path`.
 fn parse(bytes: &[u8], path: &str) -> Result<Value, Faults> {
     json::parse(bytes).map_err(|error| match error {
         JsonError::NotUtf8(place) => Faults::one(path, format_args!("is not valid UTF-8 (byte {place})")),
@@ -49,14 +50,14 @@ fn parse(bytes: &[u8], path: &str) -> Result<Value, Faults> {
     })
 }
 
-/// A text that must be there, of 1 to `max` characters.
+/// Reads a required text of 1 to `max` characters.
 fn required(fields: &mut Fields<'_, '_>, name: &str, max: usize) -> Option<String> {
     let text = fields.required_text(name)?;
     fields.check_length(name, text, 1, max);
     Some(text.to_owned())
 }
 
-/// A text of at most `max` characters that may be absent.
+/// Reads an optional text of at most `max` characters.
 fn optional(fields: &mut Fields<'_, '_>, name: &str, max: usize) -> Option<String> {
     let text = fields.optional_text(name)?;
     fields.check_length(name, text, 0, max);
@@ -69,8 +70,9 @@ mod tests {
     use serde_json::json;
     use utoipa::PartialSchema;
 
-    /// Every text of an object is taken with just those lengths that its description says; `takes` has the name of one
-    /// and its length. (A description holds numbers only, so that it cannot name the constants.)
+    /// Checks that every text of an object is accepted with exactly the lengths its schema states. `takes` is
+    /// given a member's name and a length. (Schema attributes hold numbers only, so they cannot name the
+    /// constants.)
     fn as_described(schema: &Value, texts: &[&str], takes: impl Fn(&str, usize) -> bool) {
         let mut described = vec![];
         for (name, property) in schema["properties"].as_object().unwrap() {

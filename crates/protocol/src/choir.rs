@@ -1,5 +1,6 @@
-//! The Choir Protocol (0.1): what is declared of an ensemble, what was observed of a run, and what is made of both.
+//! The Choir Protocol 0.1: Scores declare an ensemble, evidence records a run, receipts certify both.
 
+pub mod answers;
 pub mod evidence;
 pub mod receipt;
 pub mod score;

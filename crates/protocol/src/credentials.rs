@@ -1,52 +1,51 @@
-//! The kinds of credentials a hub gives out: one table that minting and masking share.
-//!
-//! A kind that is not in it cannot be minted, so nothing is minted that is not masked.
+//! The kinds of credentials that a hub issues. One table serves minting and masking, so a credential that
+//! cannot be masked cannot be minted.
 
-/// What a credential is for.
+/// A kind of credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SecretKind {
-    /// The operator's key.
+    /// Authorizes the operator.
     OperatorKey,
-    /// An agent's key.
+    /// Authenticates an agent.
     AgentKey,
-    /// A key of an agent's owner.
+    /// Authenticates the owner of agents and a wallet on the market.
     OwnerKey,
-    /// A token of an account.
+    /// Lets a program act for an account.
     ApiToken,
-    /// A browser that is signed in.
+    /// Keeps an account signed in in a browser.
     Session,
-    /// What a browser opens an agent's inbox with.
+    /// Lets a browser open an agent's inbox stream.
     InboxSession,
-    /// What a sign-in link holds.
+    /// The secret in a sign-in link.
     MagicLink,
-    /// Lets somebody sign up at a hub; people know it as an invitation.
+    /// Lets a person sign up at the hub. The user interface calls it an invitation.
     SignUpCode,
-    /// A link that lets whoever has it edit.
+    /// The secret in a link that allows editing.
     EditLink,
-    /// What a connection string holds.
+    /// The secret in a connection string.
     ConnectionString,
-    /// An address to answer at.
+    /// The secret in a callback URL.
     CallbackToken,
-    /// What an agent shows to use a channel's tools.
+    /// Lets an agent use a channel's tools over MCP.
     McpToken,
-    /// What another service shows to send in.
+    /// Lets another service send messages in.
     IngestSecret,
-    /// What webhooks are signed with.
+    /// Signs webhooks.
     WebhookSecret,
 }
 
-/// One kind of credential, in words.
+/// The properties of one kind of credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Description {
-    /// What each of this kind begins with.
+    /// The prefix of every credential of this kind.
     pub prefix: &'static str,
-    /// What it is called where it was masked.
+    /// The name that replaces a masked credential.
     pub name: &'static str,
-    /// What whoever shows it has proved.
+    /// The right or fact that the credential proves.
     pub proves: &'static str,
 }
 
-/// Every kind there is, in the order of [`SecretKind`].
+/// All kinds, in the order of [`SecretKind`].
 const TABLE: [(SecretKind, Description); 14] = [
     row(SecretKind::OperatorKey, "co_", "operator key", "to run this hub"),
     row(SecretKind::AgentKey, "ca_", "agent key", "to be this agent"),
@@ -74,22 +73,22 @@ const fn row(
 }
 
 impl SecretKind {
-    /// All kinds.
+    /// Iterates over all kinds.
     pub fn all() -> impl Iterator<Item = Self> {
         TABLE.iter().map(|(kind, _)| *kind)
     }
 
-    /// This kind in words.
+    /// Returns the table row of this kind.
     pub fn description(self) -> &'static Description {
         &TABLE[self as usize].1
     }
 
-    /// What each of this kind begins with.
+    /// Returns the prefix of credentials of this kind.
     pub fn prefix(self) -> &'static str {
         self.description().prefix
     }
 
-    /// A new one: the prefix of its kind, and 32 hex digits that nobody can guess.
+    /// Builds a credential from the kind's prefix and 32 random hex digits.
     pub fn secret(self, random_hex: &str) -> String {
         format!("{}{random_hex}", self.prefix())
     }

@@ -1,15 +1,16 @@
-//! Validation that reports every fault at once, as `path: what is wrong`, joined by `; `.
+//! Validation that reports every fault at once, as `path: description`, joined by `; `.
 //!
-//! [`Fields`] reads the members of one JSON object and notes what is missing or of the wrong type, so that a
-//! validator is a list of reads followed by one look at the [`Faults`].
+//! [`Fields`] reads the members of one JSON object and notes missing members and wrong types. A validator is a
+//! list of reads followed by one check of the [`Faults`].
 
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// More than this many faults are counted, not listed: an answer is bounded whatever was sent.
+/// The maximum number of faults listed in a message; further faults are only counted, so that a response stays
+/// small.
 const MAX_LISTED: usize = 20;
 
-/// What is wrong with an input. Empty means: nothing.
+/// The faults of an input. An empty list means that the input is valid.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Faults {
     listed: Vec<String>,
@@ -17,19 +18,19 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// No fault yet.
+    /// Creates an empty list.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One fault.
+    /// Creates a list with one fault.
     pub fn one(path: &str, what: impl fmt::Display) -> Self {
         let mut faults = Self::new();
         faults.add(path, what);
         faults
     }
 
-    /// Notes that the value at `path` is wrong.
+    /// Adds a fault of the value at `path`.
     pub fn add(&mut self, path: &str, what: impl fmt::Display) {
         if self.listed.len() < MAX_LISTED {
             self.listed.push(format!("{path}: {what}"));
@@ -38,19 +39,19 @@ impl Faults {
         }
     }
 
-    /// Notes what else was found.
+    /// Adds the faults of another list.
     pub fn extend(&mut self, found: Self) {
         let room = MAX_LISTED.saturating_sub(self.listed.len());
         self.more += found.more + found.listed.len().saturating_sub(room);
         self.listed.extend(found.listed.into_iter().take(room));
     }
 
-    /// Whether something is wrong with the value at `path` itself.
+    /// Returns `true` if the value at exactly this path has a fault.
     pub fn is_about(&self, path: &str) -> bool {
         self.listed.iter().any(|fault| fault.strip_prefix(path).is_some_and(|rest| rest.starts_with(": ")))
     }
 
-    /// Whether nothing is wrong.
+    /// Returns `true` if there is no fault.
     pub fn is_empty(&self) -> bool {
         self.listed.is_empty()
     }
@@ -68,18 +69,18 @@ impl fmt::Display for Faults {
 
 impl std::error::Error for Faults {}
 
-/// The members of one JSON object, read with a note of everything that is wrong.
+/// A reader of the members of one JSON object that notes every fault.
 ///
-/// `null` counts as absent, as most JSON writers mean it.
+/// `null` counts as absent, as most JSON writers intend.
 pub struct Fields<'v, 'f> {
     map: &'v Map<String, Value>,
-    /// Prefix of every path noted here: empty, or ends with a dot.
+    /// The prefix of every path noted here: empty, or ending with a dot.
     prefix: String,
     faults: &'f mut Faults,
 }
 
 impl<'v, 'f> Fields<'v, 'f> {
-    /// Reads `value` as an object. `path` is empty for the body itself.
+    /// Reads `value` as an object, or notes a fault. `path` is empty for the body itself.
     pub fn of(value: &'v Value, path: &str, faults: &'f mut Faults) -> Option<Self> {
         let Value::Object(map) = value else {
             let (path, found) = (if path.is_empty() { "body" } else { path }, kind(value));
@@ -90,27 +91,27 @@ impl<'v, 'f> Fields<'v, 'f> {
         Some(Self { map, prefix, faults })
     }
 
-    /// A member that is there and not `null`.
+    /// Returns a member that is present and not `null`.
     pub fn get(&self, name: &str) -> Option<&'v Value> {
         self.map.get(name).filter(|value| !value.is_null())
     }
 
-    /// Notes a fault of the member `name`.
+    /// Adds a fault of the member `name`.
     pub fn fault(&mut self, name: &str, what: impl fmt::Display) {
         self.faults.add(&format!("{}{name}", self.prefix), what);
     }
 
-    /// The path of a member, for validators of nested values.
+    /// Returns the path of a member, for validators of nested values.
     pub fn path(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
     }
 
-    /// The faults, for validators of nested values.
+    /// Returns the list of faults, for validators of nested values.
     pub fn faults(&mut self) -> &mut Faults {
         self.faults
     }
 
-    /// A member that must be there.
+    /// Reads a member, or notes a fault if it is absent.
     pub fn required(&mut self, name: &str) -> Option<&'v Value> {
         let value = self.get(name);
         if value.is_none() {
@@ -119,7 +120,7 @@ impl<'v, 'f> Fields<'v, 'f> {
         value
     }
 
-    /// A text that may be absent.
+    /// Reads an optional text.
     pub fn optional_text(&mut self, name: &str) -> Option<&'v str> {
         let value = self.get(name)?;
         if value.as_str().is_none() {
@@ -128,13 +129,13 @@ impl<'v, 'f> Fields<'v, 'f> {
         value.as_str()
     }
 
-    /// A text that must be there.
+    /// Reads a required text.
     pub fn required_text(&mut self, name: &str) -> Option<&'v str> {
         self.required(name)?;
         self.optional_text(name)
     }
 
-    /// A text whose length in Unicode code points lies between `min` and `max`, if it is there.
+    /// Notes a fault unless the text has `min` to `max` Unicode code points.
     pub fn check_length(&mut self, name: &str, text: &str, min: usize, max: usize) {
         let length = text.chars().count();
         if !(min..=max).contains(&length) {
@@ -142,7 +143,7 @@ impl<'v, 'f> Fields<'v, 'f> {
         }
     }
 
-    /// A boolean; absent is `false`.
+    /// Reads a boolean; `false` if absent.
     pub fn flag(&mut self, name: &str) -> bool {
         let Some(value) = self.get(name) else { return false };
         value.as_bool().unwrap_or_else(|| {
@@ -152,7 +153,7 @@ impl<'v, 'f> Fields<'v, 'f> {
     }
 }
 
-/// What a JSON value is, in a sentence.
+/// Names the type of a JSON value, with its article.
 pub fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

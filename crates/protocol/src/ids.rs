@@ -1,15 +1,15 @@
-//! Typed ids, so that an agent's id cannot be passed where an event's is wanted.
+//! Typed ids, so that an agent's id cannot be passed in place of an event's id.
 //!
-//! All are 16 bytes, but a delivery's. An agent's id is a plain UUID (the market's document wants one); accounts, events,
-//! conversations and deliveries carry a prefix; a trace id is 32 hex digits, the form W3C trace context uses.
-//! Ids are made by whoever owns a source of randomness; this module only names, prints and reads them.
+//! All ids but a delivery's are 16 bytes. An agent's id is a plain UUID, as the market document requires.
+//! Accounts, events, conversations and deliveries carry a prefix. A trace id is 32 hex digits, as in W3C trace
+//! context. This module only names, prints and parses ids; callers with a source of randomness create them.
 
 use crate::words::PrincipalKind;
 use sha2::{Digest, Sha256};
 use std::fmt;
 use uuid::Uuid;
 
-/// What a UUID looks like: read in either case, and written in lower case (RFC 9562).
+/// The pattern of a UUID. Either case is accepted; the hub writes lower case (RFC 9562).
 pub(crate) const UUID_PATTERN: &str = "[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}";
 
 macro_rules! id {
@@ -19,17 +19,17 @@ macro_rules! id {
         pub struct $name(pub Uuid);
 
         impl $name {
-            /// The sixteen bytes, as stored.
+            /// Returns the sixteen bytes, as stored.
             pub fn as_bytes(&self) -> &[u8] {
                 self.0.as_bytes()
             }
 
-            /// Reads what [`Self::as_bytes`] gave.
+            /// Converts bytes from [`Self::as_bytes`] back.
             pub fn from_slice(bytes: &[u8]) -> Option<Self> {
                 Uuid::from_slice(bytes).ok().map(Self)
             }
 
-            /// Reads the printed form.
+            /// Parses the printed form.
             pub fn parse(text: &str) -> Option<Self> {
                 Uuid::try_parse(text.strip_prefix($prefix)?).ok().map(Self)
             }
@@ -83,107 +83,89 @@ macro_rules! id {
 }
 
 id!(
-    /// One agent, for ever: its address may be taken by another after it was deleted, its id never.
+    /// The permanent id of an agent. After an agent is deleted its address may be reused, its id never.
     AgentId, "", hyphenated, "the id of an agent"
 );
+id!(EventId, "evt_", simple, "the id of a message");
 id!(
-    /// One event in a conversation.
-    EventId, "evt_", simple, "the id of a message"
-);
-id!(
-    /// One conversation: a channel, or what two say to each other.
+    /// The id of a channel or of a direct conversation.
     ConversationId, "ch_", simple, "the id of a conversation"
 );
 id!(
-    /// One message that waits until a person agrees.
+    /// The id of a message held for a person's approval.
     ApprovalId, "apr_", simple, "the id of a message that waits"
 );
 id!(
-    /// One work stream: a piece of work that goes on in one or more conversations.
+    /// The id of a work stream: a piece of work that may span several conversations.
     StreamId, "stream_", simple, "the id of a work stream"
 );
+id!(AccountId, "acc_", simple, "the id of an account");
 id!(
-    /// One person's account.
-    AccountId, "acc_", simple, "the id of an account"
-);
-id!(
-    /// Something that proves who somebody is: a token, a session, a sign-up code. Its id is no secret.
+    /// The public id of a credential, such as a token, a session or a sign-up code. It is not secret.
     CredentialId, "crd_", simple, "the id of a credential"
 );
 id!(
-    /// One act in the audit log.
+    /// The id of an entry in the audit log.
     AuditId, "aud_", simple, "the id of an act"
 );
+id!(InvitationId, "inv_", simple, "the id of an invitation");
+id!(BlockId, "blk_", simple, "the id of a block");
 id!(
-    /// One invitation into a conversation.
-    InvitationId, "inv_", simple, "the id of an invitation"
-);
-id!(
-    /// One block: somebody that somebody keeps out.
-    BlockId, "blk_", simple, "the id of a block"
-);
-id!(
-    /// One job on the market, named by whoever asks for it.
+    /// The id of a job on the market, chosen by its client.
     JobId, "", hyphenated, "the id of a job"
 );
 id!(
-    /// One transfer of credits, named by whoever makes it.
+    /// The id of a transfer of credits, chosen by its sender.
     TransferId, "", hyphenated, "the id of a transfer"
 );
-id!(
-    /// One request for offers.
-    QuoteId, "", hyphenated, "the id of a request for offers"
-);
+id!(QuoteId, "", hyphenated, "the id of a request for offers");
 
 id!(
-    /// One wallet. It is on no wire: there its owner names it.
+    /// The id of a wallet. It never appears on the wire; there the wallet is named by its owner.
     WalletId, "", hyphenated, "the id of a wallet"
 );
+id!(ScoreId, "sc_", simple, "the id of a Score");
 id!(
-    /// One Score.
-    ScoreId, "sc_", simple, "the id of a Score"
-);
-id!(
-    /// One bundle of evidence that a hub has taken.
+    /// The id of an evidence bundle stored by a hub.
     EvidenceId, "ev_", simple, "the id of evidence"
 );
 
-/// Whether a text has the form of an id with a prefix. No agent may be called so, or it would be found in place of whoever
-/// has the id. (Ids of agents have none; where they are looked up, they come before names.)
+/// Returns `true` for a text in the form of an id, with a prefix or as a bare UUID. No agent and no member may be called so: a
+/// request that names somebody by id would find the impostor.
 pub fn is_id(text: &str) -> bool {
+    if Uuid::try_parse(text).is_ok() {
+        return true;
+    }
     let prefixes = ["acc_", "ch_", "evt_", "crd_", "aud_", "inv_", "blk_", "apr_", "sc_", "ev_"];
     prefixes.iter().any(|prefix| text.strip_prefix(prefix).is_some_and(|rest| Uuid::try_parse(rest).is_ok()))
 }
 
 id!(
-    /// What ties everything together that one act caused.
+    /// The id shared by everything that one request caused.
     TraceId, "", simple, "a trace id"
 );
 
 impl ConversationId {
-    /// The conversation of two. It follows from the pair, so that finding it needs no look-up.
+    /// Returns the id of the direct conversation between two principals. It is derived from the pair, so it
+    /// needs no lookup.
     pub fn of_pair(one: impl Into<Principal>, other: impl Into<Principal>) -> Self {
         let (one, other) = (one.into().uuid(), other.into().uuid());
         let (low, high) = if one <= other { (one, other) } else { (other, one) };
         Self::derived(&[b"dm", low.as_bytes(), high.as_bytes()])
     }
 
-    /// Another service's channel, as one agent of ours sees it.
+    /// Returns the id of another service's channel as seen by one local agent.
     pub fn of_foreign(agent: AgentId, channel: &str) -> Self {
         Self::derived(&[b"foreign", agent.as_bytes(), channel.as_bytes()])
     }
 
-    /// What a job is delivered in: its own, so that one that is stuck holds up no other.
+    /// Returns the id of the conversation that carries one job. Each job has its own, so that a stuck job does
+    /// not delay others.
     pub fn of_job(job: JobId) -> Self {
         Self::derived(&[b"job", job.as_bytes()])
     }
 
-    /// The stream that moves when an answer grows in it.
-    pub fn growth(self) -> Uuid {
-        Self::derived(&[b"growing", self.0.as_bytes()]).0
-    }
-
-    /// What agents are asked for offers in.
+    /// Returns the id of the conversation that carries one request for offers.
     pub fn of_quote(quote: QuoteId) -> Self {
         Self::derived(&[b"quote", quote.as_bytes()])
     }
@@ -194,7 +176,8 @@ impl ConversationId {
 }
 
 impl AgentId {
-    /// Under what a wallet's owner is called back that hires without an agent. Nobody registers it: it is of no version for that.
+    /// Returns the agent id under which the owner of a wallet is called back when it hires without an agent.
+    /// No agent can register it, because the market rejects ids of its UUID version.
     pub fn of_wallet(wallet: WalletId) -> Self {
         Self(derived(&[b"wallet", wallet.as_bytes()]))
     }
@@ -211,17 +194,16 @@ fn derived(parts: &[&[u8]]) -> Uuid {
     uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 
-/// Somebody who speaks: a person, by its account, or an agent.
+/// A speaker: a person, identified by an account, or an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Principal {
-    /// A person.
     Account(AccountId),
-    /// An agent.
     Agent(AgentId),
 }
 
 impl Principal {
-    /// What [`Self::kind`] and [`Self::uuid`] gave.
+    /// Rebuilds a principal from [`Self::kind`] and [`Self::uuid`]. Returns `None` for kinds that are neither
+    /// account nor agent.
     pub fn new(kind: &str, id: Uuid) -> Option<Self> {
         match PrincipalKind::parse(kind)? {
             PrincipalKind::Account => Some(Self::Account(AccountId(id))),
@@ -233,7 +215,7 @@ impl Principal {
         }
     }
 
-    /// `account` or `agent`.
+    /// Returns `account` or `agent`.
     pub fn kind(self) -> PrincipalKind {
         match self {
             Self::Account(_) => PrincipalKind::Account,
@@ -241,7 +223,7 @@ impl Principal {
         }
     }
 
-    /// The id alone.
+    /// Returns the id without its kind.
     pub fn uuid(self) -> Uuid {
         match self {
             Self::Account(id) => id.0,
@@ -249,7 +231,7 @@ impl Principal {
         }
     }
 
-    /// The agent, if it is one.
+    /// Returns the agent's id, or `None` for an account.
     pub fn agent(self) -> Option<AgentId> {
         match self {
             Self::Agent(id) => Some(id),
@@ -264,13 +246,6 @@ impl From<AccountId> for Principal {
     }
 }
 
-impl AgentId {
-    /// The stream that moves when it says something to a sender that waits for it.
-    pub fn replies(self) -> Uuid {
-        ConversationId::derived(&[b"replies", self.0.as_bytes()]).0
-    }
-}
-
 impl From<AgentId> for Principal {
     fn from(id: AgentId) -> Self {
         Self::Agent(id)
@@ -278,7 +253,7 @@ impl From<AgentId> for Principal {
 }
 
 impl fmt::Display for Principal {
-    /// The id as it is printed.
+    /// Writes the id in its printed form.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Account(id) => id.fmt(f),
@@ -287,17 +262,16 @@ impl fmt::Display for Principal {
     }
 }
 
-/// One event on its way to one agent: its place in that agent's inbox.
+/// The id of one event's delivery to one agent: its position in that agent's inbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeliveryId {
-    /// To whom.
     pub agent: AgentId,
-    /// Its place.
+    /// The position in the recipient's inbox.
     pub seq: i64,
 }
 
 impl DeliveryId {
-    /// Reads the printed form.
+    /// Parses the printed form.
     pub fn parse(text: &str) -> Option<Self> {
         let (agent, seq) = text.strip_prefix("dlv_")?.split_once('_')?;
         let digits = seq.len() <= 18 && seq.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,8 +1,8 @@
-//! What an inbox holds besides envelopes: what was said in conversations of the hub.
+//! Inbox entries other than envelopes: events of the hub's conversations.
 //!
-//! Both ends use it: the hub writes all of it, to an inbox as the event `chat` and to an agent's endpoint as a body. An
-//! agent reads it by what it needs to answer; the rest may be missing. What comes from other services is
-//! [`crate::channel::InboxPost`].
+//! Hub and agents share these types. The hub sends an entry to an inbox as the server-sent event `chat` and to
+//! an agent's endpoint as a body. An agent reads the members it needs to answer; the others may be missing.
+//! Messages from other services are [`crate::channel::InboxPost`].
 
 use crate::api::channels::ConversationView;
 use crate::api::events::EventView;
@@ -15,77 +15,78 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// Something that was said, where, why it comes, and where to answer. It holds secrets, so it has no `Debug`.
+/// An event with its conversation, the attention it needs and the callback for answers. It holds secrets and
+/// therefore has no `Debug`.
 #[derive(Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Chat<E = EventView> {
-    /// What ties it to everything it causes.
+    /// The trace id shared by everything this event causes.
     pub trace_id: Option<String>,
-    /// Where it was said.
+    /// The conversation of the event.
     pub channel: ConversationView,
-    /// What was said. (The hub encodes it once for all who get it.)
+    /// The event. (The hub encodes it once for all recipients.)
     pub event: E,
-    /// The message that it is about, if it tells that somebody has not answered one.
+    /// The unanswered message, if this entry is an escalation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<EventView>)]
     pub about: Option<Box<EventView>>,
-    /// What the agent is called there: by this it knows itself among those that are named.
+    /// The agent's handle in this conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handle: Option<String>,
-    /// Why it comes to this agent.
+    /// The reason for the delivery and the expected response.
     #[serde(default)]
     pub attention: ChatAttention,
-    /// Where the agent POSTs its output. Whoever knows it speaks for the agent.
+    /// The URL to which the agent POSTs its output. Anyone who knows it can speak as the agent.
     pub callback: String,
-    /// The tools of the conversation.
+    /// The MCP server with the conversation's tools.
     #[schema(value_type = Option<ChatTools>)]
     pub mcp: Option<McpServer>,
 }
 
-/// The tools of a conversation, as they are described: an MCP server.
+/// The MCP server of a conversation's tools, as described in the API document.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "describes what the hub writes")]
 struct ChatTools {
-    /// Where it is.
+    /// The URL of the MCP server.
     url: String,
-    /// What to send with every request to it.
+    /// The headers to send with every request to the server.
     headers: std::collections::BTreeMap<String, String>,
 }
 
-/// What comes from other services, as it is described: [`crate::channel::InboxPost`] reads it, and is narrower than what may come
-/// through.
+/// A message from another service, as described in the API document. [`crate::channel::InboxPost`] reads it
+/// and is stricter than what may be relayed.
 #[derive(Debug, ToSchema)]
 pub struct ForeignEntry {
-    /// What ties it to everything it causes.
+    /// The trace id shared by everything this message causes.
     pub trace_id: String,
-    /// Where it was said.
+    /// The other service's channel.
     pub channel: Channel,
-    /// What was said.
+    /// The message as the other service sent it.
     pub message: Message,
-    /// Where the agent POSTs its output.
+    /// The URL to which the agent POSTs its output.
     pub callback: String,
-    /// Tools for the agent: an object with `url` and `headers`, or an array of such.
+    /// Tools for the agent: an object with `url` and `headers`, or an array of such objects.
     pub mcp: Option<Value>,
 }
 
-/// Why something comes to an agent, and what is expected of it. What this program does not know counts as not said.
+/// The reason for a delivery and the response expected of the agent. Values unknown to this version count as
+/// absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ChatAttention {
-    /// Why; nothing, if it is for a reason that this program does not know.
+    /// The reason for the delivery; `null` if this version does not know it.
     #[serde(default, deserialize_with = "json::known")]
     pub reason: Option<Reason>,
-    /// At whom it is aimed.
+    /// The target of the event as seen by the agent.
     #[serde(default, deserialize_with = "json::known", skip_serializing_if = "Option::is_none")]
     pub directedness: Option<Directedness>,
-    /// What is expected of the agent.
+    /// The response expected of the agent.
     #[serde(default, deserialize_with = "json::known", skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
-    /// When it enters the agent's work.
+    /// The way in which the event enters the agent's work.
     #[serde(default, deserialize_with = "json::known", skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
-    /// How much it matters.
     #[serde(default, deserialize_with = "json::known", skip_serializing_if = "Option::is_none")]
     pub priority: Option<Priority>,
-    /// How long an answer may take, in milliseconds.
+    /// The time allowed for an answer, in milliseconds.
     #[serde(default, deserialize_with = "json::known", skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<i64>,
 }
@@ -104,40 +105,38 @@ impl From<Attention> for ChatAttention {
     }
 }
 
-/// How much happened in a channel or a work stream, for who leads it: counts and ids, and nothing that anybody wrote.
+/// A summary of the activity in a channel or a work stream for its lead. It holds counts and ids, and no text
+/// written by members.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DigestBody {
-    /// The channel, if it is of one.
+    /// The channel, for a channel digest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conversation: Option<ConversationId>,
-    /// The work stream, if it is of one.
+    /// The work stream, for a stream digest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamId>,
-    /// Since when.
+    /// The beginning of the period, as an RFC 3339 time.
     pub since: String,
-    /// How much, in words of the hub's own.
+    /// A sentence about the activity, written by the hub.
     pub summary: String,
-    /// How often what was done by whom.
+    /// The number of events by kind and author kind.
     pub counts: Vec<DigestCount>,
-    /// The newest messages of it, the newest first.
+    /// The ids of the newest messages, newest first.
     pub references: Vec<EventId>,
-    /// `after` with which a list of events begins where this one does.
+    /// The cursor to pass as `after` so that a list of events starts where this digest does.
     pub after: String,
 }
 
-/// How often something was done.
+/// The number of events of one kind by one kind of author.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DigestCount {
-    /// What.
     pub kind: EventKind,
-    /// By whom.
     pub author: AuthorKind,
-    /// How often.
     pub count: u32,
 }
 
 impl DigestBody {
-    /// As a model reads it.
+    /// Formats the digest for a model.
     pub fn to_text(&self) -> String {
         let ids: Vec<_> = self.references.iter().map(ToString::to_string).collect();
         let newest = if ids.is_empty() { String::new() } else { format!("\nnewest: {}", ids.join(" ")) };

@@ -1,8 +1,8 @@
-//! JSON as the hub accepts it: the I-JSON subset (RFC 7493) that every reader understands alike.
+//! JSON parsing for the I-JSON subset (RFC 7493), which every reader interprets alike.
 //!
-//! Beyond plain syntax it refuses duplicate member names (two readers could see two different senders in one
-//! envelope), deep nesting, and, unless [`Rules`] say otherwise, U+0000 (PostgreSQL cannot store it). Errors say what
-//! and where.
+//! Beyond syntax errors it rejects duplicate member names (two readers could see two different senders in one
+//! envelope), deep nesting and, unless [`Rules`] allow it, U+0000 (PostgreSQL cannot store it). Errors give
+//! the reason and the position.
 
 use serde::de::{
     self, Deserialize as _, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor,
@@ -10,29 +10,28 @@ use serde::de::{
 use serde_json::{Map, Number, Value};
 use std::fmt;
 
-/// The deepest nesting of arrays and objects.
+/// The maximum nesting depth of arrays and objects.
 pub const MAX_DEPTH: usize = 64;
 
-/// Whole numbers up to here are exact as a binary64, and so in every program.
+/// The largest integer that a binary64, and so every JSON program, holds exactly.
 pub const MAX_WHOLE: u64 = (1 << 53) - 1;
 
-/// Why a body was not accepted; prints as one sentence with line and column.
+/// The reasons for rejecting a body. The message gives line and column.
 #[derive(Debug, thiserror::Error)]
 pub enum JsonError {
-    /// The bytes are not UTF-8.
     #[error("the body is not valid UTF-8 (byte {0})")]
     NotUtf8(usize),
-    /// Malformed, duplicate names, U+0000 or too deep.
+    /// The body is malformed, too deep, or holds duplicate names or U+0000.
     #[error("the body is not acceptable JSON: {0}")]
     Malformed(#[from] serde_json::Error),
 }
 
-/// Reads one JSON value that fills `bytes`.
+/// Parses one JSON value that fills `bytes`.
 pub fn parse(bytes: &[u8]) -> Result<Value, JsonError> {
     parse_by(bytes, Rules::default())
 }
 
-/// Reads one JSON value that fills `bytes`, by these rules.
+/// Parses one JSON value that fills `bytes`, under the given rules.
 pub fn parse_by(bytes: &[u8], rules: Rules) -> Result<Value, JsonError> {
     let text = std::str::from_utf8(bytes).map_err(|error| JsonError::NotUtf8(error.valid_up_to()))?;
     let mut reader = serde_json::Deserializer::from_str(text);
@@ -41,16 +40,16 @@ pub fn parse_by(bytes: &[u8], rules: Rules) -> Result<Value, JsonError> {
     Ok(value)
 }
 
-/// What readers differ in.
+/// The options of the parser.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rules {
-    /// Whether a text may contain U+0000: yes, where it is not stored as text.
+    /// Allows U+0000 in texts. Set it for values that are not stored as text.
     pub nul: bool,
-    /// Whether whole numbers that not every program holds exactly are refused, however they are written.
+    /// Rejects integers that a binary64 cannot hold exactly, in any notation.
     pub exact: bool,
 }
 
-/// A seed that builds a [`Value`] and knows how deep it is.
+/// A seed that builds a [`Value`] and tracks its depth.
 struct Strict {
     depth: usize,
     rules: Rules,
@@ -112,7 +111,7 @@ impl<'de> Visitor<'de> for Strict {
     }
 
     fn visit_f64<E: de::Error>(self, value: f64) -> Result<Value, E> {
-        // From there on every one of them is whole.
+        // Every binary64 beyond this value is an integer.
         self.exact(value.abs() <= MAX_WHOLE as f64)?;
         Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
     }
@@ -149,15 +148,15 @@ impl<'de> Visitor<'de> for Strict {
     }
 }
 
-/// A whole number, also as writers spell it that know only floating point (`3.0`).
+/// Returns an integer, also if it is written with a fraction of zero (`3.0`).
 pub fn whole(value: &Value) -> Option<i64> {
     const END: f64 = 9_223_372_036_854_775_808.0;
     let whole = |number: &f64| number.fract() == 0.0 && (-END..END).contains(number);
     value.as_i64().or_else(|| value.as_f64().filter(whole).map(|number| number as i64))
 }
 
-/// Reads what may be something else than it should be, or newer than this program: that counts as absent. For serde's
-/// `deserialize_with`, with `default`.
+/// Reads a value that may have an unexpected type or a newer word; such a value counts as absent. Used with
+/// serde's `deserialize_with` and `default`.
 pub(crate) fn known<'de, D: Deserializer<'de>, T: DeserializeOwned>(
     reader: D,
 ) -> Result<Option<T>, D::Error> {

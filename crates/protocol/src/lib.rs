@@ -1,10 +1,10 @@
-//! The words on the wire: types and validation for the Chorus protocols, shared by both ends.
+//! Types and validation of the Chorus protocols, shared by hub and clients.
 //!
-//! One module per protocol (`c2a`, `channel`, `choir`, `market`, `relay`), and beside them what all of them need: the core's
-//! vocabulary (`words`), error codes, addresses, strict JSON and its canonical form, JSON-RPC, validation that reports every
-//! fault at once, server-sent events, ids and times, pages, whom a text mentions, and what in it must not be kept.
+//! There is one module per protocol (`c2a`, `channel`, `choir`, `market`, `relay`). The other modules hold
+//! their common parts: the core vocabulary (`words`), error codes, addresses, strict and canonical JSON,
+//! JSON-RPC, validation, server-sent events, ids, times, pages, mentions and redaction of credentials.
 //!
-//! This crate knows nobody: no I/O, no clock, no randomness, no HTTP server and no database.
+//! The crate is pure: no I/O, no clock, no randomness, no HTTP server and no database.
 
 pub mod address;
 pub mod api;

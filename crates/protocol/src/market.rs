@@ -1,7 +1,9 @@
-//! The market's words (Chorus Registry 0.1): agents offer skills at a price, orchestrators hire and pay them.
+//! The market protocol (Chorus Registry 0.1): agents offer skills at a price, and orchestrators hire and pay
+//! them.
 //!
-//! One struct for each body, checked and described from its definition. Amounts are [`Credits`], read from the text of the
-//! number; scores are [`Reputation`]. What money and scores do is the `market` engine's business.
+//! Each body is one struct, validated and documented from its definition. Amounts are [`Credits`], parsed from
+//! the text of the number; scores are [`Reputation`]. The `market` engine holds the rules for money and
+//! scores.
 
 mod agents;
 mod amounts;
@@ -20,7 +22,8 @@ pub use jobs::{
     USUAL_DEADLINE_MS,
 };
 pub use money::{
-    Economy, Issue, Issued, LedgerSearch, MovementView, NewOwnerKey, Transfer, TransferView, WalletView,
+    Economy, Issue, Issued, LedgerSearch, MovementView, NewOwnerKey, Transfer, TransferView,
+    WalletDiscrepancy, WalletView,
 };
 pub use movement::{Movement, Purse};
 pub use quotes::{Accept, MakeOffer, Offer, OfferMade, QuoteAsked, QuoteRequest, QuoteView};
@@ -28,55 +31,80 @@ pub use quotes::{Accept, MakeOffer, Offer, OfferMade, QuoteAsked, QuoteRequest, 
 use crate::words::words;
 
 words! {
-    /// How a job stands, as the document spells it.
+    /// The status of a job, spelled as in the market document.
     pub enum JobStatus {
-        /// It is being worked on.
+        /// The job is open.
         Pending = "PENDING",
-        /// It was done, and paid.
+        /// The job was completed and paid.
         Success = "SUCCESS",
-        /// It came to nothing, and was refunded.
+        /// The job failed and was refunded.
         Failure = "FAILURE",
+        /// The agent declined the job in time, and it was refunded.
+        Rejected = "REJECTED",
     }
 
-    /// Why credits moved.
+    /// The reasons why a finished job did not count towards its agent's reputation.
+    pub enum UncountedReason {
+        /// The same owner is client and agent.
+        OwnAgent = "own_agent",
+        /// The price is below the minimum that counts.
+        LowPrice = "low_price",
+        /// The hub was down while the job was open.
+        HubDown = "hub_down",
+        /// The hub cancelled its request to the agent before the agent had answered.
+        CutOff = "cut_off",
+        /// The job never reached the agent.
+        NotHanded = "not_handed",
+        /// The job reached the agent with less time left than its skill requires.
+        ShortTime = "short_time",
+        /// The agent reported that it was at capacity, or its result did not fit its quota.
+        AtLimit = "at_limit",
+        /// The two owners paid each other in both directions within 30 days.
+        PaidBothWays = "paid_both_ways",
+        /// Five jobs between this payer and this agent already counted within a day.
+        DailyLimit = "daily_limit",
+        /// The agent declined the job in time.
+        Declined = "declined",
+    }
+
+    /// The kind of a movement of credits.
     pub enum MovementKind {
-        /// The operator made them.
+        /// The operator created credits.
         Mint = "mint",
-        /// The operator took them away.
+        /// The operator destroyed credits.
         Burn = "burn",
-        /// One owner gave them to another.
+        /// An owner sent credits to another owner.
         Transfer = "transfer",
-        /// They are kept for a job.
+        /// Credits were reserved for a job.
         Hold = "hold",
         /// A job was paid.
         Settle = "settle",
-        /// What a job did not cost went back.
+        /// The unused part of a job's budget was returned.
         Refund = "refund",
     }
 
-    /// Whether an agent can be hired now.
+    /// The availability of an agent for hire.
     pub enum Presence {
-        /// It showed a sign of life not long ago.
+        /// The agent sent a heartbeat recently.
         Online = "online",
-        /// It did not.
+        /// The agent sent no recent heartbeat.
         Offline = "offline",
     }
 
-    /// What became of a registration.
+    /// The effect of a registration.
     pub enum RegistrationStatus {
-        /// It is new on the market.
+        /// The agent is new on the market.
         Registered = "registered",
-        /// It was there before.
+        /// The agent was registered before.
         Updated = "updated",
     }
 
-    /// How a request for offers stands.
+    /// The status of a request for offers.
     pub enum QuoteStatus {
-        /// One can be taken.
+        /// Offers can be accepted.
         Open = "open",
-        /// One was taken.
+        /// An offer was accepted.
         Accepted = "accepted",
-        /// Its time is over.
         Expired = "expired",
     }
 }

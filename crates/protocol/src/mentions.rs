@@ -1,26 +1,27 @@
-//! Whom a message mentions: `@handle`, anywhere but in code, quotes and URLs.
+//! Mentions in messages: `@handle`, except in code, quotes and URLs.
 //!
-//! Code is what Markdown puts into fenced blocks and between backticks, a quote a line that begins with `>`; an escaped `\@` is
-//! just a sign, and so is one that follows a word, as in an email address. A full-width `＠` is an `@`. Linear in the text. Who
-//! the handles are, and whether there is anybody of that name, is not known here.
+//! Code is Markdown's fenced blocks and backtick spans; a quote is a line that begins with `>`. An escaped
+//! `\@` is plain text, and so is an `@` after a word, as in an email address. A full-width `＠` counts as an
+//! `@`. The scan is linear in the length of the text. This module does not check whether a handle exists.
 
 use std::collections::{BTreeMap, VecDeque};
 
 /// The longest handle, in characters.
 pub const MAX_HANDLE: usize = 64;
 
-/// The most mentions of one text that count.
+/// The maximum number of mentions of one text that count.
 pub const MAX_MENTIONS: usize = 50;
 
-/// So many more are found, to tell the author of them.
+/// The maximum number of surplus mentions that are reported to the author.
 const MAX_LEFT_OUT: usize = 50;
 
-/// The handles a text mentions, as first written, in order and each once (`@Bob` is `@bob`).
+/// Returns the handles that a text mentions, as first written, in order and without repetition (`@Bob` is
+/// `@bob`).
 pub fn mentions(markdown: &str) -> Vec<&str> {
     split_mentions(markdown).0
 }
 
-/// The same, and the first of those that are too many.
+/// Returns the handles that a text mentions, and the first of the surplus ones beyond [`MAX_MENTIONS`].
 pub fn split_mentions(markdown: &str) -> (Vec<&str>, Vec<&str>) {
     let mut found = Vec::new();
     for paragraph in paragraphs(markdown) {
@@ -30,7 +31,7 @@ pub fn split_mentions(markdown: &str) -> (Vec<&str>, Vec<&str>) {
     (found, left_out)
 }
 
-/// The text between fenced code blocks, quotes and blank lines: no code span reaches over them.
+/// Returns the text between fenced code blocks, quotes and blank lines. Code spans do not cross these borders.
 fn paragraphs(markdown: &str) -> Vec<&str> {
     let (mut paragraphs, mut begin, mut place) = (Vec::new(), 0, 0);
     let mut open: Option<Fence<'_>> = None;
@@ -39,7 +40,7 @@ fn paragraphs(markdown: &str) -> Vec<&str> {
         match &open {
             Some(opening) if Fence::closing(line).is_some_and(|fence| fence.closes(opening)) => open = None,
             Some(_) => {}
-            // What is quoted ends with the quote.
+            // A fence inside a quote ends with the quote.
             None if quote => {}
             None => open = Fence::opening(line),
         }
@@ -54,18 +55,18 @@ fn paragraphs(markdown: &str) -> Vec<&str> {
     paragraphs
 }
 
-/// A line that begins or ends a block of code.
+/// A line that opens or closes a fenced code block.
 struct Fence<'t> {
     mark: char,
     length: usize,
-    /// What follows on the line, such as the language.
+    /// The text after the mark, such as the language.
     info: &'t str,
 }
 
 impl<'t> Fence<'t> {
-    /// Lists may hold code too.
+    /// Reads an opening fence, also inside a list item.
     fn opening(line: &'t str) -> Option<Self> {
-        // Otherwise it is a code span.
+        // With a backtick in its info string, a line of backticks is a code span and no fence.
         Self::read(in_list(line)).filter(|fence| fence.mark == '~' || !fence.info.contains('`'))
     }
 
@@ -85,7 +86,7 @@ impl<'t> Fence<'t> {
     }
 }
 
-/// A line without the marks of the lists it is in.
+/// Strips list markers from the beginning of a line.
 fn in_list(line: &str) -> &str {
     let mut rest = line.trim();
     while let Some(inside) = list_item(rest) {
@@ -94,12 +95,12 @@ fn in_list(line: &str) -> &str {
     rest
 }
 
-/// Whether a line is quoted.
+/// Returns `true` if the line is part of a quote.
 fn is_quote(line: &str) -> bool {
     in_list(line).starts_with('>')
 }
 
-/// What follows the mark of a list's item.
+/// Returns the text after a list marker.
 fn list_item(text: &str) -> Option<&str> {
     let numbered = || {
         let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -108,7 +109,7 @@ fn list_item(text: &str) -> Option<&str> {
     text.strip_prefix(['-', '*', '+']).or_else(numbered)?.strip_prefix([' ', '\t'])
 }
 
-/// Adds what one paragraph mentions.
+/// Adds the handles that one paragraph mentions.
 fn find<'t>(text: &'t str, found: &mut Vec<&'t str>) {
     let bytes = text.as_bytes();
     let mut ends = span_ends(bytes);
@@ -118,7 +119,7 @@ fn find<'t>(text: &'t str, found: &mut Vec<&'t str>) {
         let Some(sign) = rest.chars().next() else { break };
         in_url = (in_url && !ends_url(sign)) || begins_url(text, place);
         match sign {
-            // The next sign means nothing, whatever it is.
+            // A backslash escapes the next character.
             '\\' => place += if bytes.get(place + 1).is_some_and(u8::is_ascii_punctuation) { 2 } else { 1 },
             '`' => {
                 let after = place + run(&bytes[place..], |byte| byte == b'`');
@@ -135,34 +136,36 @@ fn find<'t>(text: &'t str, found: &mut Vec<&'t str>) {
     }
 }
 
-/// Whether a URL goes on from here, or begins as people write it.
+/// Returns `true` if a URL's scheme separator or a `www.` begins here.
 fn begins_url(text: &str, place: usize) -> bool {
     text[place..].starts_with("://")
         || (text[place..].starts_with("www.") && !text[..place].ends_with(is_word))
 }
 
-/// Whether a sign is behind a URL, not of it: space, what encloses one, and the punctuation of scripts without spaces.
+/// Returns `true` if a character cannot belong to a URL: whitespace, brackets and quotes, and the punctuation
+/// of scripts without spaces.
 fn ends_url(sign: char) -> bool {
     sign.is_whitespace()
         || matches!(sign, '<' | '>' | '"' | ')' | ']' | '|' | '\u{3000}'..='\u{303f}' | '\u{ff01}'..='\u{ff0f}')
 }
 
-/// The handle a text begins with.
+/// Returns the handle at the beginning of a text.
 fn handle(text: &str) -> Option<&str> {
     let length = run(text.as_bytes(), |byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
     let (handle, rest) = text.split_at(length);
-    // A sentence may end here; a word that goes on in other letters is no handle.
+    // Trailing punctuation belongs to the sentence. A word that continues in other letters is no handle.
     let handle = handle.trim_end_matches(['.', '_', '-']);
     ((1..=MAX_HANDLE).contains(&handle.len()) && !rest.starts_with(is_word)).then_some(handle)
 }
 
-/// Whether a sign belongs to a word. Scripts without upper and lower case put no space before a mention, or write a
-/// preposition against it.
+/// Returns `true` if a character belongs to a word. Scripts without upper and lower case are excluded, because
+/// they put no space before a mention.
 fn is_word(c: char) -> bool {
     c == '_' || c.is_ascii_digit() || c.is_lowercase() || c.is_uppercase()
 }
 
-/// Where each run of backticks begins, by its length: a code span ends at the next run as long as its first.
+/// Returns the positions of all runs of backticks by length. A code span ends at the next run of the same
+/// length.
 fn span_ends(bytes: &[u8]) -> BTreeMap<usize, VecDeque<usize>> {
     let (mut ends, mut place) = (BTreeMap::<usize, VecDeque<usize>>::new(), 0);
     while place < bytes.len() {
@@ -175,8 +178,8 @@ fn span_ends(bytes: &[u8]) -> BTreeMap<usize, VecDeque<usize>> {
     ends
 }
 
-/// The end of a code span that was opened by `length` backticks, if it is closed at all. Places only grow, so what
-/// lies before `after` is of no more use.
+/// Returns the end of a code span opened by `length` backticks, or `None` if it is not closed. Positions only
+/// grow, so runs before `after` are dropped.
 fn span_end(ends: &mut BTreeMap<usize, VecDeque<usize>>, length: usize, after: usize) -> Option<usize> {
     let ends = ends.get_mut(&length)?;
     while ends.front().is_some_and(|place| *place < after) {
@@ -185,7 +188,7 @@ fn span_end(ends: &mut BTreeMap<usize, VecDeque<usize>>, length: usize, after: u
     ends.front().map(|place| place + length)
 }
 
-/// How many bytes from the first are `such`.
+/// Counts the leading bytes for which `such` is true.
 fn run(bytes: &[u8], such: impl Fn(u8) -> bool) -> usize {
     bytes.iter().take_while(|byte| such(**byte)).count()
 }

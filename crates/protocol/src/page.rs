@@ -1,13 +1,14 @@
-//! A page of a list on the wire: so many bytes at most, but one item at least.
+//! Pages of lists with a byte limit: a page holds at least one item.
 
 use serde::Serialize;
 use std::io::{self, Write};
 
-/// Takes away the last items that make a page larger than `max_bytes` as JSON, but never the first. Whether it took any.
+/// Removes trailing items until the page fits `max_bytes` as JSON, but keeps the first item. Returns `true` if
+/// it removed any.
 pub fn cut<T: Serialize>(items: &mut Vec<T>, max_bytes: u64) -> bool {
     let mut bytes = 0;
     let fit = items.iter().take_while(|item| {
-        // The comma between two items counts as well.
+        // The comma between items counts too.
         bytes += size(item) + 1;
         bytes <= max_bytes
     });
@@ -17,10 +18,10 @@ pub fn cut<T: Serialize>(items: &mut Vec<T>, max_bytes: u64) -> bool {
     cut
 }
 
-/// How many bytes a value has as JSON.
+/// Returns the size of a value as JSON, in bytes.
 fn size(value: &impl Serialize) -> u64 {
     let mut count = Count(0);
-    // What cannot be written at all is reported where it is written; counting never fails.
+    // A value that cannot be serialized is reported when it is written; counting never fails.
     let _unwritten = serde_json::to_writer(&mut count, value);
     count.0
 }

@@ -1,9 +1,9 @@
-//! Credentials in texts: what they look like, and how they are masked.
+//! Detection and masking of credentials in texts.
 //!
-//! Ours are known by their prefixes, those of well-known providers by theirs; each becomes `[redacted: NAME]`. Masking
-//! what is masked already changes nothing, and it takes time linear in the text. It is a net, not a proof: a password
-//! in a sentence looks like any other word. Names in programs share prefixes with credentials, so what follows must
-//! also look as if nobody had made it up.
+//! Credentials of the hub and of well-known providers are recognised by their prefixes; each becomes
+//! `[redacted: NAME]`. Masking is idempotent and linear in the length of the text. It is a safety net and
+//! cannot find every secret: a password in a sentence looks like any other word. Identifiers in programs share
+//! prefixes with credentials, so the rest of the word must also look random.
 
 mod forms;
 mod masked;
@@ -15,26 +15,28 @@ use forms::{
     pem_cut_off, pem_end, pem_label, run,
 };
 
-/// A text without its credentials.
+/// A text after masking.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redacted {
-    /// What is left.
+    /// The text with its credentials replaced.
     pub text: String,
-    /// The kinds of what was masked, each once, in order.
+    /// The names of the masked kinds, without repetition, in order of appearance.
     pub masked: Vec<&'static str>,
 }
 
-/// Masks all credentials; `None` when there is none.
+/// Masks all credentials in a text. Returns `None` if there is none.
 pub fn redact(text: &str) -> Option<Redacted> {
-    // The most special first: Stripe's keys begin as ours do, and any of them may stand after `Bearer`.
+    // The most specific forms come first: Stripe's keys begin like the hub's, and any credential may follow
+    // `Bearer`.
     scan(text, PROVIDERS.into_iter().chain(own()).chain(GENERIC))
 }
 
-/// So many bytes of a text that goes on are waited for, because a credential may begin there. None is longer.
+/// The number of trailing bytes held back from a growing text, because a credential may begin there. No
+/// credential is longer.
 const LONGEST: usize = 16 * 1024;
 
-/// Up to where a text that goes on can be masked now. What follows may be a part of a credential: the last word, with `Bearer`
-/// before it, or a key in PEM that has not ended.
+/// Returns the length of the prefix of a growing text that can be masked now. The rest may be a part of a
+/// credential: the last word, with `Bearer` before it, or a PEM key that has not ended.
 pub fn whole_until(text: &str) -> usize {
     const BEGIN: &str = "-----BEGIN ";
     const END: &str = "-----END ";
@@ -51,16 +53,16 @@ pub fn whole_until(text: &str) -> usize {
     pem.filter(is_near).or(Some(word.max(ended))).filter(is_near).unwrap_or(text.len())
 }
 
-/// A form, and what is known of where it does not fit.
+/// A form with the places known not to match it.
 struct Tried {
     form: Form,
-    /// It fits nowhere before this place.
+    /// The form matches nowhere before this position.
     unfit: usize,
-    /// No key in PEM ends after this one began.
+    /// No PEM key that begins later has an end.
     endless: bool,
 }
 
-/// Which forms can begin with a byte, as bits in their order: nearly every place is passed over by looking here.
+/// The forms that can begin with each byte, as bits by index. Most positions are skipped by this lookup.
 struct Beginnings([u64; 256]);
 
 impl Beginnings {
@@ -77,7 +79,7 @@ impl Beginnings {
         Self(bits)
     }
 
-    /// The places of those forms among all.
+    /// Iterates over the indexes of the forms that can begin with this byte.
     fn with(&self, first: u8) -> impl Iterator<Item = usize> + use<> {
         let mut left = self.0[usize::from(first)];
         std::iter::from_fn(move || {
@@ -93,11 +95,11 @@ fn scan(text: &str, forms: impl Iterator<Item = Form>) -> Option<Redacted> {
     let beginnings = Beginnings::of(&forms);
     let bytes = text.as_bytes();
     let mut redacted = Redacted { text: String::new(), masked: Vec::new() };
-    // What was masked ends at `done`; nothing before it is looked at again.
+    // The last masked credential ends at `done`; the scan never returns to the text before it.
     let (mut done, mut place) = (0, 0);
     while place < bytes.len() {
         let inside_word = place > done && is_word(bytes[place - 1]) && is_word(bytes[place]);
-        // All of them begin with one of these.
+        // Every credential begins with one of these bytes.
         let candidate = base64(bytes[place]) && !inside_word;
         let found = candidate
             .then(|| beginnings.with(bytes[place]).find_map(|index| forms[index].at(text, done, place)));
@@ -118,8 +120,8 @@ fn scan(text: &str, forms: impl Iterator<Item = Form>) -> Option<Redacted> {
 }
 
 impl Tried {
-    /// The name and the end of the credential at `place`, if one of this form is there. What lies before `done` does
-    /// not count.
+    /// Returns the name and the end of a credential of this form at `place`. The text before `done` is
+    /// ignored.
     fn at(&mut self, text: &str, done: usize, place: usize) -> Option<(&'static str, usize)> {
         if place < self.unfit {
             return None;
@@ -145,7 +147,8 @@ impl Tried {
             }
             Rest::Jwt => {
                 let length = jwt(bytes);
-                // The same second and third part follow every other beginning of the first.
+                // No other beginning of the first part can match, because the same second and third parts
+                // follow.
                 self.unfit =
                     if length.is_some() { 0 } else { text.len() - rest.len() + run(bytes, base64url) };
                 length
@@ -194,7 +197,7 @@ mod tests {
         }
     }
 
-    /// However a text comes, its pieces are masked as the whole is.
+    /// A text that arrives in pieces is masked exactly as the whole text is.
     #[test]
     fn pieces_are_masked_as_the_whole_is() {
         let text = format!(
@@ -239,7 +242,7 @@ mod tests {
 
     #[test]
     fn those_of_providers() {
-        // Put together here, so that nobody's scanner takes this file for a leak.
+        // The secrets are assembled here, so that no secret scanner reports this file as a leak.
         let mixed = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8s9T0";
         for (secret, name) in [
             (format!("sk-{mixed}"), "OpenAI key"),
@@ -387,7 +390,7 @@ mod tests {
         }
     }
 
-    /// Texts that are rich in what matters here.
+    /// Generates texts rich in prefixes, separators and random words.
     fn texts() -> impl Strategy<Value = String> {
         let prefixes: Vec<&str> =
             own().chain(PROVIDERS).flat_map(|form| form.prefixes.iter().copied()).collect();

@@ -1,7 +1,7 @@
-//! JSON-RPC 2.0 as our protocols speak it: one message at a time, ids that are texts or integers, parameters by name.
+//! JSON-RPC 2.0 as used by the Chorus protocols: one message at a time, ids that are texts or integers,
+//! parameters by name.
 //!
-//! It reads and writes messages; which methods there are, and what a transport does with an error, is the business of whoever
-//! speaks it.
+//! This module reads and writes messages. Callers define the methods and map errors to their transport.
 
 use crate::json;
 use serde::ser::SerializeMap;
@@ -9,13 +9,11 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Number, Value};
 use std::fmt;
 
-/// What a request is called by who sent it; its response has the same.
+/// The id of a request, which its response repeats.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Id {
-    /// A text.
     Text(String),
-    /// An integer.
     Number(Number),
 }
 
@@ -41,106 +39,97 @@ impl From<&str> for Id {
     }
 }
 
-/// Something that is asked for.
+/// A request that expects a response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// What its response will be called.
+    /// The id that the response repeats.
     pub id: Id,
-    /// What is asked.
     pub method: String,
-    /// With what.
     pub params: Map<String, Value>,
 }
 
-/// Something that is told, and not answered.
+/// A message without a response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Notification {
-    /// What.
     pub method: String,
-    /// With what.
     pub params: Map<String, Value>,
 }
 
-/// What became of a request.
+/// The response to a request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Response {
-    /// The id of the request, if it could be read.
+    /// The id of the request; `None` if it could not be read.
     pub id: Option<Id>,
-    /// The result, or why there is none.
+    /// The result or the error.
     pub outcome: Result<Value, RpcError>,
 }
 
-/// An error of the protocol: what was asked cannot be asked so.
 #[derive(Debug, Clone, PartialEq, Serialize, thiserror::Error)]
 #[error("{message}")]
 pub struct RpcError {
-    /// One of the constants, or of the protocol that is spoken.
+    /// One of the constants below, or a code of the protocol on top.
     pub code: i64,
-    /// For a person.
+    /// The message for people.
     pub message: String,
-    /// For a program.
+    /// Details for programs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
 }
 
 impl RpcError {
-    /// Not JSON.
+    /// The body is not JSON.
     pub const PARSE: i64 = -32700;
-    /// JSON, but no message.
+    /// The body is JSON but not a message.
     pub const INVALID_REQUEST: i64 = -32600;
-    /// There is no such method.
+    /// The method does not exist.
     pub const METHOD_NOT_FOUND: i64 = -32601;
-    /// A method, but not with these parameters.
+    /// The parameters do not fit the method.
     pub const INVALID_PARAMS: i64 = -32602;
-    /// Our own mistake, or trouble.
+    /// The receiver failed.
     pub const INTERNAL: i64 = -32603;
 
-    /// An error without data.
+    /// Creates an error without data.
     pub fn new(code: i64, message: impl fmt::Display) -> Self {
         Self { code, message: message.to_string(), data: None }
     }
 
-    /// The parameters are wrong.
+    /// Creates an error for invalid parameters.
     pub fn params(message: impl fmt::Display) -> Self {
         Self::new(Self::INVALID_PARAMS, message)
     }
 
-    /// There is no such method.
+    /// Creates an error for an unknown method.
     pub fn method(method: &str) -> Self {
         Self::new(Self::METHOD_NOT_FOUND, format_args!("there is no method {method:?} in this revision"))
     }
 
-    /// The same with data.
+    /// Adds data to the error.
     #[must_use]
     pub fn with(mut self, data: Value) -> Self {
         self.data = Some(data);
         self
     }
 
-    /// An error that somebody else sent.
+    /// Reads an error from a response.
     fn read(value: &Value) -> Option<Self> {
         let (code, message) = (value["code"].as_i64()?, value["message"].as_str()?.to_owned());
         Some(Self { code, message, data: value.get("data").cloned() })
     }
 }
 
-/// One message.
+/// A JSON-RPC message of any kind.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message {
-    /// It wants a response.
     Request(Request),
-    /// It wants none.
     Notification(Notification),
-    /// It is one.
     Response(Response),
 }
 
-/// Why a text is no message, and to which request that can be said.
+/// The reason why a text is not a message, with the id of its request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Unreadable {
-    /// The id, if that can be read.
+    /// The id of the request; `None` if it could not be read.
     pub id: Option<Id>,
-    /// What is wrong.
     pub error: RpcError,
 }
 
@@ -151,7 +140,7 @@ impl From<Unreadable> for Response {
 }
 
 impl Message {
-    /// Reads a message, or says what is wrong with it, to the request of this id if it can be told.
+    /// Parses a message. A failure carries the id of the request if that could be read.
     pub fn read(bytes: &[u8]) -> Result<Self, Unreadable> {
         let body = json::parse(bytes)
             .map_err(|error| Unreadable { id: None, error: RpcError::new(RpcError::PARSE, error) })?;
@@ -181,7 +170,8 @@ impl Message {
                 };
                 return match (id, outcome) {
                     (Some(id), Some(outcome)) => Ok(Self::Response(Response { id: Some(id), outcome })),
-                    // An answer to what the other could not read. To answer that would be to go on for ever.
+                    // This is the peer's error about a message of ours that it could not read. Answering it
+                    // could cause an endless exchange of errors.
                     (None, Some(Err(error))) if is_null => {
                         Ok(Self::Response(Response { id: None, outcome: Err(error) }))
                     }
@@ -207,8 +197,8 @@ impl Message {
 }
 
 impl Response {
-    /// Reads what somebody else answered, as far as it can be understood: the version may be missing, and of an error
-    /// everything but its message. A response with neither is one with the result `null`. Nothing, if it is no response.
+    /// Reads a response leniently: the version may be missing, and an error needs only a message. A response
+    /// with neither result nor error has the result `null`. Returns `None` if the value is no response.
     pub fn read(mut answer: Value) -> Option<Self> {
         let members = answer.as_object_mut()?;
         if members.get("method").is_some_and(|method| !method.is_null()) {
@@ -252,7 +242,7 @@ impl Serialize for Response {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("jsonrpc", "2.0")?;
-        // Always there: `null` if the request's could not be read.
+        // The id is always written; it is `null` if the request's id could not be read.
         map.serialize_entry("id", &self.id)?;
         match &self.outcome {
             Ok(result) => map.serialize_entry("result", result)?,

@@ -1,19 +1,19 @@
-//! Server-sent events: the encoder of the hub and the incremental parser of its clients.
+//! Server-sent events: an encoder for the hub and an incremental parser for clients.
 //!
-//! Both are pure; bytes in, bytes out. The parser is bounded: an event larger than [`MAX_EVENT`] is an error, so that
-//! a hostile server cannot fill a client's memory.
+//! Both are pure functions of bytes. The parser rejects events larger than [`MAX_EVENT`], so that a hostile
+//! server cannot exhaust a client's memory.
 
-/// The largest event a [`Parser`] takes, in bytes.
+/// The largest event that a [`Parser`] accepts, in bytes.
 pub const MAX_EVENT: usize = 4 * 1024 * 1024;
 
 /// A comment that keeps a quiet connection open.
 pub const PING: &[u8] = b": ping\n\n";
 
-/// The headers of a stream of events, which nobody on the way may keep or hold back: there are proxies that would.
+/// The headers of an event stream. They forbid caching and the buffering that some proxies do.
 pub const STREAM_HEADERS: [(&str, &str); 3] =
     [("content-type", "text/event-stream"), ("cache-control", "no-store"), ("x-accel-buffering", "no")];
 
-/// Encodes one event. Line ends inside `data` become several `data:` lines, which a reader joins again.
+/// Encodes one event. Line ends inside `data` become several `data:` lines, which the reader joins again.
 pub fn encode(event: &str, id: Option<i64>, data: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(event.len() + data.len() + 48);
     if let Some(id) = id {
@@ -35,43 +35,42 @@ pub fn encode(event: &str, id: Option<i64>, data: &str) -> Vec<u8> {
 
 /// Splits at `\n`, `\r\n` and `\r`, the three line ends of the format.
 fn lines(data: &str) -> impl Iterator<Item = &str> {
-    // One sign at a time: a set of them is looked for character by character.
+    // `str::split` on one character is faster than on a set of characters.
     data.split("\r\n").flat_map(|part| part.split('\n')).flat_map(|part| part.split('\r'))
 }
 
-/// One event as a client sees it.
+/// A parsed event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Event {
-    /// Its kind; `message` when the server named none.
+    /// The event's name; `message` if the server gave none.
     pub event: String,
-    /// Its data lines, joined by `\n`.
+    /// The data lines, joined by `\n`.
     pub data: String,
-    /// The `id:` given with this very event.
+    /// The `id:` field of this event.
     pub id: Option<String>,
 }
 
-/// What one piece of a stream can hold.
+/// An item parsed from the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item {
-    /// A complete event.
     Event(Event),
-    /// A comment: a sign of life.
+    /// A comment, which servers send to keep the connection alive.
     Comment(String),
-    /// The server asks for this pause, in milliseconds, before reconnecting.
+    /// The pause before reconnecting that the server requests, in milliseconds.
     Retry(u64),
 }
 
-/// An event grew past [`MAX_EVENT`].
+/// The error for an event larger than [`MAX_EVENT`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an event of the stream is larger than {MAX_EVENT} bytes")]
 pub struct TooLarge;
 
-/// Turns pieces of a byte stream into events, wherever the pieces break.
+/// A parser that turns pieces of a byte stream into events, wherever the pieces break.
 #[derive(Debug, Default)]
 pub struct Parser {
-    /// Bytes of a line that is not complete yet.
+    /// The bytes of an incomplete line.
     line: Vec<u8>,
-    /// The last byte was `\r`: a `\n` that follows belongs to it.
+    /// Set if the last byte was `\r`; a following `\n` belongs to the same line end.
     after_cr: bool,
     event: String,
     data: Option<String>,
@@ -80,12 +79,12 @@ pub struct Parser {
 }
 
 impl Parser {
-    /// A parser at the beginning of a stream.
+    /// Creates a parser at the beginning of a stream.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes the next piece and returns what it completes.
+    /// Parses the next piece and returns the items it completes.
     pub fn push(&mut self, piece: &[u8]) -> Result<Vec<Item>, TooLarge> {
         let mut items = Vec::new();
         for &byte in piece {
@@ -110,7 +109,7 @@ impl Parser {
 
     fn line(&mut self, line: &[u8]) -> Option<Item> {
         let line = String::from_utf8_lossy(line);
-        // A byte order mark may open the stream.
+        // The stream may begin with a byte order mark.
         let line = if self.started { &*line } else { line.strip_prefix('\u{feff}').unwrap_or(&line) };
         self.started = true;
         if line.is_empty() {

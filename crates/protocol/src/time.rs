@@ -1,18 +1,20 @@
-//! Times on the wire: RFC 3339, UTC, with milliseconds. Inside, a time is `i64` milliseconds since 1970.
+//! Times on the wire: RFC 3339, UTC, with milliseconds. In memory a time is an `i64` of milliseconds since
+//! 1970.
 
 use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimePrinter;
 
 static PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
 
-/// `2026-03-20T10:00:00.000Z`. A time no calendar can express is printed as the nearest one it can.
+/// Formats a time as `2026-03-20T10:00:00.000Z`. Times beyond the supported range become the nearest supported
+/// time.
 pub fn rfc3339(ms: i64) -> String {
     let time =
         Timestamp::from_millisecond(ms).unwrap_or(if ms < 0 { Timestamp::MIN } else { Timestamp::MAX });
     PRINTER.timestamp_to_string(&time)
 }
 
-/// Reads any RFC 3339 time.
+/// Parses an RFC 3339 time into milliseconds since 1970.
 pub fn parse_rfc3339(text: &str) -> Option<i64> {
     text.parse::<Timestamp>().ok().map(Timestamp::as_millisecond)
 }

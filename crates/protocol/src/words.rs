@@ -1,11 +1,11 @@
-//! The vocabulary of the core, as types: what happens in conversations, how it travels, and what is expected and made of it.
+//! The core vocabulary as enums: events, transports, attention and dispositions.
 //!
-//! Each word has one spelling, on the wire and in the store; text is read at these two edges and nowhere else. Lists are
-//! closed: who matches on one names every case, so that a new word is met everywhere before it can occur. Rules about
-//! the words (who is woken, which signal ends what) are the engines', not this module's.
+//! Each word has one spelling, used on the wire and in the store, and is parsed at these two edges only. The
+//! lists are closed: a `match` names every case, so the compiler finds each place that must handle a new word.
+//! The rules about the words belong to the engines.
 
-/// Makes an enum of words: each with its spelling, read and written only so. (A spelling is a `tt`: `utoipa` does not see
-/// through a `literal`.)
+/// Defines enums of words, each with its spelling. (A spelling is a `tt`, because `utoipa` cannot read a
+/// `literal`.)
 macro_rules! words {
     ($($(#[$attribute:meta])* pub enum $name:ident { $($(#[$doc:meta])* $word:ident = $text:tt,)+ })+) => {
         $(
@@ -15,15 +15,14 @@ macro_rules! words {
             pub enum $name { $($(#[$doc])* #[serde(rename = $text)] $word,)+ }
 
             impl $name {
-                /// Every word there is.
                 pub const ALL: &[Self] = &[$(Self::$word,)+];
 
-                /// As it stands on the wire and in the store.
+                /// Returns the spelling on the wire and in the store.
                 pub const fn as_str(self) -> &'static str {
                     match self { $(Self::$word => $text,)+ }
                 }
 
-                /// Reads what [`Self::as_str`] wrote.
+                /// Parses a spelling written by [`Self::as_str`].
                 pub fn parse(text: &str) -> Option<Self> {
                     match text {
                         $($text => Some(Self::$word),)+
@@ -46,374 +45,406 @@ mod word;
 
 pub use action::{Action, SubjectKind};
 pub use word::Word;
-/// For words that only one protocol has.
+/// Exported for the words of a single protocol.
 pub(crate) use words;
 
 words! {
-    /// What kind of conversation.
+    /// The kind of a conversation.
     pub enum ConversationKind {
-        /// Many talk.
+        /// A conversation of any number of members.
         Channel = "channel",
-        /// Two talk.
+        /// A direct conversation of two.
         Dm = "dm",
     }
 
-    /// What a member may read.
+    /// The part of a conversation's history that a member may read.
     pub enum History {
-        /// Everything.
+        /// All events since the conversation was created or since its history was opened.
         All = "all",
-        /// What was said while it was a member.
+        /// Events since the member joined.
         Joined = "joined",
     }
 
-    /// How an agent's own connection string is.
+    /// The state of an agent's own connection string.
     pub enum ConnectionState {
-        /// There is none.
+        /// The agent has no connection string.
         None = "none",
-        /// It is called.
+        /// The hub posts to the connection string.
         Ok = "ok",
-        /// Nothing is posted to it until it is mended.
+        /// The hub stops posting until the connection string is replaced.
         Broken = "broken",
     }
 
-    /// What kind of thing happened in a conversation.
+    /// The kind of an event in a conversation.
     pub enum EventKind {
-        /// Something was said.
         Message = "message",
-        /// What a message says was changed.
+        /// A message's text was changed.
         Edit = "edit",
-        /// A message was taken back.
+        /// A message was deleted.
         Delete = "delete",
-        /// What somebody thinks of a message.
+        /// A member reacted to a message.
         Reaction = "reaction",
-        /// What somebody is doing.
+        /// A member told what it is doing.
         Status = "status",
-        /// An agent calls a tool.
+        /// An agent called a tool.
         ToolCall = "tool_call",
-        /// What a tool answered.
+        /// A tool returned a result.
         ToolResult = "tool_result",
-        /// An agent failed.
         Error = "error",
-        /// An agent begins or ends its work.
+        /// An agent began or ended its work.
         Lifecycle = "lifecycle",
-        /// Somebody became a member.
         Join = "join",
-        /// Somebody is a member no more.
+        /// A member left or was removed.
         Leave = "leave",
-        /// The conversation itself was changed.
+        /// The conversation's settings changed.
         Change = "change",
         /// A document has a new version.
         Artifact = "artifact",
         /// A relay envelope between two agents.
         Envelope = "envelope",
-        /// Another service's channel message.
+        /// A message from another service's channel.
         Foreign = "foreign",
-        /// An agent does not answer, and somebody else is told.
+        /// An agent did not answer, so another member is notified.
         Escalation = "escalation",
-        /// Work for an agent.
+        /// A job for an agent.
         Job = "job",
-        /// How much happened, for who leads.
+        /// A summary of activity for a lead.
         Digest = "digest",
     }
 
-    /// What an entry of an inbox is: the name of its server-sent event.
+    /// The kind of an inbox entry, which is the name of its server-sent event.
     pub enum EntryKind {
-        /// A relay envelope.
         Message = "message",
-        /// Something that was said in a conversation.
+        /// An event in a conversation of the hub.
         Chat = "chat",
-        /// Another service's channel message.
+        /// A message from another service's channel.
         Channel = "channel",
-        /// Work that the agent was hired for.
+        /// A job for which the agent was hired.
         Job = "job",
-        /// What came of work that the agent hired for, at the address that it gave; never in a stream.
+        /// The result of a job that the agent commissioned. It is POSTed to the address given with the job and
+        /// never streamed.
         Result = "result",
-        /// What the agent would do a job for.
+        /// A request for an offer.
         Quote = "quote",
-        /// How much happened where the agent leads.
+        /// A summary of activity in a channel or work stream that the agent leads.
         Digest = "digest",
     }
 
-    /// How a delivery travels.
+    /// The way in which a delivery reaches its agent.
     pub enum Transport {
-        /// It waits in the inbox.
+        /// The agent reads it from its inbox.
         Inbox = "inbox",
-        /// It is POSTed to the agent's C2A harness.
+        /// The hub POSTs it to the agent's C2A harness.
         Harness = "harness",
-        /// It is POSTed to the agent's endpoint.
+        /// The hub POSTs it to the agent's endpoint.
         Webhook = "webhook",
-        /// It is POSTed to the agent's connection string.
+        /// The hub POSTs it to the agent's connection string.
         Channel = "channel",
     }
 
-    /// What became of a send.
+    /// The state of a delivery.
     pub enum DeliveryState {
-        /// The receiver's endpoint took it.
+        /// The recipient's endpoint accepted it.
         Delivered = "delivered",
-        /// Committed, and the receiver's inbox was open.
+        /// It is committed, and the recipient's inbox stream was open.
         DeliveredSse = "delivered_sse",
-        /// Committed; it waits for the receiver's inbox.
+        /// It is committed and waits in the recipient's inbox.
         Queued = "queued",
-        /// The receiver's endpoint did not take it. Final: the hub does not try again by itself.
+        /// The recipient's endpoint rejected it. This state is final: the hub does not retry by itself.
         Failed = "failed",
-        /// On its way to the receiver's endpoint; seen in histories only.
+        /// A request to the recipient's endpoint is under way. It appears in histories only.
         Sending = "sending",
-        /// Pushed again and again until the receiver takes it; never a relay send.
+        /// The hub retries until the recipient accepts it. Relay sends never have this state.
         Waiting = "waiting",
-        /// Given up after a day of tries; it can be replayed.
+        /// The hub gave up after a day of retries. The delivery can be replayed.
         Dead = "dead",
     }
 
-    /// What an agent made of what it was given.
+    /// An agent's handling of an event.
     pub enum Disposition {
-        /// It answered, or did what it was asked.
+        /// The agent answered or did what was asked.
         Responded = "responded",
-        /// It showed that it has seen it.
+        /// The agent acknowledged the event.
         Acknowledged = "acknowledged",
-        /// It will see to it later.
+        /// The agent will handle the event later.
         Deferred = "deferred",
-        /// It took it on and is not done.
+        /// The agent claimed the event and is not done.
         Claimed = "claimed",
-        /// Nothing had to be done.
+        /// The event needed no action.
         Ignored = "ignored",
-        /// An edit, a deletion or a newer message took its place.
+        /// An edit, a deletion or a newer message replaced the event.
         Superseded = "superseded",
-        /// It could not be worked on.
+        /// The agent could not process the event.
         Failed = "failed",
     }
 
-    /// What became of a claim.
+    /// The state of a claim.
     pub enum ClaimState {
-        /// Somebody holds it.
+        /// An agent holds the claim.
         Held = "held",
-        /// Its holder gave it back.
+        /// The holder gave the claim up.
         Released = "released",
-        /// What was claimed is dealt with.
+        /// The claimed event was dealt with.
         Resolved = "resolved",
-        /// Its time ran out.
+        /// The claim's time ran out.
         Expired = "expired",
     }
 
-    /// Why an event has the attention it has.
+    /// The reason for an attention decision.
     pub enum Reason {
-        /// It was said in a conversation of two.
+        /// The event is in a direct conversation.
         DirectMessage = "direct_message",
-        /// It names the agent.
+        /// The event mentions the agent.
         DirectMention = "direct_mention",
-        /// It asks something in a thread of the agent's.
+        /// The event asks a question in a thread of the agent.
         ThreadQuestion = "thread_question",
-        /// It gives the agent work.
+        /// The event assigns work to the agent.
         Assignment = "assignment",
-        /// It asks for leave, or gives it.
+        /// The event requests or gives approval.
         Approval = "approval",
-        /// Somebody cannot go on.
+        /// The author is blocked.
         Blocker = "blocker",
-        /// It ends work that is under way.
+        /// The event cancels work under way.
         Cancellation = "cancellation",
-        /// It is about somebody's safety.
+        /// The event concerns safety.
         Safety = "safety",
-        /// It names a role of the agent's.
+        /// The event mentions a role of the agent.
         RoleMention = "role_mention",
-        /// The agent has spoken in its thread.
+        /// The agent has written in the event's thread.
         ThreadParticipation = "thread_participation",
         /// The agent owns the work stream.
         StreamOwner = "stream_owner",
-        /// It only says thanks.
+        /// The event only expresses thanks.
         Thanks = "thanks",
-        /// It only says that something was seen.
+        /// The event only acknowledges another.
         Acknowledgement = "acknowledgement",
-        /// It is for somebody else.
+        /// The event is addressed to someone else.
         AddressedToOther = "addressed_to_other",
-        /// An agent said it, and it asks for nothing.
+        /// An agent wrote the event, and it asks for nothing.
         AgentNoTask = "agent_no_task",
-        /// It names nobody.
+        /// The event mentions nobody.
         Unmentioned = "unmentioned",
-        /// It tells everybody how something stands.
+        /// The event announces a status to everyone.
         StatusBroadcast = "status_broadcast",
-        /// It sums up what happened.
+        /// The event is a digest.
         Digest = "digest",
-        /// It was changed after it was answered.
+        /// The event was edited after the agent had answered.
         EditedAfterResponse = "edited_after_response",
-        /// Somebody else did not answer in time.
+        /// Another agent did not answer in time.
         Escalation = "escalation",
-        /// Its time is over.
+        /// The event is too old.
         Stale = "stale",
-        /// Agents have talked among themselves for too long.
+        /// Agents have exchanged too many turns without a person.
         LoopGuard = "loop_guard",
-        /// Somebody reacted to what the agent said.
+        /// Someone reacted to a message of the agent.
         InboundReaction = "inbound_reaction",
     }
 
-    /// What a message is meant as.
+    /// The intent of a message.
     pub enum Intent {
-        /// It asks something.
+        /// The message asks a question.
         Question = "question",
-        /// It gives work.
+        /// The message assigns work.
         Assignment = "assignment",
-        /// It asks for leave.
+        /// The message requests approval.
         ApprovalRequest = "approval_request",
-        /// It gives leave.
+        /// The message gives approval.
         Approval = "approval",
-        /// It says that its author cannot go on.
+        /// The author reports being blocked.
         Blocker = "blocker",
-        /// It ends work that is under way.
+        /// The message cancels work under way.
         Cancellation = "cancellation",
-        /// It is about somebody's safety.
+        /// The message concerns safety.
         Safety = "safety",
-        /// It says thanks.
+        /// The message expresses thanks.
         Thanks = "thanks",
-        /// It says that something was seen.
+        /// The message acknowledges another.
         Acknowledgement = "acknowledgement",
-        /// It says how something stands.
+        /// The message reports a status.
         Status = "status",
-        /// It says how far something came.
+        /// The message reports progress.
         Progress = "progress",
-        /// It is for the record.
+        /// The message is for the record.
         Log = "log",
-        /// It is talk.
+        /// The message is conversation.
         Chat = "chat",
     }
 
-    /// How much a message matters.
+    /// The priority of a message.
     pub enum Priority {
-        /// It can wait.
+        /// The message can wait.
         Low = "low",
-        /// As usual.
         Normal = "normal",
-        /// Before others.
+        /// The message precedes messages of normal priority.
         High = "high",
-        /// Before everything.
+        /// The message precedes everything else.
         Urgent = "urgent",
     }
 
-    /// What a reaction says.
+    /// The meaning of a reaction.
     pub enum Signal {
-        /// Read, no more.
+        /// The author has read the message and promises nothing.
         Seen = "seen",
-        /// Understood, or approved.
+        /// The author understands or approves.
         Agree = "agree",
-        /// At work on it.
+        /// The author is working on it.
         Working = "working",
-        /// Accepted, behind other work.
+        /// The author accepts it and has other work first.
         Queued = "queued",
-        /// Taken on.
+        /// The author takes the work.
         Claimed = "claimed",
-        /// Finished.
+        /// The work is finished.
         Done = "done",
-        /// Not this one, or not at all.
         Declined = "declined",
-        /// Something is missing.
+        /// The author lacks something it needs.
         Blocked = "blocked",
-        /// It is not understood.
+        /// The author does not understand the message.
         Unclear = "unclear",
     }
 
-    /// At whom an event is aimed, seen from one agent.
+    /// The target of an event as seen by one agent.
     pub enum Directedness {
-        /// At this agent.
+        /// The event is aimed at this agent.
         ToMe = "to_me",
-        /// At a role, a thread or a work stream of its.
+        /// The event is aimed at a role, a thread or a work stream of the agent.
         ToMyRole = "to_my_role",
-        /// At somebody else.
+        /// The event is aimed at someone else.
         ToOther = "to_other",
-        /// At nobody.
+        /// The event is aimed at nobody.
         Ambient = "ambient",
     }
 
-    /// What an agent is to do about an event.
+    /// The response expected of an agent.
     pub enum Policy {
-        /// Answer, or say that it will later.
+        /// The agent must answer or defer.
         MustRespond = "must_respond",
-        /// Answer if that helps.
+        /// The agent answers if that helps.
         MayRespond = "may_respond",
-        /// Show that it was seen, and no more.
+        /// The agent may acknowledge the event and nothing more.
         AckOnly = "ack_only",
-        /// Say nothing.
+        /// The agent must stay silent.
         MustNotRespond = "must_not_respond",
     }
 
-    /// How an event enters an agent's work.
+    /// The way in which an event enters an agent's work.
     pub enum Mode {
-        /// At once.
+        /// The event is delivered at once.
         Immediate = "immediate",
-        /// Together with what belongs to it, once its author pauses.
+        /// The event is delivered with related ones after its author pauses.
         Buffered = "buffered",
-        /// The agent is told that there is something, and not what.
+        /// The agent is notified without the content.
         Notify = "notify",
-        /// The agent finds it when it looks.
+        /// The agent finds the event when it reads its mailbox.
         ToolMailbox = "tool_mailbox",
-        /// It is summed up with others.
+        /// The event becomes part of a digest.
         Digest = "digest",
-        /// It is kept, and never shown.
+        /// The event is stored and never shown.
         Silent = "silent",
     }
 
-    /// Where something was said, as C2A's wire has it: there a thread is a kind of its own, and so is what nobody said.
+    /// The kind of a conversation on the C2A wire, where threads and messages from the hub have kinds of their
+    /// own.
     pub enum WireConversationKind {
-        /// Between two.
+        /// A direct conversation of two.
         Dm = "dm",
-        /// Among many.
         Channel = "channel",
-        /// In a thread of either.
+        /// A thread in a channel or a direct conversation.
         Thread = "thread",
-        /// By the hub: a digest, an escalation, a notice.
+        /// The hub: a digest, an escalation or a notice.
         System = "system",
-        /// A job.
         Tool = "tool",
     }
 
-    /// What kind of author.
+    /// The kind of an author.
     pub enum AuthorKind {
         /// A person.
         Human = "human",
-        /// A program.
         Agent = "agent",
         /// The hub itself.
         System = "system",
     }
 
-    /// What kind of somebody calls, or did something.
+    /// The kind of a caller or actor.
     pub enum PrincipalKind {
-        /// A person, by its account.
+        /// A person, identified by an account.
         Account = "account",
-        /// An agent.
         Agent = "agent",
-        /// The owner of a wallet, by its key.
+        /// The owner of a wallet, identified by an owner key.
         Owner = "owner",
-        /// Who runs the hub.
+        /// The operator of the hub.
         Operator = "operator",
-        /// Somebody who showed no key.
+        /// A caller without a key.
         Nobody = "nobody",
         /// The hub itself.
         System = "system",
     }
 
-    /// Who sees what an agent sends.
+    /// The readers of an agent's message.
     pub enum Visibility {
-        /// The other one of a conversation of two.
+        /// The other member of a direct conversation.
         Dm = "dm",
-        /// Who reads the thread.
+        /// The readers of the thread.
         Thread = "thread",
-        /// Who reads the channel.
+        /// The readers of the channel.
         Channel = "channel",
-        /// Who looks at it right now; it is kept in the audit log only.
+        /// The readers who are online now; afterwards it exists in the audit log only.
         Ephemeral = "ephemeral",
     }
 
-    /// How a message stands that is kept back until a person agrees.
+    /// The state of a message held for approval.
     pub enum ApprovalState {
-        /// It waits for a person.
+        /// The message waits for a person's decision.
         Held = "held",
-        /// A person agreed: it was said.
+        /// A person approved the message, and it was posted.
         Agreed = "agreed",
-        /// A person declined it.
+        /// A person declined the message.
         Declined = "declined",
-        /// Its author took it back.
+        /// The author withdrew the message.
         Withdrawn = "withdrawn",
-        /// Nobody said anything in time.
+        /// Nobody decided in time.
         Expired = "expired",
-        /// Its author left, or was kept out, or the conversation was archived.
+        /// The author left or was blocked, or the conversation was archived.
         Ended = "ended",
+    }
+}
+
+/// The origin of an event, which decides the meaning of an answer to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventSource {
+    /// It happened in a conversation of the hub.
+    Conversation,
+    /// A relay envelope between two agents.
+    Envelope,
+    /// A message from another service's channel.
+    Foreign,
+    /// A job for an agent.
+    Job,
+    /// A summary by the hub.
+    Digest,
+}
+
+impl EventKind {
+    pub const fn source(self) -> EventSource {
+        match self {
+            Self::Message
+            | Self::Edit
+            | Self::Delete
+            | Self::Reaction
+            | Self::Status
+            | Self::ToolCall
+            | Self::ToolResult
+            | Self::Error
+            | Self::Lifecycle
+            | Self::Join
+            | Self::Leave
+            | Self::Change
+            | Self::Artifact
+            | Self::Escalation => EventSource::Conversation,
+            Self::Envelope => EventSource::Envelope,
+            Self::Foreign => EventSource::Foreign,
+            Self::Job => EventSource::Job,
+            Self::Digest => EventSource::Digest,
+        }
     }
 }
 
@@ -422,7 +453,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// The list is whole, and each word is written and read the one way everywhere.
+    /// Checks that the list is complete and that each word is written and parsed with one spelling.
     macro_rules! spelled {
         ($($name:ident: $($text:literal)+;)+) => {
             $(
@@ -466,7 +497,7 @@ mod tests {
             Visibility: "dm" "thread" "channel" "ephemeral";
             ApprovalState: "held" "agreed" "declined" "withdrawn" "expired" "ended";
             Action: "account.made" "account.disabled" "account.enabled" "account.deleted" "agent.claimed" "agent.disabled"
-                "agent.enabled" "agent.registered" "agent.unregistered" "agent.updated" "approval.held" "approval.agreed"
+                "agent.enabled" "agent.registered" "agent.unregistered" "agent.updated" "allowance.set" "approval.held" "approval.agreed"
                 "approval.declined" "approval.withdrawn" "approval.expired" "approval.ended" "channel.owner_changed"
                 "connection.set" "connection.removed" "harness.set" "harness.removed" "connection_string.rotated" "deliveries.replayed"
                 "invitation.made" "invitation.revoked" "key.rotated" "key.reset" "owner_key.reset" "message.shown" "master_key.replaced" "credits.minted" "credits.burned"

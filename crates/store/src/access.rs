@@ -11,7 +11,7 @@ use uuid::Uuid;
 /// Keeps an account and its agents out from this time on, and says whether that is news.
 pub fn disable_account(tx: &mut dyn Tx, id: AccountId, now: i64) -> Result<bool, StoreError> {
     // An agent that comes into the account meanwhile is kept out as well.
-    tx.lock(id.0)?;
+    tx.lock(id.into())?;
     let sql = "UPDATE accounts SET disabled_at = $2 WHERE id = $1 AND disabled_at IS NULL";
     if tx.execute(sql, &[(&id).into(), now.into()])? == 0 {
         return Ok(false);
@@ -24,7 +24,7 @@ pub fn disable_account(tx: &mut dyn Tx, id: AccountId, now: i64) -> Result<bool,
 
 /// Lets an account and its agents in again, and says whether that is news. An agent that is kept out itself stays so.
 pub fn enable_account(tx: &mut dyn Tx, id: AccountId, now: i64) -> Result<bool, StoreError> {
-    tx.lock(id.0)?;
+    tx.lock(id.into())?;
     let sql = "UPDATE accounts SET disabled_at = NULL WHERE id = $1 AND disabled_at IS NOT NULL";
     if tx.execute(sql, &[(&id).into()])? == 0 {
         return Ok(false);
@@ -44,7 +44,7 @@ pub fn disable_agent(tx: &mut dyn Tx, id: AgentId, now: i64) -> Result<bool, Sto
     Ok(true)
 }
 
-/// Lets an agent in again, and says whether that is news. What waited for it is due now.
+/// Enables a disabled agent. Returns whether it was disabled. Deliveries that waited for it become due now.
 pub fn enable_agent(tx: &mut dyn Tx, id: AgentId, now: i64) -> Result<bool, StoreError> {
     let sql = "UPDATE agents SET disabled_at = NULL WHERE id = $1 AND disabled_at IS NOT NULL";
     if tx.execute(sql, &[(&id).into()])? == 0 {
@@ -62,7 +62,7 @@ fn owner_disabled(tx: &mut dyn Tx, owner: AccountId, since: Option<i64>, now: i6
     )?;
     let sql = "SELECT id FROM agents WHERE owner_id = $1 AND deleted_at IS NULL ORDER BY id";
     for mut row in tx.query(sql, &[(&owner).into()])? {
-        let id = AgentId(row.uuid(0)?);
+        let id = AgentId(row.uuid("id")?);
         match since {
             Some(_) => {
                 approvals::end_by(tx, id.into(), now)?;
@@ -74,7 +74,8 @@ fn owner_disabled(tx: &mut dyn Tx, owner: AccountId, since: Option<i64>, now: i6
     Ok(())
 }
 
-/// Whatever the agent has open ends, and what is known of the key of the wallet that it earns for.
+/// Ends the agent's open sessions, and cached lookups of its key and of the key of the wallet that it earns
+/// for.
 fn shut_out(tx: &mut dyn Tx, id: AgentId) -> Result<(), StoreError> {
     inboxes::disconnect(tx, id)?;
     revocation::announce(tx, id)?;
@@ -98,9 +99,10 @@ pub fn delete_agent(
     shut_out(tx, id)
 }
 
-/// Lets what is for an agent wait from now on, or go again; says whether that is news. What waited is due then.
+/// Pauses or resumes deliveries to an agent. Returns whether the state changed. On resuming, waiting
+/// deliveries become due now.
 pub fn pause_agent(tx: &mut dyn Tx, id: AgentId, paused: bool, now: i64) -> Result<bool, StoreError> {
-    tx.lock(id.0)?;
+    tx.lock(id.into())?;
     let Some(agent) = directory::by_id(tx, id)?.filter(|agent| agent.paused_at.is_some() != paused) else {
         return Ok(false);
     };
@@ -113,13 +115,13 @@ pub fn pause_agent(tx: &mut dyn Tx, id: AgentId, paused: bool, now: i64) -> Resu
 
 /// The agents of an account, which gets no other until this transaction ends.
 pub fn agents_of(tx: &mut dyn Tx, id: AccountId) -> Result<Vec<AgentId>, StoreError> {
-    tx.lock(id.0)?;
+    tx.lock(id.into())?;
     let sql = "SELECT id FROM agents WHERE owner_id = $1 AND deleted_at IS NULL ORDER BY id";
-    tx.query(sql, &[(&id).into()])?.into_iter().map(|mut row| Ok(AgentId(row.uuid(0)?))).collect()
+    tx.query(sql, &[(&id).into()])?.into_iter().map(|mut row| Ok(AgentId(row.uuid("id")?))).collect()
 }
 
-/// Deletes an account with its agents, and frees its address. What it said stays where it was said, under a name that says that
-/// whoever said it is gone; channels it owned get another owner. `fresh` makes ids.
+/// Deletes an account with its agents, and frees its email address. Its messages stay, under a name that marks
+/// a deleted author. Channels it owned get another owner. `fresh` makes ids.
 pub fn delete_account(
     tx: &mut dyn Tx,
     id: AccountId,

@@ -1,8 +1,8 @@
-//! People: accounts, and what proves them.
+//! Accounts of people, and their credentials.
 //!
-//! An account is found by its email address, whatever its letter case. Everything that proves one (a sign-in link, a
-//! session, a token) or will (a sign-up code) is a credential, known by its hash only. What is for one use is deleted by
-//! its use, so that of two who come with it at the same time one gets it.
+//! An account is found by its email address, ignoring letter case. Sign-in links, sessions, tokens and sign-up
+//! codes are credentials; only their hashes are stored. A credential for one use is deleted when it is used,
+//! so that only one of two concurrent uses succeeds.
 
 mod find;
 mod sign_up_codes;
@@ -17,24 +17,20 @@ use chorus_protocol::ids::{AccountId, CredentialId, TraceId};
 /// The longest name of an account, in characters.
 pub const MAX_NAME: usize = 100;
 
-/// One person's account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
-    /// Its id.
     pub id: AccountId,
-    /// Where it can be reached, as it was spelled.
+    /// The email address as the person spelled it.
     pub email: String,
-    /// What to call the person.
     pub name: String,
-    /// When it was made.
     pub created_at: i64,
     /// Since when the operator keeps it out.
     pub disabled_at: Option<i64>,
-    /// When it last showed a sign of life; 0 for never.
+    /// The time of the last sign of life; 0 for never.
     pub seen_at: i64,
 }
 
-/// What a credential is for.
+/// The purpose of a credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CredentialKind {
     /// Signs in once whoever reads the mail it was sent in.
@@ -65,45 +61,37 @@ pub struct NewCredential {
     pub id: CredentialId,
     /// The hash of its secret.
     pub hash: KeyHash,
-    /// What it is for.
     pub kind: CredentialKind,
-    /// Whose it is, if that is known.
+    /// The account it belongs to, if there is one already.
     pub account: Option<AccountId>,
     /// To whom it was sent.
     pub email: Option<String>,
-    /// What its owner calls it.
+    /// A name that its owner gave it.
     pub label: Option<String>,
     /// Of a link: the sign-up code that lets it make an account.
     pub sign_up_code: Option<CredentialId>,
-    /// When it ends.
     pub expires_at: Option<i64>,
-    /// What it belongs to.
     pub trace: TraceId,
-    /// When.
     pub now: i64,
 }
 
 /// A credential as its owner sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credential {
-    /// Its id.
     pub id: CredentialId,
-    /// What its owner calls it.
+    /// A name that its owner gave it.
     pub label: Option<String>,
     /// To whom it was sent.
     pub email: Option<String>,
-    /// When it was issued.
     pub created_at: i64,
-    /// When it ends.
     pub expires_at: Option<i64>,
 }
 
-/// What a credential for one use was issued for.
+/// A used credential for one use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redeemed {
-    /// Its id.
     pub id: CredentialId,
-    /// Whose it was, if that was known: of a sign-up code, who gave it out.
+    /// The account it belonged to, if any. For a sign-up code, the account that issued the code.
     pub account: Option<AccountId>,
     /// To whom it was sent.
     pub email: Option<String>,
@@ -117,19 +105,19 @@ pub(crate) fn email_key(email: &str) -> String {
     email.to_ascii_lowercase()
 }
 
-/// Whether two spellings are one address.
+/// Returns whether two spellings are the same email address.
 pub fn same_email(one: &str, other: &str) -> bool {
     email_key(one) == email_key(other)
 }
 
 fn account(mut row: Row) -> Result<Account, StoreError> {
     Ok(Account {
-        id: AccountId(row.uuid(0)?),
-        email: row.text(1)?,
-        name: row.text(2)?,
-        created_at: row.int(3)?,
-        disabled_at: row.opt_int(4)?,
-        seen_at: row.int(5)?,
+        id: AccountId(row.uuid("id")?),
+        email: row.text("email")?,
+        name: row.text("name")?,
+        created_at: row.int("created_at")?,
+        disabled_at: row.opt_int("disabled_at")?,
+        seen_at: row.int("seen_at")?,
     })
 }
 
@@ -173,14 +161,14 @@ pub fn change(
         "UPDATE accounts SET name = COALESCE($2, name), mails = COALESCE($3, mails) WHERE id = $1",
         &[(&id).into(), name.into(), mails.map(i64::from).into()],
     )?;
-    // Whoever knows its name knows it anew.
+    // Caches of the name must read it again.
     revocation::announce(tx, id)
 }
 
-/// Whether an account is told by mail of what waits for it.
+/// Returns whether an account wants mail about waiting messages.
 pub fn wants_mails(tx: &mut dyn Tx, id: AccountId) -> Result<bool, StoreError> {
     let row = tx.first("SELECT mails FROM accounts WHERE id = $1", &[(&id).into()])?;
-    row.map_or(Ok(false), |mut row| Ok(row.int(0)? == 1))
+    row.map_or(Ok(false), |mut row| Ok(row.int("mails")? == 1))
 }
 
 /// A person showed a sign of life.
@@ -200,7 +188,6 @@ pub(crate) fn remove(tx: &mut dyn Tx, id: AccountId, name: &str, now: i64) -> Re
     Ok(())
 }
 
-/// Issues a credential.
 pub fn issue(tx: &mut dyn Tx, new: &NewCredential) -> Result<(), StoreError> {
     tx.execute(
         "INSERT INTO credentials
@@ -239,7 +226,7 @@ pub fn by_credential(
     .transpose()
 }
 
-/// What holds of every credential for one use: nobody who is kept out is let in by it, or has let others in.
+/// The conditions for every credential for one use: its account and its issuer are not disabled.
 macro_rules! of_one_use {
     ($begin:literal, $end:literal) => {
         concat!(
@@ -251,7 +238,7 @@ macro_rules! of_one_use {
     };
 }
 
-/// What a credential for one use is for, without using it.
+/// Returns the purpose of a credential for one use, without using it.
 pub fn peek(
     tx: &mut dyn Tx,
     kind: CredentialKind,
@@ -286,22 +273,22 @@ pub fn redeem(
 
 fn redeemed(mut row: Row) -> Result<Redeemed, StoreError> {
     Ok(Redeemed {
-        id: CredentialId(row.uuid(0)?),
-        account: row.opt_bytes(1)?.as_deref().and_then(AccountId::from_slice),
-        email: row.opt_text(2)?,
-        sign_up_code: row.opt_bytes(3)?.as_deref().and_then(CredentialId::from_slice),
+        id: CredentialId(row.uuid("id")?),
+        account: row.opt_bytes("account_id")?.as_deref().and_then(AccountId::from_slice),
+        email: row.opt_text("email")?,
+        sign_up_code: row.opt_bytes("invitation_id")?.as_deref().and_then(CredentialId::from_slice),
     })
 }
 
-/// How many links to this address can be used and live no longer than this: links from before the clock was set back are no
-/// reason to issue none.
+/// Counts the usable links to this address that expire within `life_ms`. Links from before the clock was set
+/// back live longer and do not count, so that they do not keep new ones from being issued.
 pub fn live_links(tx: &mut dyn Tx, email: &str, now: i64, life_ms: i64) -> Result<i64, StoreError> {
     let (email, kind) = (email_key(email), CredentialKind::Link.as_str());
     tx.first(
-        "SELECT count(*) FROM credentials WHERE email_key = $1 AND kind = $2 AND expires_at > $3 AND expires_at <= $4",
+        "SELECT count(*) AS count FROM credentials WHERE email_key = $1 AND kind = $2 AND expires_at > $3 AND expires_at <= $4",
         &[email.as_str().into(), kind.into(), now.into(), (now + life_ms).into()],
     )?
-    .map_or(Ok(0), |mut row| row.int(0))
+    .map_or(Ok(0), |mut row| row.int("count"))
 }
 
 /// Somebody comes with a sign-in link.
@@ -311,13 +298,11 @@ pub struct SignIn {
     pub link: KeyHash,
     /// The id of the account, if one has to be made.
     pub new: AccountId,
-    /// Whether everybody may make one.
+    /// True if anybody may create an account.
     pub open: bool,
     /// The session that begins: its id, the hash of its secret and its end.
     pub session: (CredentialId, KeyHash, i64),
-    /// What it belongs to.
     pub trace: TraceId,
-    /// When.
     pub now: i64,
 }
 
@@ -340,7 +325,7 @@ pub fn sign_in(tx: &mut dyn Tx, with: &SignIn) -> Result<Option<Account>, StoreE
         let (id, created_at) = (with.new, with.now);
         let new = Account { id, email: email.clone(), name, created_at, disabled_at: None, seen_at: 0 };
         insert(tx, &new, with.trace)?;
-        // Whoever made it: another link to the same address may have come first.
+        // Another link to the same address may have created the account first.
         found = by_email(tx, &email)?;
     }
     let Some(account) = found.filter(|account| account.disabled_at.is_none()) else { return Ok(None) };
@@ -361,7 +346,7 @@ pub fn sign_in(tx: &mut dyn Tx, with: &SignIn) -> Result<Option<Account>, StoreE
     Ok(Some(account))
 }
 
-/// What to call somebody of whom nothing is known but an address.
+/// Derives a display name from an email address.
 pub fn name_of(email: &str) -> String {
     email.split('@').next().unwrap_or_default().chars().take(MAX_NAME).collect()
 }
@@ -392,11 +377,11 @@ pub fn list(
 
 fn credential(mut row: Row) -> Result<Credential, StoreError> {
     Ok(Credential {
-        id: CredentialId(row.uuid(0)?),
-        label: row.opt_text(1)?,
-        created_at: row.int(2)?,
-        expires_at: row.opt_int(3)?,
-        email: row.opt_text(4)?,
+        id: CredentialId(row.uuid("id")?),
+        label: row.opt_text("label")?,
+        created_at: row.int("created_at")?,
+        expires_at: row.opt_int("expires_at")?,
+        email: row.opt_text("email")?,
     })
 }
 
@@ -419,7 +404,7 @@ pub fn revoke(
 pub fn end(tx: &mut dyn Tx, kind: CredentialKind, hash: &KeyHash) -> Result<Option<AccountId>, StoreError> {
     let sql = "DELETE FROM credentials WHERE hash = $1 AND kind = $2 RETURNING account_id";
     let ended = tx.first(sql, &[hash.as_slice().into(), kind.as_str().into()])?;
-    let whose = ended.map(|mut row| row.opt_uuid(0)).transpose()?.flatten().map(AccountId);
+    let whose = ended.map(|mut row| row.opt_uuid("account_id")).transpose()?.flatten().map(AccountId);
     if let Some(account) = whose {
         revocation::announce(tx, account)?;
     }

@@ -1,19 +1,20 @@
-//! Messages that wait until a person agrees, and what became of them.
+//! Messages that wait for a person's approval, and their outcomes.
 //!
-//! A message waits for so long at most, and ends sooner when nothing can come of it any more: whatever takes its author out of the
-//! conversation, or closes that, says so here, in its own transaction ([`end_of`], [`end_in`], [`end_by`]), and whoever looks after
-//! what is due does the rest. What was decided stays decided: [`decide`] moves a message out of its waiting once. What it says is
-//! forgotten then. Who may agree is no business of the store.
+//! A message waits for a limited time. It ends earlier when it can no longer be sent: an act that removes its
+//! author from the conversation, or closes the conversation, calls [`end_of`], [`end_in`] or [`end_by`] in its
+//! own transaction, and the reconciler does the rest. [`decide`] decides a message once; its text is deleted
+//! then. The store does not decide who may approve.
 
 use crate::error::word;
+use crate::usage::{self, ROW_BYTES, Refusal, row_bytes};
 use crate::{Row, StoreError, Tx, TxExt};
 use chorus_protocol::ids::{AccountId, ApprovalId, ConversationId, EventId, Principal, StreamId, TraceId};
-use chorus_protocol::redact::Masked;
+use chorus_protocol::redact::{Masked, MaskedText};
 pub use chorus_protocol::words::ApprovalState;
 
-/// How long a message waits.
+/// The time a message waits at most.
 pub const WAITS_MS: i64 = 24 * 60 * 60 * 1000;
-/// How long it is known what became of it.
+/// The time that outcomes are kept.
 pub const KEPT_MS: i64 = 30 * 24 * 60 * 60 * 1000;
 /// The most that wait of one author in one conversation.
 pub const MOST_OF_AUTHOR: i64 = 10;
@@ -23,73 +24,62 @@ pub const MOST_IN_CONVERSATION: i64 = 100;
 /// A message that waits until a person agrees.
 #[derive(Debug, Clone)]
 pub struct NewApproval {
-    /// What it is called as long as it waits.
     pub id: ApprovalId,
-    /// Where it is to be said.
     pub conversation: ConversationId,
-    /// By whom.
     pub author: Principal,
-    /// What.
     pub body: Masked,
     /// A message of the thread it is for.
     pub thread: Option<EventId>,
-    /// What it answers.
     pub reply_to: Option<EventId>,
     /// The work stream it says it belongs to.
     pub stream: Option<StreamId>,
-    /// What it belongs to.
+    /// The approved message whose text it would replace; `None` for a new message.
+    pub edit_of: Option<EventId>,
     pub trace: TraceId,
-    /// Since when.
     pub now: i64,
 }
 
 /// The same as it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Approval {
-    /// What it is called.
     pub id: ApprovalId,
-    /// Where it is to be said.
     pub conversation: ConversationId,
-    /// By whom.
     pub author: Principal,
-    /// What it says, JSON, as long as it waits.
+    /// The message as JSON, while it waits.
     pub body: String,
     /// A message of the thread it is for.
     pub thread: Option<EventId>,
-    /// What it answers.
     pub reply_to: Option<EventId>,
     /// The work stream it says it belongs to.
     pub stream: Option<StreamId>,
-    /// What it belongs to.
+    /// The approved message whose text it would replace; `None` for a new message.
+    pub edit_of: Option<EventId>,
     pub trace: TraceId,
-    /// How it stands.
     pub state: ApprovalState,
     /// Since when it waits.
     pub created_at: i64,
-    /// When its time is over.
     pub expires_at: i64,
-    /// When it ends by itself: then, or since nothing can come of it any more.
+    /// The time it ends by itself: `expires_at`, or earlier if it can no longer be sent.
     pub ends_at: i64,
-    /// What was decided, if it does not wait any more.
+    /// The outcome, once it no longer waits.
     pub decided: Option<Decided>,
 }
 
 impl Approval {
-    /// Whether somebody may still agree to it.
+    /// Returns whether it can still be approved.
     pub fn waits(&self, now: i64) -> bool {
         self.state == ApprovalState::Held && self.ends_at > now
     }
 }
 
-/// What became of a message that waited.
+/// The outcome of a message that waited.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Decided {
-    /// When.
     pub at: i64,
     /// The person that agreed or declined.
     pub by: Option<AccountId>,
-    /// Why it was declined.
-    pub reason: Option<String>,
+    /// The reason given for declining.
+    pub reason: Option<MaskedText>,
     /// The message it became.
     pub event: Option<EventId>,
 }
@@ -98,7 +88,7 @@ macro_rules! select_approval {
     ($rest:literal) => {
         concat!(
             "SELECT a.id, a.conversation_id, a.author_kind, a.author_id, a.body, a.thread_id, a.reply_to, a.stream_id, a.trace_id,
-                    a.state, a.created_at, a.expires_at, a.ends_at, a.decided_at, a.decided_by, a.reason, a.event_id
+                    a.state, a.created_at, a.expires_at, a.ends_at, a.decided_at, a.decided_by, a.reason, a.event_id, a.edit_of
              FROM approvals a ",
             $rest
         )
@@ -106,31 +96,32 @@ macro_rules! select_approval {
 }
 
 fn approval(mut row: Row) -> Result<Approval, StoreError> {
-    let (kind, author) = (row.text(2)?, row.uuid(3)?);
+    let (kind, author) = (row.text("author_kind")?, row.uuid("author_id")?);
     let author = Principal::new(&kind, author)
         .ok_or_else(|| StoreError::unexpected(format!("an author of kind {kind:?}")))?;
-    let decided = match row.opt_int(13)? {
+    let decided = match row.opt_int("decided_at")? {
         Some(at) => Some(Decided {
             at,
-            by: row.opt_uuid(14)?.map(AccountId),
-            reason: row.opt_text(15)?,
-            event: row.opt_uuid(16)?.map(EventId),
+            by: row.opt_uuid("decided_by")?.map(AccountId),
+            reason: row.opt_text("reason")?.map(MaskedText::stored),
+            event: row.opt_uuid("event_id")?.map(EventId),
         }),
         None => None,
     };
     Ok(Approval {
-        id: ApprovalId(row.uuid(0)?),
-        conversation: ConversationId(row.uuid(1)?),
+        id: ApprovalId(row.uuid("id")?),
+        conversation: ConversationId(row.uuid("conversation_id")?),
         author,
-        body: row.text(4)?,
-        thread: row.opt_uuid(5)?.map(EventId),
-        reply_to: row.opt_uuid(6)?.map(EventId),
-        stream: row.opt_uuid(7)?.map(StreamId),
-        trace: TraceId(row.uuid(8)?),
-        state: word(&row.text(9)?, ApprovalState::parse)?,
-        created_at: row.int(10)?,
-        expires_at: row.int(11)?,
-        ends_at: row.int(12)?,
+        body: row.text("body")?,
+        thread: row.opt_uuid("thread_id")?.map(EventId),
+        reply_to: row.opt_uuid("reply_to")?.map(EventId),
+        stream: row.opt_uuid("stream_id")?.map(StreamId),
+        edit_of: row.opt_uuid("edit_of")?.map(EventId),
+        trace: TraceId(row.uuid("trace_id")?),
+        state: word(&row.text("state")?, ApprovalState::parse)?,
+        created_at: row.int("created_at")?,
+        expires_at: row.int("expires_at")?,
+        ends_at: row.int("ends_at")?,
         decided,
     })
 }
@@ -139,19 +130,21 @@ fn approval(mut row: Row) -> Result<Approval, StoreError> {
 pub fn hold(tx: &mut dyn Tx, new: &NewApproval) -> Result<bool, StoreError> {
     let author = new.author.uuid();
     let counted = tx.first(
-        "SELECT COUNT(*), CAST(COALESCE(SUM(CASE WHEN author_id = $2 THEN 1 ELSE 0 END), 0) AS BIGINT)
+        "SELECT COUNT(*) AS count, CAST(COALESCE(SUM(CASE WHEN author_id = $2 THEN 1 ELSE 0 END), 0) AS BIGINT) AS of_author
          FROM approvals WHERE conversation_id = $1 AND state = 'held'",
         &[(&new.conversation).into(), (&author).into()],
     )?;
-    let (all, own) = counted.map_or(Ok((0, 0)), |mut row| Ok::<_, StoreError>((row.int(0)?, row.int(1)?)))?;
+    let (all, own) = counted
+        .map_or(Ok((0, 0)), |mut row| Ok::<_, StoreError>((row.int("count")?, row.int("of_author")?)))?;
     if all >= MOST_IN_CONVERSATION || own >= MOST_OF_AUTHOR {
         return Ok(false);
     }
+    usage::charge(tx, new.author, row_bytes([new.body.json().len()]), Refusal::WhenFull)?;
     let ends_at = new.now + WAITS_MS;
     tx.execute(
         "INSERT INTO approvals (id, conversation_id, author_kind, author_id, body, thread_id, reply_to, stream_id, trace_id,
-                                state, created_at, expires_at, ends_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'held', $10, $11, $11)",
+                                state, created_at, expires_at, ends_at, edit_of)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'held', $10, $11, $11, $12)",
         &[
             (&new.id).into(),
             (&new.conversation).into(),
@@ -164,6 +157,7 @@ pub fn hold(tx: &mut dyn Tx, new: &NewApproval) -> Result<bool, StoreError> {
             (&new.trace).into(),
             new.now.into(),
             ends_at.into(),
+            new.edit_of.as_ref().into(),
         ],
     )?;
     Ok(true)
@@ -174,17 +168,24 @@ pub fn by_id(tx: &mut dyn Tx, id: ApprovalId) -> Result<Option<Approval>, StoreE
     tx.first(select_approval!("WHERE a.id = $1"), &[(&id).into()])?.map(approval).transpose()
 }
 
-/// What waits in the conversations of a person, by whomever.
+/// Returns the edit of a message that waits for a person. There is one at most: a newer edit replaces an older one.
+pub fn edit_of(tx: &mut dyn Tx, message: EventId) -> Result<Option<Approval>, StoreError> {
+    let found =
+        tx.first(select_approval!("WHERE a.edit_of = $1 AND a.state = 'held'"), &[(&message).into()])?;
+    found.map(approval).transpose()
+}
+
+/// Held messages of all authors in the conversations of a person.
 const OF_PERSON: &str = select_approval!(
     "JOIN members m ON m.conversation_id = a.conversation_id AND m.member_id = $1 AND m.left_seq IS NULL
      WHERE a.state = 'held' AND a.ends_at > $2 AND a.id > $3 ORDER BY a.id LIMIT $4"
 );
-/// What waits in one conversation, by whomever.
+/// Held messages of all authors in one conversation.
 const IN_CONVERSATION: &str = select_approval!(
     "JOIN members m ON m.conversation_id = a.conversation_id AND m.member_id = $1 AND m.left_seq IS NULL
      WHERE a.conversation_id = $5 AND a.state = 'held' AND a.ends_at > $2 AND a.id > $3 ORDER BY a.id LIMIT $4"
 );
-/// What an agent wants to say itself.
+/// Held messages of one author.
 const OF_AUTHOR: &str = select_approval!(
     "WHERE a.author_id = $1 AND a.state = 'held' AND a.ends_at > $2 AND a.id > $3 ORDER BY a.id LIMIT $4"
 );
@@ -194,8 +195,7 @@ const OF_AUTHOR_IN: &str = select_approval!(
      ORDER BY a.id LIMIT $4"
 );
 
-/// What waits and somebody may know of, in the order of its ids, after `after`: a person, whatever waits in its conversations; an
-/// agent, what it wants to say itself.
+/// Lists held messages by id, after `after`: for a person, those in its conversations; for an agent, its own.
 pub fn page(
     tx: &mut dyn Tx,
     who: Principal,
@@ -216,13 +216,22 @@ pub fn page(
     tx.query(sql, &params[..used])?.into_iter().map(approval).collect()
 }
 
-/// A message waits no longer; whether it did until now. What it said is forgotten.
+/// Decides a held message, and deletes its text. Returns whether it was still held.
 pub fn decide(
     tx: &mut dyn Tx,
     id: ApprovalId,
     state: ApprovalState,
     decided: &Decided,
 ) -> Result<bool, StoreError> {
+    let held = tx.first(
+        "SELECT author_kind, author_id, OCTET_LENGTH(body) AS body_bytes FROM approvals WHERE id = $1 AND state = 'held'",
+        &[(&id).into()],
+    )?;
+    if let Some(mut held) = held
+        && let Some(author) = Principal::new(&held.text("author_kind")?, held.uuid("author_id")?)
+    {
+        usage::give_back(tx, author, held.int("body_bytes")?)?;
+    }
     let changed = tx.execute(
         "UPDATE approvals SET state = $2, body = '', decided_at = $3, decided_by = $4, reason = $5, event_id = $6
          WHERE id = $1 AND state = 'held'",
@@ -261,6 +270,15 @@ pub(crate) fn end_in(tx: &mut dyn Tx, conversation: ConversationId, now: i64) ->
     Ok(())
 }
 
+/// Ends the waiting edit of a message that was deleted.
+pub(crate) fn end_edit_of(tx: &mut dyn Tx, message: EventId, now: i64) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE approvals SET ends_at = $2 WHERE edit_of = $1 AND state = 'held' AND ends_at > $2",
+        &[(&message).into(), now.into()],
+    )?;
+    Ok(())
+}
+
 /// Somebody is kept out of the hub: nothing comes of what it wanted to say anywhere.
 pub(crate) fn end_by(tx: &mut dyn Tx, author: Principal, now: i64) -> Result<(), StoreError> {
     tx.execute(
@@ -270,22 +288,30 @@ pub(crate) fn end_by(tx: &mut dyn Tx, author: Principal, now: i64) -> Result<(),
     Ok(())
 }
 
-/// What ends by itself by now, some of it, what waits longest first.
+/// Lists held messages that end by now, those that have waited longest first.
 pub fn due(tx: &mut dyn Tx, now: i64, limit: i64) -> Result<Vec<ApprovalId>, StoreError> {
     tx.query(
         "SELECT id FROM approvals WHERE state = 'held' AND ends_at <= $1 ORDER BY ends_at, id LIMIT $2",
         &[now.into(), limit.into()],
     )?
     .into_iter()
-    .map(|mut row| Ok(ApprovalId(row.uuid(0)?)))
+    .map(|mut row| Ok(ApprovalId(row.uuid("id")?)))
     .collect()
 }
 
 /// A reconciler: forgets a bounded number of those that were decided long ago.
 pub fn remove_old(tx: &mut dyn Tx, now: i64, limit: i64) -> Result<u64, StoreError> {
-    tx.execute(
+    let gone = tx.query(
         "DELETE FROM approvals WHERE id IN (SELECT id FROM approvals WHERE decided_at IS NOT NULL AND decided_at < $1
-                                            ORDER BY decided_at LIMIT $2)",
+                                            ORDER BY decided_at LIMIT $2)
+         RETURNING author_kind, author_id",
         &[(now - KEPT_MS).into(), limit.into()],
-    )
+    )?;
+    let removed = gone.len() as u64;
+    for mut row in gone {
+        if let Some(author) = Principal::new(&row.text("author_kind")?, row.uuid("author_id")?) {
+            usage::give_back(tx, author, ROW_BYTES)?;
+        }
+    }
+    Ok(removed)
 }

@@ -1,20 +1,19 @@
-//! Documents of a conversation, in versions: every change is a new one, and who changes a stale one is told.
+//! Documents of a conversation, in versions. A change that is based on an outdated version is refused.
 //!
-//! A document is a text or bytes; lists tell which, and how many, without reading it.
+//! A document is text or bytes. Lists return its type and size without reading the content.
 //!
-//! Where a member reads only what was said while it was there, it reads the versions that were current at some moment while
-//! it was: the newest always, as it is there now, and older ones if it did not come after the next one was made.
+//! In a conversation with history `joined`, a member reads the versions that were current during one of its
+//! stays: always the newest, and older ones unless it joined after the next version was made.
 
 use crate::conversations::Conversation;
 use crate::members::MembershipInterval;
-use crate::usage::ROW_BYTES;
+use crate::usage::{self, ROW_BYTES, Refusal};
 use crate::{Row, StoreError, Tx, TxExt, log};
 use chorus_protocol::ids::{ConversationId, Principal, TraceId};
 
-/// What a document is.
+/// The content of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// A text.
     Text(String),
     /// Bytes that are none.
     Bytes(Vec<u8>),
@@ -25,41 +24,39 @@ pub enum Content {
 pub struct Artifact {
     /// Its name in the conversation's addresses.
     pub slug: String,
-    /// Which version, from 1.
+    /// The version number, from 1.
     pub version: i64,
-    /// What people call it.
     pub title: String,
-    /// What it is made of.
+    /// The media type of its content.
     pub content_type: String,
     /// The document; empty in lists.
     pub content: Content,
-    /// How many bytes it has.
+    /// The size in bytes.
     pub size: i64,
-    /// Who made this version.
+    /// The author of this version.
     pub author: Principal,
-    /// When.
     pub created_at: i64,
     /// Its place in the conversation.
     pub seq: i64,
 }
 
 fn artifact(mut row: Row) -> Result<Artifact, StoreError> {
-    let (kind, author) = (row.text(4)?, row.uuid(5)?);
-    let content = match row.opt_int(9)? {
-        None => Content::Text(row.text(10)?),
-        Some(_) => Content::Bytes(row.opt_bytes(11)?.unwrap_or_default()),
+    let (kind, author) = (row.text("author_kind")?, row.uuid("author_id")?);
+    let content = match row.opt_int("bytes_length")? {
+        None => Content::Text(row.text("content")?),
+        Some(_) => Content::Bytes(row.opt_bytes("bytes")?.unwrap_or_default()),
     };
     Ok(Artifact {
-        slug: row.text(0)?,
-        version: row.int(1)?,
-        title: row.text(2)?,
-        content_type: row.text(3)?,
+        slug: row.text("slug")?,
+        version: row.int("version")?,
+        title: row.text("title")?,
+        content_type: row.text("content_type")?,
         content,
-        size: row.int(8)?,
+        size: row.int("length")?,
         author: Principal::new(&kind, author)
             .ok_or_else(|| StoreError::unexpected(format!("an author of kind {kind:?}")))?,
-        created_at: row.int(6)?,
-        seq: row.int(7)?,
+        created_at: row.int("created_at")?,
+        seq: row.int("seq")?,
     })
 }
 
@@ -74,6 +71,7 @@ pub(crate) fn insert(
         Content::Text(text) => (text.as_str(), None),
         Content::Bytes(bytes) => ("", Some(bytes.as_slice())),
     };
+    usage::charge(tx, new.author, new.size.saturating_add(ROW_BYTES), Refusal::WhenFull)?;
     tx.execute(
         "INSERT INTO artifacts (conversation_id, slug, version, title, content_type, content, author_kind, author_id, created_at,
                                 trace_id, seq, bytes)
@@ -105,7 +103,9 @@ pub fn get(
 ) -> Result<Option<Artifact>, StoreError> {
     tx.first(
         "SELECT slug, version, title, content_type, author_kind, author_id, created_at, seq,
-                OCTET_LENGTH(content) + COALESCE(OCTET_LENGTH(bytes), 0), OCTET_LENGTH(bytes), content, bytes FROM artifacts
+                OCTET_LENGTH(content) + COALESCE(OCTET_LENGTH(bytes), 0) AS length,
+                OCTET_LENGTH(bytes) AS bytes_length, content, bytes
+         FROM artifacts
          WHERE conversation_id = $1 AND slug = $2 AND (CAST($3 AS BIGINT) = 0 OR version = $3) ORDER BY version DESC LIMIT 1",
         &[(&conversation).into(), slug.into(), version.unwrap_or(0).into()],
     )?
@@ -121,7 +121,9 @@ pub fn newest(
 ) -> Result<Option<Artifact>, StoreError> {
     tx.first(
         "SELECT slug, version, title, content_type, author_kind, author_id, created_at, seq,
-                OCTET_LENGTH(content) + COALESCE(OCTET_LENGTH(bytes), 0), OCTET_LENGTH(bytes), '' FROM artifacts
+                OCTET_LENGTH(content) + COALESCE(OCTET_LENGTH(bytes), 0) AS length,
+                OCTET_LENGTH(bytes) AS bytes_length, '' AS content, NULL AS bytes
+         FROM artifacts
          WHERE conversation_id = $1 AND slug = $2 ORDER BY version DESC LIMIT 1",
         &[(&conversation).into(), slug.into()],
     )?
@@ -139,12 +141,12 @@ pub fn get_as(
 ) -> Result<Option<Artifact>, StoreError> {
     let Some(found) = get(tx, conversation.id, slug, version)? else { return Ok(None) };
     let next = tx.first(
-        "SELECT MIN(seq) FROM artifacts WHERE conversation_id = $1 AND slug = $2 AND version > $3",
+        "SELECT MIN(seq) AS oldest_seq FROM artifacts WHERE conversation_id = $1 AND slug = $2 AND version > $3",
         &[(&conversation.id).into(), slug.into(), found.version.into()],
     )?;
-    let next = next.map(|mut row| row.opt_int(0)).transpose()?.flatten();
+    let next = next.map(|mut row| row.opt_int("oldest_seq")).transpose()?.flatten();
     let stays = log::readable(tx, conversation, who)?;
-    // Whoever came before the next one was made, and did not leave before this one was.
+    // A stay that began before the next version and did not end before this one.
     let was_there = |stay: &MembershipInterval| {
         next.is_none_or(|next| stay.from < next) && stay.to.is_none_or(|to| found.seq <= to)
     };
@@ -160,7 +162,9 @@ pub fn page(
 ) -> Result<Vec<Artifact>, StoreError> {
     tx.query(
         "SELECT a.slug, a.version, a.title, a.content_type, a.author_kind, a.author_id, a.created_at, a.seq,
-                OCTET_LENGTH(a.content) + COALESCE(OCTET_LENGTH(a.bytes), 0), OCTET_LENGTH(a.bytes), '' FROM artifacts a
+                OCTET_LENGTH(a.content) + COALESCE(OCTET_LENGTH(a.bytes), 0) AS length,
+                OCTET_LENGTH(a.bytes) AS bytes_length, '' AS content, NULL AS bytes
+         FROM artifacts a
          WHERE a.conversation_id = $1 AND a.slug > $2 AND NOT EXISTS
              (SELECT 1 FROM artifacts n WHERE n.conversation_id = $1 AND n.slug = a.slug AND n.version > a.version)
          ORDER BY a.slug LIMIT $3",
@@ -171,10 +175,10 @@ pub fn page(
     .collect()
 }
 
-/// How many documents a conversation has.
+/// Counts the documents of a conversation.
 pub fn count(tx: &mut dyn Tx, conversation: ConversationId) -> Result<i64, StoreError> {
-    let sql = "SELECT COUNT(DISTINCT slug) FROM artifacts WHERE conversation_id = $1";
-    tx.first(sql, &[(&conversation).into()])?.map_or(Ok(0), |mut row| row.int(0))
+    let sql = "SELECT COUNT(DISTINCT slug) AS slugs FROM artifacts WHERE conversation_id = $1";
+    tx.first(sql, &[(&conversation).into()])?.map_or(Ok(0), |mut row| row.int("slugs"))
 }
 
 /// Removes all versions of a document but the newest `keep`, and at least one; whose they were, and how many bytes each had.
@@ -184,15 +188,13 @@ pub fn trim(
     slug: &str,
     keep: i64,
 ) -> Result<Vec<(Principal, i64)>, StoreError> {
-    tx.query(
+    let gone = tx.query(
         "DELETE FROM artifacts WHERE conversation_id = $1 AND slug = $2 AND version <=
              (SELECT MAX(n.version) FROM artifacts n WHERE n.conversation_id = $1 AND n.slug = $2) - CAST($3 AS BIGINT)
-         RETURNING author_kind, author_id, OCTET_LENGTH(content) + COALESCE(OCTET_LENGTH(bytes), 0)",
+         RETURNING author_kind, author_id, OCTET_LENGTH(content) + COALESCE(OCTET_LENGTH(bytes), 0) AS length",
         &[(&conversation).into(), slug.into(), keep.max(1).into()],
-    )?
-    .into_iter()
-    .map(removed)
-    .collect()
+    )?;
+    gone.into_iter().map(|row| removed(tx, row)).collect()
 }
 
 /// Removes a document with all its versions; whose they were, and how many bytes each had.
@@ -201,24 +203,25 @@ pub(crate) fn remove(
     conversation: ConversationId,
     slug: &str,
 ) -> Result<Vec<(Principal, i64)>, StoreError> {
-    tx.query(
+    let gone = tx.query(
         "DELETE FROM artifacts WHERE conversation_id = $1 AND slug = $2
-         RETURNING author_kind, author_id, OCTET_LENGTH(content) + COALESCE(OCTET_LENGTH(bytes), 0)",
+         RETURNING author_kind, author_id, OCTET_LENGTH(content) + COALESCE(OCTET_LENGTH(bytes), 0) AS length",
         &[(&conversation).into(), slug.into()],
-    )?
-    .into_iter()
-    .map(removed)
-    .collect()
+    )?;
+    gone.into_iter().map(|row| removed(tx, row)).collect()
 }
 
-fn removed(mut row: Row) -> Result<(Principal, i64), StoreError> {
-    let (kind, id) = (row.text(0)?, row.uuid(1)?);
+/// Gives the bytes of a removed version back, and returns whose they were.
+fn removed(tx: &mut dyn Tx, mut row: Row) -> Result<(Principal, i64), StoreError> {
+    let (kind, id) = (row.text("author_kind")?, row.uuid("author_id")?);
     let author = Principal::new(&kind, id);
     let author = author.ok_or_else(|| StoreError::unexpected(format!("an author of kind {kind:?}")))?;
-    Ok((author, row.int(2)? + ROW_BYTES))
+    let bytes = row.int("length")? + ROW_BYTES;
+    usage::give_back(tx, author, bytes)?;
+    Ok((author, bytes))
 }
 
-/// Who wrote the oldest version that is kept of a document.
+/// Returns the author of the oldest stored version of a document.
 pub(crate) fn begun_by(
     tx: &mut dyn Tx,
     conversation: ConversationId,
@@ -228,5 +231,5 @@ pub(crate) fn begun_by(
         "SELECT author_kind, author_id FROM artifacts WHERE conversation_id = $1 AND slug = $2 ORDER BY version LIMIT 1",
         &[(&conversation).into(), slug.into()],
     )?;
-    row.map_or(Ok(None), |mut row| Ok(Principal::new(&row.text(0)?, row.uuid(1)?)))
+    row.map_or(Ok(None), |mut row| Ok(Principal::new(&row.text("author_kind")?, row.uuid("author_id")?)))
 }

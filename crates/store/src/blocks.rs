@@ -1,19 +1,20 @@
-//! Whom somebody keeps out.
+//! Blocked senders.
 //!
-//! A block names an agent, an account or an email address, whether or not there is one: that it was taken tells nothing. One
-//! of an account holds for the agents it owns, and an owner's blocks hold for its agents. Each agent's row says whether
-//! there is any block to look for, so that a send to one without costs nothing.
+//! A block names an agent, an account or an email address, whether or not it exists, so that a successful
+//! block reveals nothing. A block of an account applies to its agents, and an owner's blocks apply to its
+//! agents. Each agent's row says whether there are any blocks to look up, so that a send to an agent without
+//! blocks costs no query.
 
 use crate::accounts::email_key;
 use crate::{Row, StoreError, Tx, TxExt, directory};
 use chorus_protocol::ids::{AccountId, AgentId, BlockId, Principal, TraceId, WalletId};
 
-/// Whom a block is about.
+/// The sender that a block names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Blocked {
     /// An agent or an account.
     Principal(Principal),
-    /// Whoever has, or will have, this address.
+    /// An email address, whether or not it has an account.
     Email(String),
 }
 
@@ -26,19 +27,16 @@ impl Blocked {
     }
 }
 
-/// One block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
-    /// Its id.
     pub id: BlockId,
-    /// Whom it is about, as it was said.
+    /// The sender as the blocker wrote it.
     pub label: String,
-    /// When.
     pub created_at: i64,
 }
 
 fn block(mut row: Row) -> Result<Block, StoreError> {
-    Ok(Block { id: BlockId(row.uuid(0)?), label: row.text(1)?, created_at: row.int(2)? })
+    Ok(Block { id: BlockId(row.uuid("id")?), label: row.text("label")?, created_at: row.int("created_at")? })
 }
 
 /// Keeps somebody out, and returns the block: the first, if it was kept out before.
@@ -77,10 +75,10 @@ pub fn remove(tx: &mut dyn Tx, blocker: Principal, id: BlockId) -> Result<(), St
     directory::mark_blocks(tx, blocker)
 }
 
-/// How many somebody has.
+/// Counts the blocks of a principal.
 pub fn count(tx: &mut dyn Tx, blocker: Principal) -> Result<i64, StoreError> {
-    let sql = "SELECT COUNT(*) FROM blocks WHERE blocker_id = $1";
-    tx.first(sql, &[(&blocker.uuid()).into()])?.map_or(Ok(0), |mut row| row.int(0))
+    let sql = "SELECT COUNT(*) AS count FROM blocks WHERE blocker_id = $1";
+    tx.first(sql, &[(&blocker.uuid()).into()])?.map_or(Ok(0), |mut row| row.int("count"))
 }
 
 /// Somebody's blocks in the order of their ids, after `after`.
@@ -100,7 +98,7 @@ pub fn page(
     .collect()
 }
 
-/// Whether `receiver`, or its owner, keeps `sender`, or its owner, out.
+/// Returns whether `receiver` or its owner blocks `sender` or its owner.
 pub fn keeps_out(tx: &mut dyn Tx, receiver: Principal, sender: Principal) -> Result<bool, StoreError> {
     let owner_of = |tx: &mut dyn Tx, who: Principal| match who {
         Principal::Agent(agent) => directory::owner_of(tx, agent),
@@ -125,7 +123,8 @@ pub fn keeps_out(tx: &mut dyn Tx, receiver: Principal, sender: Principal) -> Res
     Ok(found.is_some())
 }
 
-/// Whether `receiver`, or its owner, keeps out an agent that earns for this wallet, or whoever owns the agent or the wallet.
+/// Returns whether `receiver` or its owner blocks an agent that earns for this wallet, or the owner of the
+/// agent or the wallet.
 pub fn keeps_out_wallet(tx: &mut dyn Tx, receiver: Principal, wallet: WalletId) -> Result<bool, StoreError> {
     let owner = match receiver {
         Principal::Agent(agent) => directory::owner_of(tx, agent)?,
@@ -137,7 +136,7 @@ pub fn keeps_out_wallet(tx: &mut dyn Tx, receiver: Principal, wallet: WalletId) 
         &[(&receiver.uuid()).into(), owner.as_ref().map_or_else(|| (&NOBODY).into(), Into::into)],
     )?;
     for mut row in blocked {
-        let (key, by_email) = (row.text(0)?, row.opt_bytes(1)?);
+        let (key, by_email) = (row.text("blocked")?, row.opt_bytes("id")?);
         let account = AccountId::parse(&key).or_else(|| by_email.as_deref().and_then(AccountId::from_slice));
         let Some(id) = AgentId::parse(&key).map(|agent| agent.0).or(account.map(|account| account.0)) else {
             continue;

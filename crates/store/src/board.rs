@@ -1,14 +1,14 @@
-//! What is open in a conversation: who holds what, what waits for an answer, and who said last that it cannot go on.
+//! Open work of a conversation: claims held, answers awaited, and members that reported being blocked.
 //!
-//! Nothing is written here: it is read from claims, from what agents were given, and from the log. Each question goes by the
-//! members of the conversation or by its reactions, so that it costs what is open and not what ever was.
+//! This module only reads, from claims, deliveries and the log. Each query goes by the members of the
+//! conversation or by its reactions, so that its cost depends on the open work and not on the history.
 
 use crate::claims::{Held, held, held_columns};
 use crate::conversations::{Event, event, select_event};
 use crate::{StoreError, Tx, TxExt};
 use chorus_protocol::ids::{AgentId, ConversationId, EventId};
 
-// What everybody holds is little; what was ever taken on in one conversation is not, so it is not looked for by that.
+// Goes by the members' current claims, which are few. The claims ever made in a conversation are many.
 const HELD: &str = concat!(
     "SELECT k.event_id, ",
     held_columns!("k"),
@@ -18,7 +18,7 @@ const HELD: &str = concat!(
       ORDER BY k.until_at, k.event_id LIMIT $3"
 );
 
-/// What members hold, what runs out first first.
+/// Lists claims that members hold, those that expire first coming first.
 pub fn held_in(
     tx: &mut dyn Tx,
     conversation: ConversationId,
@@ -27,8 +27,8 @@ pub fn held_in(
 ) -> Result<Vec<(EventId, Held)>, StoreError> {
     let mut found = vec![];
     for mut row in tx.query(HELD, &[(&conversation).into(), now.into(), limit.into()])? {
-        let event = EventId(row.uuid(0)?);
-        found.extend(held(&mut row, 1)?.map(|held| (event, held)));
+        let event = EventId(row.uuid("event_id")?);
+        found.extend(held(&mut row)?.map(|held| (event, held)));
     }
     Ok(found)
 }
@@ -36,9 +36,7 @@ pub fn held_in(
 /// Something that an agent must answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Awaited {
-    /// What.
     pub event: EventId,
-    /// Who.
     pub agent: AgentId,
     /// Until when, if that is said.
     pub deadline: Option<i64>,
@@ -53,7 +51,7 @@ const AWAITED: &str = "SELECT c.event_id, c.agent_id, c.deadline_at FROM members
 /// Before the id of every event.
 const NOTHING: &[u8] = &[];
 
-/// What agents must answer and have not, what is due first first.
+/// Lists answers that agents owe, those due first coming first.
 pub fn awaited_in(
     tx: &mut dyn Tx,
     conversation: ConversationId,
@@ -63,9 +61,9 @@ pub fn awaited_in(
         .into_iter()
         .map(|mut row| {
             Ok(Awaited {
-                event: EventId(row.uuid(0)?),
-                agent: AgentId(row.uuid(1)?),
-                deadline: row.opt_int(2)?,
+                event: EventId(row.uuid("event_id")?),
+                agent: AgentId(row.uuid("agent_id")?),
+                deadline: row.opt_int("deadline_at")?,
             })
         })
         .collect()
@@ -84,8 +82,7 @@ pub fn reactions_in(
     tx.query(REACTIONS, &[(&conversation).into(), limit.into()])?.into_iter().map(event).collect()
 }
 
-/// Agents that were told that there is something and not what, in the order of time. That somebody did not answer in time is
-/// no such knock.
+/// Lists agents that got a knock about an event, in the order of time. Escalations do not count as knocks.
 pub fn knocked(tx: &mut dyn Tx, event: EventId, limit: i64) -> Result<Vec<AgentId>, StoreError> {
     tx.query(
         "SELECT k.agent_id FROM (SELECT c.agent_id, MIN(c.created_at) AS first_at FROM chats c
@@ -94,7 +91,7 @@ pub fn knocked(tx: &mut dyn Tx, event: EventId, limit: i64) -> Result<Vec<AgentI
         &[(&event).into(), limit.into()],
     )?
     .into_iter()
-    .map(|mut row| Ok(AgentId(row.uuid(0)?)))
+    .map(|mut row| Ok(AgentId(row.uuid("agent_id")?)))
     .collect()
 }
 

@@ -1,5 +1,5 @@
-//! What conversations add to the entries of an inbox, for a whole page of them: a fixed number of queries, however many
-//! there are, but for those that tell that somebody has not answered.
+//! Loads the conversation part of inbox entries for a whole page, with a fixed number of queries, except for
+//! escalations.
 
 use crate::conversation::{self, ConversationError};
 use crate::conversations::{self, Conversation, Event, conversation_columns, event_columns};
@@ -19,36 +19,32 @@ const MAX_OF_EVENT: i64 = 200;
 pub struct ChatEntry {
     /// Its place in the inbox.
     pub seq: i64,
-    /// What was decided for this agent.
+    /// The attention decision for this agent.
     pub attention: Attention,
-    /// Where it was said.
     pub conversation: Conversation,
-    /// What was said.
     pub event: Event,
-    /// What was changed of it since, as far as the agent may know.
+    /// Later changes of the event, as far as the agent may read them.
     pub changes: Vec<Event>,
     /// By what the agent is reached now.
     pub epoch: i64,
-    /// What the agent is called there, if it is a member.
+    /// The agent's handle in the conversation, if it is a member.
     pub handle: Option<String>,
-    /// Whom it names, `agent:bob role:ops`.
+    /// The names the event mentions, such as `agent:bob role:ops`.
     pub mentions: String,
     /// The message that it is about; of a change, what the agent has of it already, whose place it takes.
     pub supersedes: Option<EventId>,
-    /// How often the agent was sent it, this time included.
+    /// The number of times the agent was sent the event, including this time.
     pub sent: i64,
     /// Something else has taken its place, or nothing has: it is not shown any more.
     pub superseded: bool,
-    /// What somebody has not answered, if it tells of that.
-    pub about: Option<About>,
+    /// For an escalation, the message that was not answered.
+    pub about: Option<EscalatedMessage>,
 }
 
 /// A message that another event is about, and what was changed of it since.
 #[derive(Debug, Clone)]
-pub struct About {
-    /// What was said.
+pub struct EscalatedMessage {
     pub event: Event,
-    /// What was changed of it.
     pub changes: Vec<Event>,
 }
 
@@ -58,7 +54,7 @@ pub fn about(
     conversation: &Conversation,
     agent: AgentId,
     escalation: &Event,
-) -> Result<Option<About>, StoreError> {
+) -> Result<Option<EscalatedMessage>, StoreError> {
     let Some(target) = escalation.target.filter(|_| escalation.kind == EventKind::Escalation) else {
         return Ok(None);
     };
@@ -69,13 +65,13 @@ pub fn about(
     };
     let stays = log::readable(tx, conversation, agent.into())?;
     let standing = log::stand(tx, conversation, agent.into(), &stays, std::slice::from_ref(&event))?;
-    Ok(Some(About { event, changes: standing.changes }))
+    Ok(Some(EscalatedMessage { event, changes: standing.changes }))
 }
 
 const CHATS: &str = concat!(
     "SELECT h.seq, a.epoch, ",
     attention_columns!("h"),
-    ", h.mentions, h.supersedes, h.sent, CASE WHEN h.disposition = 'superseded' THEN 1 ELSE 0 END, ",
+    ", h.mentions, h.supersedes, h.sent, CASE WHEN h.disposition = 'superseded' THEN 1 ELSE 0 END AS is_superseded, ",
     conversation_columns!(),
     ", ",
     // The entries have the bodies already.
@@ -85,12 +81,9 @@ const CHATS: &str = concat!(
       JOIN events e ON e.id = h.event_id
       WHERE h.agent_id = $1 AND h.seq BETWEEN $2 AND $3 ORDER BY h.seq"
 );
-/// How many columns of [`CHATS`] come before the conversation's, and before the event's.
-const OF_ENTRY: usize = 12;
-const OF_CONVERSATION: usize = 13;
 
-/// What the chats among these entries of an agent's inbox, which are a page of it, do not hold themselves. Texts may have grown
-/// since they were said: what does not fit into about `max_bytes` is taken off the page, but for its first entry.
+/// Loads the conversation part of the entries of a page of an agent's inbox. Edits may have made texts longer:
+/// entries beyond about `max_bytes` are removed from the page, except for the first.
 pub fn of_page(
     tx: &mut dyn Tx,
     agent: AgentId,
@@ -111,7 +104,7 @@ pub fn of_page(
     let mut found = vec![];
     for row in tx.query(CHATS, &page)? {
         let mut chat = chat(row)?;
-        // What is of another kind is in the range, and not in the page as a chat.
+        // Entries of other kinds are in the range, but not in `bodies`.
         if let Some(body) = bodies.get(&chat.seq) {
             chat.event.body.push_str(body);
             found.push(chat);
@@ -120,7 +113,7 @@ pub fn of_page(
     let stays = intervals(tx, &page)?;
     let mut changes: HashMap<EventId, Vec<Event>> = HashMap::new();
     for change in texts.into_iter().chain(log::reactions_of_page(tx, &page)?) {
-        // Who has left meanwhile is not told what happened since.
+        // Former members do not learn of later changes.
         let stays = stays.get(&change.conversation).map_or([].as_slice(), |stays| &stays.intervals);
         if let Some((target, change)) = change.target.zip(log::as_seen(change, stays)) {
             changes.entry(target).or_default().push(change);
@@ -134,7 +127,7 @@ pub fn of_page(
         if let Some(message) = chat.supersedes.filter(|_| chat.event.kind == EventKind::Edit) {
             chat.supersedes = Some(given_before(tx, agent, message, begins)?.unwrap_or(message));
         }
-        // Who has left is not told.
+        // Former members do not learn of it.
         if chat.handle.is_some() {
             chat.about = about(tx, &chat.conversation, agent, &chat.event)?;
         }
@@ -142,8 +135,8 @@ pub fn of_page(
     Ok(found)
 }
 
-/// As what an agent has a message that came before this place of its inbox: who has a change of it knows it by that name. What a
-/// session was to be sent before its page it was sent; what is in the same page and was changed since it is not.
+/// Returns the id by which an agent knows a message, given a position in its inbox: that of the last version
+/// it was sent before. Versions on the same page do not count.
 fn given_before(
     tx: &mut dyn Tx,
     agent: AgentId,
@@ -159,24 +152,22 @@ fn given_before(
          ORDER BY g.seq DESC LIMIT 1",
         &[(&message).into(), (&agent).into(), seq.into()],
     )?;
-    row.map(|mut row| row.uuid(0).map(EventId)).transpose()
+    row.map(|mut row| row.uuid("event_id").map(EventId)).transpose()
 }
 
 fn chat(mut row: Row) -> Result<ChatEntry, StoreError> {
-    let mut conversation = Row(row.0.split_off(OF_ENTRY));
-    let event = Row(conversation.0.split_off(OF_CONVERSATION));
     Ok(ChatEntry {
-        seq: row.int(0)?,
-        attention: deliveries::attention(&mut row, 2)?,
-        epoch: row.int(1)?,
-        mentions: row.opt_text(8)?.unwrap_or_default(),
-        supersedes: row.opt_bytes(9)?.as_deref().and_then(EventId::from_slice),
-        sent: row.int(10)?,
-        superseded: row.int(11)? == 1,
+        seq: row.int("seq")?,
+        attention: deliveries::attention(&mut row)?,
+        epoch: row.int("epoch")?,
+        mentions: row.opt_text("mentions")?.unwrap_or_default(),
+        supersedes: row.opt_bytes("supersedes")?.as_deref().and_then(EventId::from_slice),
+        sent: row.int("sent")?,
+        superseded: row.int("is_superseded")? == 1,
         about: None,
         handle: None,
-        conversation: conversations::conversation(conversation)?,
-        event: conversations::event(event)?,
+        conversation: conversations::conversation(&mut row)?,
+        event: conversations::event(row)?,
         changes: vec![],
     })
 }
@@ -186,11 +177,10 @@ fn chat(mut row: Row) -> Result<ChatEntry, StoreError> {
 struct Stays {
     /// The oldest first.
     intervals: Vec<MembershipInterval>,
-    /// What it is called there now.
     handle: Option<String>,
 }
 
-/// When the agent was in each of the conversations of a page.
+/// Returns the stays of the agent in the conversations of a page.
 fn intervals(tx: &mut dyn Tx, page: &[Param<'_>]) -> Result<HashMap<ConversationId, Stays>, StoreError> {
     let mut stays: HashMap<_, Stays> = HashMap::new();
     let rows = tx.query(
@@ -201,10 +191,10 @@ fn intervals(tx: &mut dyn Tx, page: &[Param<'_>]) -> Result<HashMap<Conversation
         page,
     )?;
     for mut row in rows {
-        let stay = MembershipInterval { from: row.int(1)?, to: row.opt_int(2)? };
-        let known = stays.entry(ConversationId(row.uuid(0)?)).or_default();
+        let stay = MembershipInterval { from: row.int("joined_seq")?, to: row.opt_int("left_seq")? };
+        let known = stays.entry(ConversationId(row.uuid("conversation_id")?)).or_default();
         known.intervals.push(stay);
-        known.handle = Some(row.text(3)?).filter(|_| stay.to.is_none());
+        known.handle = Some(row.text("handle")?).filter(|_| stay.to.is_none());
     }
     Ok(stays)
 }
@@ -218,6 +208,6 @@ pub fn of_message(tx: &mut dyn Tx, message: EventId) -> Result<Vec<DeliveryId>, 
         &[(&message).into(), MAX_OF_EVENT.into()],
     )?
     .into_iter()
-    .map(|mut row| Ok(DeliveryId { agent: AgentId(row.uuid(0)?), seq: row.int(1)? }))
+    .map(|mut row| Ok(DeliveryId { agent: AgentId(row.uuid("agent_id")?), seq: row.int("seq")? }))
     .collect()
 }

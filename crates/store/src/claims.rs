@@ -1,7 +1,7 @@
-//! Claims: who is asked first about an event that is for whoever takes it, who holds it, and who ever did.
+//! Claims: the agent that an open event is offered to first, its holder, and its former holders.
 //!
-//! Rows and nothing more: who may hold one, and for how long, is the engine's to say. Whoever writes holds the conversation,
-//! so that two who want the same claim come one after the other.
+//! This module only reads and writes rows. The attention engine decides who may hold a claim and for how long. A writer locks
+//! the conversation first, so that two claims on the same event are handled one after the other.
 
 use crate::error::word;
 use crate::{Row, StoreError, Tx, TxExt};
@@ -12,35 +12,28 @@ use uuid::Uuid;
 /// The claim on one event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Claim {
-    /// On which event.
     pub event: EventId,
-    /// Where that was said.
     pub conversation: ConversationId,
-    /// Whom it is offered to before others.
+    /// The agent that it is offered to before others.
     pub first: Option<AgentId>,
-    /// Since when it is offered.
     pub offered_at: i64,
-    /// Who holds it, or held it last.
+    /// The current or last holder.
     pub held: Option<Held>,
-    /// When something changes by itself.
+    /// The time of its next change without an act, such as its end.
     pub next_at: Option<i64>,
 }
 
-/// That somebody holds a claim, or held it.
+/// The holding of a claim by one principal, now or earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
-    /// Who.
     pub holder: Principal,
-    /// Since when.
     pub since: i64,
-    /// Until when.
     pub until: i64,
-    /// What became of it.
     pub state: ClaimState,
 }
 
-/// That somebody holds a claim, from the table that is called so: agents and accounts have ids of one kind, so what a holder is
-/// follows from where its id is.
+/// The columns that [`held`] reads, from the table of this name. A holder's id does not tell agents from accounts, so its kind is
+/// looked up in the accounts.
 macro_rules! held_columns {
     ($table:literal) => {
         concat!(
@@ -53,11 +46,40 @@ macro_rules! held_columns {
             $table,
             ".state, CASE WHEN EXISTS (SELECT 1 FROM accounts p WHERE p.id = ",
             $table,
-            ".holder) THEN 'account' ELSE 'agent' END"
+            ".holder) THEN 'account' ELSE 'agent' END AS holder_kind"
         )
     };
 }
 pub(crate) use held_columns;
+
+impl Claim {
+    /// Returns the claim as the engine reads it.
+    pub fn claim(&self) -> chorus_attention::claims::Claim {
+        let held = self.held.map(|held| chorus_attention::claims::Held {
+            holder: held.holder,
+            since_ms: held.since,
+            until_ms: held.until,
+            state: held.state,
+        });
+        chorus_attention::claims::Claim { first: self.first, offered_at_ms: self.offered_at, held }
+    }
+
+    /// Returns the row of a claim as the engine left it.
+    pub fn row(
+        conversation: ConversationId,
+        event: EventId,
+        claim: &chorus_attention::claims::Claim,
+        next_at: Option<i64>,
+    ) -> Self {
+        let held = claim.held.map(|held| Held {
+            holder: held.holder,
+            since: held.since_ms,
+            until: held.until_ms,
+            state: held.state,
+        });
+        Self { event, conversation, first: claim.first, offered_at: claim.offered_at_ms, held, next_at }
+    }
+}
 
 const COLUMNS: &str = concat!(
     "SELECT k.event_id, k.conversation_id, k.first_agent, k.offered_at, k.next_at, ",
@@ -65,27 +87,27 @@ const COLUMNS: &str = concat!(
     " FROM claims k WHERE k.event_id = $1"
 );
 
-/// From these columns on; nothing where nobody ever held it.
-pub(crate) fn held(row: &mut Row, first: usize) -> Result<Option<Held>, StoreError> {
-    let Some(id) = row.opt_bytes(first)? else { return Ok(None) };
-    let (id, kind) = (Uuid::from_slice(&id).map_err(StoreError::unexpected)?, row.text(first + 4)?);
+/// Reads the columns of [`held_columns`]. Returns `None` for a claim that nobody ever held.
+pub(crate) fn held(row: &mut Row) -> Result<Option<Held>, StoreError> {
+    let Some(id) = row.opt_bytes("holder")? else { return Ok(None) };
+    let (id, kind) = (Uuid::from_slice(&id).map_err(StoreError::unexpected)?, row.text("holder_kind")?);
     Ok(Some(Held {
         holder: Principal::new(&kind, id).ok_or_else(|| StoreError::unexpected("a holder of no kind"))?,
-        since: row.int(first + 1)?,
-        until: row.int(first + 2)?,
-        state: word(&row.text(first + 3)?, ClaimState::parse)?,
+        since: row.int("since_at")?,
+        until: row.int("until_at")?,
+        state: word(&row.text("state")?, ClaimState::parse)?,
     }))
 }
 
 fn claim(mut row: Row) -> Result<Claim, StoreError> {
-    let held = held(&mut row, 5)?;
+    let held = held(&mut row)?;
     Ok(Claim {
-        event: EventId(row.uuid(0)?),
-        conversation: ConversationId(row.uuid(1)?),
-        first: row.opt_bytes(2)?.as_deref().and_then(AgentId::from_slice),
-        offered_at: row.int(3)?,
+        event: EventId(row.uuid("event_id")?),
+        conversation: ConversationId(row.uuid("conversation_id")?),
+        first: row.opt_bytes("first_agent")?.as_deref().and_then(AgentId::from_slice),
+        offered_at: row.int("offered_at")?,
         held,
-        next_at: row.opt_int(4)?,
+        next_at: row.opt_int("next_at")?,
     })
 }
 
@@ -130,12 +152,6 @@ pub fn put(tx: &mut dyn Tx, claim: &Claim) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Somebody has to look at a claim by then.
-pub fn look_at(tx: &mut dyn Tx, event: EventId, at: i64) -> Result<(), StoreError> {
-    tx.execute("UPDATE claims SET next_at = $2 WHERE event_id = $1", &[(&event).into(), at.into()])?;
-    Ok(())
-}
-
 /// Everybody that ever held the claim on an event, the first one first.
 pub fn holders(tx: &mut dyn Tx, event: EventId, limit: i64) -> Result<Vec<Held>, StoreError> {
     tx.query(
@@ -147,7 +163,7 @@ pub fn holders(tx: &mut dyn Tx, event: EventId, limit: i64) -> Result<Vec<Held>,
         &[(&event).into(), limit.into()],
     )?
     .into_iter()
-    .filter_map(|mut row| held(&mut row, 0).transpose())
+    .filter_map(|mut row| held(&mut row).transpose())
     .collect()
 }
 
@@ -159,7 +175,7 @@ pub fn due(tx: &mut dyn Tx, now: i64, limit: i64) -> Result<Vec<(EventId, Conver
         &[now.into(), limit.into()],
     )?
     .into_iter()
-    .map(|mut row| Ok((EventId(row.uuid(0)?), ConversationId(row.uuid(1)?))))
+    .map(|mut row| Ok((EventId(row.uuid("event_id")?), ConversationId(row.uuid("conversation_id")?))))
     .collect()
 }
 

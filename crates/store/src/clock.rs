@@ -1,9 +1,9 @@
-//! What a clock that was set back leaves behind: times further ahead than any that are written now.
+//! Repairs times that lie too far ahead after the clock was set back.
 //!
-//! A lease lasts so long at most. One that lies further ahead was written by a clock that was ahead, and to wait for it would
-//! be to wait for as long as the clock was set back; so would be to wait for the next try of what was put off then. Both
-//! are brought to the present. What a node holds itself is left alone: it ends it, or renews it, without looking at the
-//! clock.
+//! A lease has a maximum length. A lease that ends later than that was written by a clock that was ahead, and
+//! waiting for it would take as long as the clock was set back. The same holds for the next try of postponed
+//! deliveries. Both are brought to the present. A node's own leases are left alone: the node ends or renews
+//! them without looking at the clock.
 
 use crate::{StoreError, Tx, TxExt};
 use chorus_protocol::ids::{AgentId, DeliveryId};
@@ -12,7 +12,7 @@ use uuid::Uuid;
 /// Clocks of nodes may differ by so much without anything being wrong.
 pub const MAX_SKEW_MS: i64 = 60_000;
 
-/// How far ahead times can lie.
+/// The maximum lengths of leases and postponements.
 #[derive(Debug, Clone, Copy)]
 pub struct Longest {
     /// A lease of a delivery.
@@ -35,20 +35,20 @@ macro_rules! select_late {
 
 const LATE: [&str; 2] = [select_late!("c.attempt = 0"), select_late!("c.attempt > 0")];
 
-/// What was put off at a time that is yet to come, at most `limit`: for `push::hurry`. What waits for its end, because its
-/// connection is broken, may do so.
+/// Finds at most `limit` deliveries that were postponed at a time in the future, for `push::hurry`. Deliveries
+/// to a broken connection may wait for their end.
 pub fn find_late(tx: &mut dyn Tx, now: i64, limit: i64) -> Result<Vec<DeliveryId>, StoreError> {
     let (ahead, mut found) = (now + MAX_SKEW_MS, vec![]);
     for sql in LATE {
         let params = [now.into(), ahead.into(), (limit - found.len() as i64).into()];
         for mut row in tx.query(sql, &params)? {
-            found.push(DeliveryId { agent: AgentId(row.uuid(0)?), seq: row.int(1)? });
+            found.push(DeliveryId { agent: AgentId(row.uuid("agent_id")?), seq: row.int("seq")? });
         }
     }
     Ok(found)
 }
 
-/// Whether other nodes hold something for longer than anybody can.
+/// Returns whether other nodes hold leases that are longer than allowed.
 pub fn finds_ahead(tx: &mut dyn Tx, node: Uuid, now: i64, longest: &Longest) -> Result<bool, StoreError> {
     let leases = tx.first(
         "SELECT 1 FROM deliveries WHERE lease_until > $1 AND lease_owner <> $2 LIMIT 1",
@@ -61,16 +61,16 @@ pub fn finds_ahead(tx: &mut dyn Tx, node: Uuid, now: i64, longest: &Longest) -> 
     Ok(leases.is_some() || inboxes.is_some())
 }
 
-/// What other nodes hold for longer than anybody can ends now. A node that lives renews its inboxes, and tells how its
-/// tries ended, if nobody took them over meanwhile.
+/// Ends leases of other nodes that are longer than allowed. A living node renews its inboxes, and reports its
+/// tries unless another node took them over.
 pub fn pull_back(tx: &mut dyn Tx, node: Uuid, now: i64, longest: &Longest) -> Result<(), StoreError> {
     let ahead = now + longest.lease_ms + MAX_SKEW_MS;
     let held = "SELECT DISTINCT agent_id FROM deliveries WHERE lease_until > $1 AND lease_owner <> $2 ORDER BY agent_id";
     for mut row in tx.query(held, &[ahead.into(), (&node).into()])? {
-        // Whoever records a try holds the agent's stream as well.
-        tx.lock(row.uuid(0)?)?;
+        // Recording a try takes this lock as well.
+        tx.lock(AgentId(row.uuid("agent_id")?).into())?;
     }
-    // What is being pushed is due when its lease ends.
+    // A delivery that is being pushed is due when its lease ends.
     tx.execute(
         "UPDATE chats SET due_at = $3 WHERE due_at > $3 AND (agent_id, seq) IN
              (SELECT agent_id, seq FROM deliveries WHERE lease_until > $1 AND lease_owner <> $2)",

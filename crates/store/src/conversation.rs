@@ -1,24 +1,25 @@
-//! The transactions of conversations: making them, coming and going, and everything that is said in them.
+//! The transactions of conversations: creating them, joining and leaving, and posting.
 //!
-//! Nobody says or changes anything in a conversation he is not a member of, and nothing in an archived one: what a member does
-//! here begins with [`lock_as_speaker`], which keeps others out of the conversation until the transaction ends. Where there is no
-//! such member to ask for ([`create`], [`pair`], [`admit`], [`leave_all`]), or an archived conversation is meant ([`restore`]), it is
-//! locked all the same; who calls [`append`] has locked it. Saying something is one transaction in two steps: a [`Draft`] has been
-//! checked and tells what is known of whom it may concern; [`post`] appends it, with the words it is found by, and a delivery to
-//! each agent for which one was decided in between. Who that is, is no business of the store.
+//! Only members post or change anything in a conversation, and nobody in an archived one: a member's act
+//! begins with [`lock_as_speaker`], which locks the conversation until the transaction ends. Acts without such
+//! a member ([`create`], [`pair`], [`admit`], [`leave_all`]) and those on an archived conversation
+//! ([`restore`]) lock it as well; callers of [`append`] have locked it. Posting is one transaction in two
+//! steps: a [`Draft`] is a checked message with the facts about its candidates; [`post`] appends it with its
+//! search terms, and adds a delivery to each recipient. The store does not choose the recipients.
 
 mod draft;
 mod post;
 mod roster;
 
+pub use chorus_attention::plan::Candidate;
 pub use draft::{
-    Candidate, Draft, DraftKind, MAX_STREAMS, Post, Reaction, draft_deletion, draft_edit, draft_message,
-    draft_reaction, preview_message,
+    Draft, DraftKind, MAX_STREAMS, Post, Reaction, draft_deletion, draft_edit, draft_message, draft_reaction,
+    preview_message,
 };
-pub use post::{Posted, Reach, Recipient, deliver, hold_inboxes, post, reach};
+pub use post::{append_draft, deliver, hold_inboxes};
 pub use roster::{
-    Handle, MemberChange, Newcomer, add_member, admit, archive, change, change_member, create, leave_all,
-    may_add, pair, remove_member, restore,
+    Handle, MemberChange, Newcomer, SecondMember, add_member, admit, archive, change, change_member, create,
+    leave_all, may_add, pair, remove_member, restore,
 };
 
 use crate::artifacts::{self, Artifact, Content};
@@ -31,13 +32,12 @@ use chorus_protocol::redact::{Masked, MaskedContent, MaskedText};
 use chorus_protocol::words::EventKind;
 use serde_json::Value;
 
-/// Why something was not done.
+/// An error of a conversation act.
 #[derive(Debug, thiserror::Error)]
 pub enum ConversationError {
     /// There is no such conversation, as far as this caller may know.
     #[error("no such conversation")]
     NotFound,
-    /// It is archived.
     #[error("the conversation is archived")]
     Archived,
     /// The caller may not do this here.
@@ -46,7 +46,7 @@ pub enum ConversationError {
     /// The owner stays: without one nobody could change the conversation any more.
     #[error("the owner cannot leave")]
     OwnerStays,
-    /// What it is about is not in this conversation.
+    /// The target event is not in this conversation.
     #[error("no such message here")]
     NoTarget,
     /// No open work stream of this id goes on here.
@@ -73,23 +73,18 @@ pub enum ConversationError {
     /// A quota would be exceeded.
     #[error(transparent)]
     Quota(#[from] Exceeded),
-    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Who does something, where, and when.
+/// The actor, conversation and time of an act.
 #[derive(Debug, Clone, Copy)]
 pub struct Act {
-    /// Where.
     pub conversation: ConversationId,
-    /// Who.
     pub author: Principal,
     /// The id of the event it becomes.
     pub event: EventId,
-    /// What it belongs to.
     pub trace: TraceId,
-    /// When.
     pub now: i64,
 }
 
@@ -104,8 +99,9 @@ pub fn as_reader(
     Ok((conversation, member))
 }
 
-/// The conversation, and the member that would say something in it.
-fn as_speaker(
+/// Returns the conversation and the member, if the member may say something there: the conversation is not archived, and the other
+/// one of two does not block it.
+pub fn as_speaker(
     tx: &mut dyn Tx,
     id: ConversationId,
     who: Principal,
@@ -114,20 +110,6 @@ fn as_speaker(
     if conversation.archived_at.is_some() {
         return Err(ConversationError::Archived);
     }
-    Ok((conversation, member))
-}
-
-/// The conversation, and the member that enters it to say something. Nobody comes, goes or speaks until this transaction
-/// ends.
-pub fn lock_as_speaker(
-    tx: &mut dyn Tx,
-    id: ConversationId,
-    who: Principal,
-) -> Result<(Conversation, Member), ConversationError> {
-    // Strangers lock nothing; and who was a member before it had to wait may be none any more.
-    as_speaker(tx, id, who)?;
-    tx.lock(id.0)?;
-    let (conversation, member) = as_speaker(tx, id, who)?;
     if conversation.kind == ConversationKind::Dm {
         let pair = members::page(tx, id, "", 2)?;
         if let Some(other) = pair.iter().find(|other| other.principal != who)
@@ -139,6 +121,19 @@ pub fn lock_as_speaker(
     Ok((conversation, member))
 }
 
+/// The conversation, and the member that enters it to say something. Nobody comes, goes or speaks until this transaction
+/// ends.
+pub fn lock_as_speaker(
+    tx: &mut dyn Tx,
+    id: ConversationId,
+    who: Principal,
+) -> Result<(Conversation, Member), ConversationError> {
+    // Strangers lock nothing, and a member may have left while this waited for the lock.
+    as_reader(tx, id, who)?;
+    tx.lock(id.into())?;
+    as_speaker(tx, id, who)
+}
+
 /// A message of this conversation that this member may read, or was told that nobody answers.
 pub fn message(
     tx: &mut dyn Tx,
@@ -147,11 +142,11 @@ pub fn message(
     id: EventId,
 ) -> Result<Event, ConversationError> {
     let named = conversations::event_by_id(tx, id)?.ok_or(ConversationError::NoTarget)?;
-    // Who may read that somebody has not answered may answer instead, also when it came later than the question.
+    // A member that may read an escalation may answer the question, even if it joined after the question.
     let seq_of_escalation = (named.kind == EventKind::Escalation).then_some(named.seq);
     let mut event = named;
-    // Whoever was given a change of a message, or that nobody answers it, knows the message by that; and it may be the change
-    // that nobody answers.
+    // An agent that was sent an edit or an escalation knows the message by the id of that event. An escalation
+    // may be about an edit.
     while let (EventKind::Edit | EventKind::Escalation, Some(about)) = (event.kind, event.target) {
         event = conversations::event_by_id(tx, about)?.ok_or(ConversationError::NoTarget)?;
     }
@@ -208,9 +203,16 @@ pub fn append(
     target: Option<EventId>,
     body: &Masked,
 ) -> Result<i64, StoreError> {
-    let seq = tx.next_seq(act.conversation.0)?;
+    let seq = tx.next_seq(act.conversation.into())?;
     let event = NewEvent { thread, target, ..new_event(act) };
     conversations::append(tx, &event, kind, body, seq, act.now)?;
+    Ok(seq)
+}
+
+/// Appends the same where a full quota of its author must not refuse it.
+fn append_always(tx: &mut dyn Tx, act: &Act, kind: EventKind, body: &Masked) -> Result<i64, StoreError> {
+    let seq = tx.next_seq(act.conversation.into())?;
+    conversations::append_always(tx, &new_event(act), kind, body, seq, act.now)?;
     Ok(seq)
 }
 
@@ -224,7 +226,7 @@ fn new_event(act: &Act) -> NewEvent {
     NewEvent { id, conversation, author, trace, thread: None, target: None }
 }
 
-/// What the hub itself tells of a conversation. It is masked like everything: names are what members wrote.
+/// Builds the body of a system event. Names are masked, because members chose them.
 fn told<const N: usize>(members: [(&str, Value); N]) -> Masked {
     Masked::new(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
@@ -247,11 +249,10 @@ pub fn note(
 pub struct NewArtifact {
     /// Its name in addresses.
     pub slug: String,
-    /// What people call it; as before, if nothing is said.
+    /// The new title; `None` keeps the current one.
     pub title: Option<MaskedText>,
-    /// What it is made of; as before, if nothing is said.
+    /// The new media type; `None` keeps the current one.
     pub content_type: Option<String>,
-    /// The document.
     pub content: MaskedContent,
     /// The version that was changed; 0 for a new document.
     pub base: i64,
@@ -267,7 +268,8 @@ impl NewArtifact {
     }
 }
 
-/// What a version is made of if nothing is said: what the one before was, unless one is a text and the other is not.
+/// Returns the media type of a version without one: that of the previous version, unless one is text and the
+/// other bytes.
 fn same_type(newest: Option<&Artifact>, content: &Content) -> String {
     let alike =
         |newest: &&Artifact| std::mem::discriminant(&newest.content) == std::mem::discriminant(content);
@@ -301,7 +303,7 @@ pub fn put_artifact(tx: &mut dyn Tx, act: &Act, new: &NewArtifact) -> Result<Art
         content,
         author: act.author,
         created_at: act.now,
-        seq: tx.next_seq(act.conversation.0)?,
+        seq: tx.next_seq(act.conversation.into())?,
     };
     artifacts::insert(tx, act.conversation, &artifact, act.trace)?;
     let body = told([
@@ -313,8 +315,8 @@ pub fn put_artifact(tx: &mut dyn Tx, act: &Act, new: &NewArtifact) -> Result<Art
     Ok(artifact)
 }
 
-/// Removes a document with all its versions; who began it may, and the owner of the channel. Whose the versions were, and how many
-/// bytes each had; nothing, if there is no such document.
+/// Removes a document with all its versions. Its creator and the channel owner may do this. Returns the
+/// authors and sizes of the versions, or `None` if there is no such document.
 pub fn remove_artifact(
     tx: &mut dyn Tx,
     act: &Act,
@@ -333,6 +335,6 @@ pub fn remove_artifact(
         ("title", newest.title.as_str().into()),
         ("removed", true.into()),
     ]);
-    append(tx, act, EventKind::Artifact, None, None, &body)?;
+    append_always(tx, act, EventKind::Artifact, &body)?;
     Ok(Some(removed))
 }

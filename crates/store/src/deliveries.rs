@@ -1,13 +1,14 @@
-//! Deliveries: events on their way to agents. In the order of their sequence numbers they are an agent's inbox.
+//! Deliveries: events on their way to agents. In the order of their sequence numbers they are an agent's
+//! inbox.
 //!
-//! The table holds what every delivery has. What only those of conversations have, such as when they are tried, is in `chats`
-//! under the same key, with its indexes, so that a relay send pays for none of it. A delivery is `waiting` if and only
-//! if its row there has a `give_up_at`.
+//! The table holds the columns of every delivery. Those of conversations have further columns in `chats` under
+//! the same key, with their own indexes, so that relay sends do not pay for them. A delivery is `waiting` if
+//! and only if its row there has a `give_up_at`.
 //!
-//! A delivery by inbox is done when it is stored: who reads it, and how far, is `inboxes`' business. A delivery by
-//! harness, webhook or connection string is leased to the node that POSTs it; a lease that ran out belongs to a node that died.
-//! A relay send is POSTed once, while its sender waits; everything else is pushed until it arrives, which is `push`'s
-//! business.
+//! A delivery by inbox is done when it is stored; `inboxes` records how far it was read. A delivery by
+//! harness, webhook or connection string is leased to the node that POSTs it; an expired lease belongs to a
+//! dead node. A relay send is POSTed once, while its sender waits. Everything else is pushed until it arrives;
+//! see `push`.
 
 use crate::clock::MAX_SKEW_MS;
 use crate::directory::Agent;
@@ -20,10 +21,10 @@ pub use chorus_protocol::words::Transport;
 use chorus_protocol::words::{DeliveryState, Directedness, EntryKind, Mode, Policy, Priority, Reason};
 use uuid::Uuid;
 
-/// How long a delivery is pushed before it is given up.
+/// The time after which a pushed delivery is given up.
 pub const GIVE_UP_MS: i64 = 24 * 60 * 60 * 1000;
 
-/// How a delivery reaches its agent now: the whole decision.
+/// The route of a delivery to its agent at this moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// Into its inbox, which is open.
@@ -38,11 +39,11 @@ pub enum Way {
     Connection,
     /// Nowhere, until somebody mends this.
     WaitForOwner(Hold),
-    /// Where this one goes, once that has gone: of one conversation the first comes first.
+    /// Waits behind this delivery, to keep the order within the conversation.
     WaitBehind(DeliveryId),
 }
 
-/// Why nothing is POSTed to an agent.
+/// The reason that nothing is POSTed to an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hold {
     /// It is kept out, and is called nowhere.
@@ -76,16 +77,16 @@ pub fn way_of_push(agent: &Agent) -> Way {
     }
 }
 
-/// How a delivery is marked that is POSTed, or waits for it: who has nothing waits for a connection string.
+/// Returns the transport recorded for a delivery that is POSTed or waits to be. An agent without any address
+/// waits for a connection string.
 pub(crate) fn push_transport(agent: &Agent) -> Transport {
     let other = if agent.endpoint.is_some() { Transport::Webhook } else { Transport::Channel };
     if agent.harness.is_some() { Transport::Harness } else { other }
 }
 
-/// How a delivery goes that was stored.
+/// The state of a stored delivery.
 #[derive(Debug, Clone, Copy)]
 pub struct OnItsWay {
-    /// How it travels.
     pub transport: Transport,
     /// By what its agent is reached.
     pub epoch: i64,
@@ -96,54 +97,46 @@ pub struct OnItsWay {
 pub struct Lease {
     /// The node that sends.
     pub owner: Uuid,
-    /// When others may take it for dead.
+    /// The time after which other nodes may take it over.
     pub until: i64,
 }
 
 /// A delivery to be stored.
 #[derive(Debug)]
 pub struct NewDelivery<'a> {
-    /// For whom.
     pub agent: AgentId,
-    /// Of which event.
     pub event: EventId,
-    /// What kind of inbox entry it is.
     pub kind: EntryKind,
-    /// How it travels.
     pub transport: Transport,
-    /// How it stands.
     pub state: DeliveryState,
-    /// Who sends it, if somebody has to.
+    /// The node that sends it, if it is POSTed.
     pub lease: Option<Lease>,
-    /// What a conversation gives it, unless it is a relay send.
+    /// The conversation part; `None` for a relay send.
     pub chat: Option<Chat<'a>>,
-    /// What it belongs to.
     pub trace: TraceId,
 }
 
-/// What a delivery has of the conversation its event was said in.
+/// The conversation part of a delivery.
 #[derive(Debug, Clone, Copy)]
 pub struct Chat<'a> {
-    /// Which conversation.
     pub conversation: ConversationId,
-    /// What its event means for this agent.
+    /// The attention decision for this agent.
     pub attention: Attention,
     /// If it is pushed: when it is due, unless it waits for another, and when it is given up.
     pub push: Option<(Option<i64>, i64)>,
-    /// How it comes to this agent.
     pub bringing: Bringing<'a>,
-    /// When somebody has to look what became of it.
+    /// The time the reconciler looks at it.
     pub next_at: Option<i64>,
 }
 
-/// How an event comes to an agent.
+/// The circumstances of bringing an event to an agent.
 #[derive(Debug, Clone, Copy)]
 pub struct Bringing<'a> {
-    /// Whom it names, `agent:bob role:ops`; empty for nobody.
+    /// The names it mentions, such as `agent:bob role:ops`; may be empty.
     pub mentions: &'a str,
     /// The event whose place it takes.
     pub supersedes: Option<EventId>,
-    /// How often the agent was sent it, this time included.
+    /// The number of times the agent was sent the event, including this time.
     pub sent: i64,
 }
 
@@ -152,7 +145,7 @@ impl Bringing<'_> {
     pub const FIRST: Self = Self { mentions: "", supersedes: None, sent: 1 };
 }
 
-/// What [`attention`] reads of a row of `chats`.
+/// The columns that [`attention`] reads from `chats`.
 macro_rules! attention_columns {
     ($chats:literal) => {
         concat!(
@@ -169,25 +162,24 @@ macro_rules! attention_columns {
             $chats,
             ".deadline_at - ",
             $chats,
-            ".created_at"
+            ".created_at AS deadline_ms"
         )
     };
 }
 pub(crate) use attention_columns;
 
-/// What was decided, from this column on. Of what was stored before decisions were, only the reason is known: whoever it went
-/// to was meant, and was to answer at once.
-pub(crate) fn attention(row: &mut Row, first: usize) -> Result<Attention, StoreError> {
+/// Reads the attention decision.
+pub(crate) fn attention(row: &mut Row) -> Result<Attention, StoreError> {
     fn known<W>(text: Option<String>, parse: fn(&str) -> Option<W>, before: W) -> Result<W, StoreError> {
         text.map_or(Ok(before), |text| word(&text, parse))
     }
     Ok(Attention {
-        reason: word(&row.text(first)?, Reason::parse)?,
-        directedness: known(row.opt_text(first + 1)?, Directedness::parse, Directedness::ToMe)?,
-        policy: known(row.opt_text(first + 2)?, Policy::parse, Policy::MustRespond)?,
-        mode: known(row.opt_text(first + 3)?, Mode::parse, Mode::Immediate)?,
-        priority: known(row.opt_text(first + 4)?, Priority::parse, Priority::Normal)?,
-        deadline_ms: row.opt_int(first + 5)?,
+        reason: word(&row.text("reason")?, Reason::parse)?,
+        directedness: known(row.opt_text("directedness")?, Directedness::parse, Directedness::ToMe)?,
+        policy: known(row.opt_text("policy")?, Policy::parse, Policy::MustRespond)?,
+        mode: known(row.opt_text("mode")?, Mode::parse, Mode::Immediate)?,
+        priority: known(row.opt_text("priority")?, Priority::parse, Priority::Normal)?,
+        deadline_ms: row.opt_int("deadline_ms")?,
     })
 }
 
@@ -230,7 +222,7 @@ const INSERT_CHAT: &str = insert_chat!("");
 /// The same, unless somebody else has done it meanwhile.
 const KEEP_CHAT: &str = insert_chat!(" ON CONFLICT (agent_id, seq) DO NOTHING");
 
-/// What a delivery has of its conversation, since `now`.
+/// The parameters of the conversation part of a delivery that is stored at `now`.
 fn chat_params<'a>(id: &'a DeliveryId, event: &'a EventId, chat: &'a Chat<'a>, now: i64) -> [Param<'a>; 17] {
     let attention = chat.attention;
     [
@@ -291,8 +283,8 @@ pub fn finish(
     Ok(ended == 1)
 }
 
-/// A reconciler: relay sends whose node died meanwhile have failed; nobody knows how far they came. What is pushed is tried
-/// again instead.
+/// Marks relay sends of dead nodes as failed, because it is unknown whether they arrived. Pushed deliveries
+/// are tried again instead.
 pub fn fail_abandoned(tx: &mut dyn Tx, now: i64) -> Result<u64, StoreError> {
     tx.execute(
         "UPDATE deliveries SET state = 'failed', error_code = 'ERR_AGENT_UNREACHABLE',
@@ -310,28 +302,23 @@ pub struct Entry {
     pub seq: i64,
     /// The SSE event it becomes.
     pub kind: EntryKind,
-    /// How it travels; what went by webhook is in the history only.
+    /// The transport. Entries sent by webhook appear in the history only.
     pub transport: Transport,
-    /// How it stands.
     pub state: DeliveryState,
-    /// What it belongs to.
     pub trace: TraceId,
-    /// When it was committed.
     pub created_at: i64,
-    /// Which event.
     pub event: EventId,
-    /// Where it was said.
     pub conversation: ConversationId,
     /// The author's name, if it is an agent.
     pub author: Option<String>,
-    /// What was said, JSON.
+    /// The body as JSON.
     pub body: String,
 }
 
 macro_rules! select_entries {
     ($rest:literal) => {
         concat!(
-            "SELECT d.seq, d.kind, d.transport, d.state, d.trace_id, d.created_at, a.name, COALESCE(e.body, b.body), e.id,
+            "SELECT d.seq, d.kind, d.transport, d.state, d.trace_id, d.created_at, a.name, COALESCE(e.body, b.body) AS body, e.id,
                     e.conversation_id
              FROM deliveries d
              JOIN events e ON e.id = d.event_id
@@ -344,21 +331,21 @@ macro_rules! select_entries {
 
 fn entry(mut row: Row) -> Result<Entry, StoreError> {
     Ok(Entry {
-        seq: row.int(0)?,
-        kind: word(&row.text(1)?, EntryKind::parse)?,
-        transport: word(&row.text(2)?, Transport::parse)?,
-        state: word(&row.text(3)?, DeliveryState::parse)?,
-        trace: TraceId(row.uuid(4)?),
-        created_at: row.int(5)?,
-        author: row.opt_text(6)?,
-        body: row.text(7)?,
-        event: EventId(row.uuid(8)?),
-        conversation: ConversationId(row.uuid(9)?),
+        seq: row.int("seq")?,
+        kind: word(&row.text("kind")?, EntryKind::parse)?,
+        transport: word(&row.text("transport")?, Transport::parse)?,
+        state: word(&row.text("state")?, DeliveryState::parse)?,
+        trace: TraceId(row.uuid("trace_id")?),
+        created_at: row.int("created_at")?,
+        author: row.opt_text("name")?,
+        body: row.text("body")?,
+        event: EventId(row.uuid("id")?),
+        conversation: ConversationId(row.uuid("conversation_id")?),
     })
 }
 
 impl Entry {
-    /// Whether it is to be streamed.
+    /// Returns whether the sender asked for a streamed reply.
     pub fn is_streamed(&self) -> bool {
         self.transport == Transport::Inbox
     }
@@ -386,7 +373,7 @@ pub fn page(
     Ok(entries)
 }
 
-/// How many entries of an inbox are looked at for those of one kind.
+/// The number of inbox entries that are scanned for entries of one kind.
 const LOOKED_AT: i64 = 2000;
 
 /// The next entries of one kind after `after`, as in [`page`], and up to where was looked: not through the whole of a long
@@ -425,13 +412,15 @@ pub fn page_of_kind(
 /// what the clocks of nodes differ by.
 pub fn place_before(tx: &mut dyn Tx, agent: AgentId, since: i64) -> Result<i64, StoreError> {
     let early = since.saturating_sub(MAX_SKEW_MS);
-    let (mut before, mut from) = (0, tx.head(agent.0)? + 1);
+    let (mut before, mut from) = (0, tx.head(agent.into())? + 1);
     while from - before > 1 {
         let middle = before + (from - before) / 2;
         let sql =
             "SELECT seq, created_at FROM deliveries WHERE agent_id = $1 AND seq >= $2 ORDER BY seq LIMIT 1";
         let found = tx.first(sql, &[(&agent).into(), middle.into()])?;
-        let found = found.map(|mut row| Ok::<_, StoreError>((row.int(0)?, row.int(1)?))).transpose()?;
+        let found = found
+            .map(|mut row| Ok::<_, StoreError>((row.int("seq")?, row.int("created_at")?)))
+            .transpose()?;
         match found {
             Some((seq, at)) if at < early => before = seq.min(from - 1),
             _ => from = middle,
@@ -439,7 +428,7 @@ pub fn place_before(tx: &mut dyn Tx, agent: AgentId, since: i64) -> Result<i64, 
     }
     let sql = "SELECT seq FROM deliveries WHERE agent_id = $1 AND seq > $2 AND created_at >= $3 ORDER BY seq LIMIT 1";
     let first = tx.first(sql, &[(&agent).into(), before.into(), since.into()])?;
-    first.map_or_else(|| tx.head(agent.0), |mut row| Ok(row.int(0)? - 1))
+    first.map_or_else(|| tx.head(agent.into()), |mut row| Ok(row.int("seq")? - 1))
 }
 
 /// The event of a delivery, of whichever kind.
@@ -448,6 +437,6 @@ pub fn event_of(tx: &mut dyn Tx, id: DeliveryId) -> Result<Option<EventId>, Stor
         "SELECT event_id FROM deliveries WHERE agent_id = $1 AND seq = $2",
         &[(&id.agent).into(), id.seq.into()],
     )?
-    .map(|mut row| row.uuid(0).map(EventId))
+    .map(|mut row| row.uuid("event_id").map(EventId))
     .transpose()
 }

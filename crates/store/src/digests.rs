@@ -1,13 +1,14 @@
-//! Digests: who is told how much happened in a channel or a work stream that it leads, and up to where it was.
+//! Digests: reports to an agent on the activity in a channel or work stream that it leads.
 //!
-//! What happened is in the log already, so nothing is written when something is said: a row says up to which place it was told,
-//! and what came after it is counted when it is time. Who was given something, or said it, is not told of it again; nor is
-//! what belongs to a work stream told once more with its channel. When it is time, and what is said, is the engine's.
+//! Nothing is written when something is posted, because the log holds the activity. A row holds the position
+//! up to which the agent was told; later events are counted when a digest is due. Events that the agent was
+//! sent or posted itself do not count, and events of a work stream do not count for its channel. The engine
+//! decides when a digest is due and what it says.
 
 use crate::deliveries::{self, Bringing, Chat, GIVE_UP_MS, NewDelivery, Way};
 use crate::error::word;
 use crate::{Row, StoreError, Tx, TxExt, conversations, directory, push};
-use chorus_protocol::attention::Attention;
+use chorus_attention::digest::attention;
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, TraceId};
 use chorus_protocol::words::{DeliveryState, EntryKind, EventKind, PrincipalKind, Transport};
 use uuid::Uuid;
@@ -15,16 +16,14 @@ use uuid::Uuid;
 /// So many places are counted for one digest; the rest is for the next one.
 const MAX_PLACES: i64 = 10_000;
 
-/// What somebody is told of.
+/// The subject of a digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
-    /// A channel.
+pub enum DigestScope {
     Channel,
-    /// A work stream.
     Stream,
 }
 
-impl Scope {
+impl DigestScope {
     fn as_str(self) -> &'static str {
         match self {
             Self::Channel => "channel",
@@ -37,25 +36,22 @@ impl Scope {
     }
 }
 
-/// How far somebody was told.
+/// The position up to which an agent was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Told {
-    /// Who.
+pub struct DigestPosition {
     pub agent: AgentId,
     /// Of what: the id of a channel or a work stream.
     pub id: Uuid,
-    /// Which of the two.
-    pub scope: Scope,
+    pub scope: DigestScope,
     /// Up to this place.
     pub through: i64,
-    /// When, or since when it leads.
+    /// The time of the last digest, or since when the agent leads.
     pub since_at: i64,
 }
 
-/// What happened since.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Happened {
-    /// How often what was done by whom.
+pub struct DigestEvents {
+    /// Counts by kind of event and kind of author.
     pub counts: Vec<(EventKind, PrincipalKind, i64)>,
     /// The newest messages of it, the newest first.
     pub newest: Vec<EventId>,
@@ -64,7 +60,7 @@ pub struct Happened {
 }
 
 /// Somebody begins to lead: what happened before is not counted.
-pub fn begin(tx: &mut dyn Tx, told: &Told) -> Result<(), StoreError> {
+pub fn begin(tx: &mut dyn Tx, told: &DigestPosition) -> Result<(), StoreError> {
     tx.execute(
         "INSERT INTO digests (agent_id, scope_id, kind, through, since_at) VALUES ($1, $2, $3, $4, $5)
          ON CONFLICT (agent_id, scope_id) DO NOTHING",
@@ -80,12 +76,7 @@ pub fn begin(tx: &mut dyn Tx, told: &Told) -> Result<(), StoreError> {
 }
 
 /// It was told up to this place, or had nothing to be told.
-pub fn advance(
-    tx: &mut dyn Tx,
-    (agent, id): (AgentId, Uuid),
-    through: i64,
-    now: i64,
-) -> Result<(), StoreError> {
+pub fn advance(tx: &mut dyn Tx, agent: AgentId, id: Uuid, through: i64, now: i64) -> Result<(), StoreError> {
     tx.execute(
         "UPDATE digests SET through = $3, since_at = $4 WHERE agent_id = $1 AND scope_id = $2",
         &[(&agent).into(), (&id).into(), through.into(), now.into()],
@@ -94,24 +85,24 @@ pub fn advance(
 }
 
 /// It leads there no more.
-pub fn end(tx: &mut dyn Tx, (agent, id): (AgentId, Uuid)) -> Result<(), StoreError> {
+pub fn end(tx: &mut dyn Tx, agent: AgentId, id: Uuid) -> Result<(), StoreError> {
     let sql = "DELETE FROM digests WHERE agent_id = $1 AND scope_id = $2";
     tx.execute(sql, &[(&agent).into(), (&id).into()])?;
     Ok(())
 }
 
-fn told(mut row: Row) -> Result<Told, StoreError> {
-    Ok(Told {
-        agent: AgentId(row.uuid(0)?),
-        id: row.uuid(1)?,
-        scope: word(&row.text(2)?, Scope::parse)?,
-        through: row.int(3)?,
-        since_at: row.int(4)?,
+fn told(mut row: Row) -> Result<DigestPosition, StoreError> {
+    Ok(DigestPosition {
+        agent: AgentId(row.uuid("agent_id")?),
+        id: row.uuid("scope_id")?,
+        scope: word(&row.text("kind")?, DigestScope::parse)?,
+        through: row.int("through")?,
+        since_at: row.int("since_at")?,
     })
 }
 
-/// How far somebody was told of something.
-pub fn of(tx: &mut dyn Tx, (agent, id): (AgentId, Uuid)) -> Result<Option<Told>, StoreError> {
+/// Returns the position up to which an agent was told.
+pub fn of(tx: &mut dyn Tx, agent: AgentId, id: Uuid) -> Result<Option<DigestPosition>, StoreError> {
     let sql = "SELECT agent_id, scope_id, kind, through, since_at FROM digests WHERE agent_id = $1 AND scope_id = $2";
     tx.first(sql, &[(&agent).into(), (&id).into()])?.map(told).transpose()
 }
@@ -130,11 +121,11 @@ pub fn due(tx: &mut dyn Tx, before: i64, now: i64, limit: i64) -> Result<Vec<(Ag
         &[before.into(), now.into(), limit.into()],
     )?
     .into_iter()
-    .map(|mut row| Ok((AgentId(row.uuid(0)?), row.uuid(1)?)))
+    .map(|mut row| Ok((AgentId(row.uuid("agent_id")?), row.uuid("scope_id")?)))
     .collect()
 }
 
-/// What somebody was not given and did not say: the conditions on an event `e` that both scopes share.
+/// The conditions on an event `e` that both scopes share: the agent was not sent it and did not post it.
 macro_rules! untold {
     () => {
         " AND e.author_id <> $1
@@ -142,7 +133,7 @@ macro_rules! untold {
     };
 }
 
-/// What of a channel, where it may read it: `$2` is it, `$3` and `$4` are the places.
+/// The events of a channel that the agent may read: `$2` is the channel, `$3` and `$4` are the positions.
 macro_rules! in_channel {
     () => {
         concat!(
@@ -151,7 +142,7 @@ macro_rules! in_channel {
             untold!(),
             "AND EXISTS (SELECT 1 FROM members n WHERE n.conversation_id = e.conversation_id AND n.member_id = $1
                          AND n.left_seq IS NULL)
-             AND (c.history = 'all' OR EXISTS (SELECT 1 FROM members m WHERE m.conversation_id = e.conversation_id
+             AND (e.seq > c.open_from OR EXISTS (SELECT 1 FROM members m WHERE m.conversation_id = e.conversation_id
                   AND m.member_id = $1 AND m.joined_seq < e.seq AND (m.left_seq IS NULL OR m.left_seq >= e.seq)))
              AND NOT EXISTS (SELECT 1 FROM work_stream_events w JOIN digests g ON g.scope_id = w.stream_id AND g.agent_id = $1
                              WHERE w.event_id = e.id) "
@@ -159,7 +150,7 @@ macro_rules! in_channel {
     };
 }
 
-/// What of a work stream, where it may read it.
+/// The events of a work stream that the agent may read.
 macro_rules! in_stream {
     () => {
         concat!(
@@ -168,53 +159,65 @@ macro_rules! in_stream {
             untold!(),
             "AND EXISTS (SELECT 1 FROM members n WHERE n.conversation_id = w.conversation_id AND n.member_id = $1
                          AND n.left_seq IS NULL)
-             AND (c.history = 'all' OR EXISTS (SELECT 1 FROM members m WHERE m.conversation_id = w.conversation_id
+             AND (w.seq > c.open_from OR EXISTS (SELECT 1 FROM members m WHERE m.conversation_id = w.conversation_id
                   AND m.member_id = $1 AND m.joined_seq < w.seq AND (m.left_seq IS NULL OR m.left_seq >= w.seq))) "
         )
     };
 }
 
 const GROUPED: [&str; 2] = [
-    concat!("SELECT e.kind, e.author_kind, COUNT(*)", in_channel!(), "GROUP BY e.kind, e.author_kind"),
-    concat!("SELECT e.kind, e.author_kind, COUNT(*)", in_stream!(), "GROUP BY e.kind, e.author_kind"),
+    concat!(
+        "SELECT e.kind, e.author_kind, COUNT(*) AS count",
+        in_channel!(),
+        "GROUP BY e.kind, e.author_kind"
+    ),
+    concat!(
+        "SELECT e.kind, e.author_kind, COUNT(*) AS count",
+        in_stream!(),
+        "GROUP BY e.kind, e.author_kind"
+    ),
 ];
 const NEWEST: [&str; 2] = [
     concat!("SELECT e.id", in_channel!(), "AND e.kind = 'message' ORDER BY e.seq DESC LIMIT $5"),
     concat!("SELECT e.id", in_stream!(), "AND e.kind = 'message' ORDER BY w.place DESC LIMIT $5"),
 ];
 const HEAD: [&str; 2] = [
-    "SELECT COALESCE(MAX(seq), 0) FROM events WHERE conversation_id = $1",
-    "SELECT COALESCE(MAX(place), 0) FROM work_stream_events WHERE stream_id = $1",
+    "SELECT COALESCE(MAX(seq), 0) AS head FROM events WHERE conversation_id = $1",
+    "SELECT COALESCE(MAX(place), 0) AS head FROM work_stream_events WHERE stream_id = $1",
 ];
 
 /// The last place of a channel or a work stream.
-pub fn head(tx: &mut dyn Tx, scope: Scope, id: Uuid) -> Result<i64, StoreError> {
-    tx.first(HEAD[scope as usize], &[(&id).into()])?.map_or(Ok(0), |mut row| row.int(0))
+pub fn head(tx: &mut dyn Tx, scope: DigestScope, id: Uuid) -> Result<i64, StoreError> {
+    tx.first(HEAD[scope as usize], &[(&id).into()])?.map_or(Ok(0), |mut row| row.int("head"))
 }
 
-/// What happened since somebody was told, with so many of the newest messages at most.
-pub fn happened(tx: &mut dyn Tx, told: &Told, newest: i64) -> Result<Happened, StoreError> {
+/// Returns the activity since the last digest, with at most `newest` messages.
+pub fn happened(tx: &mut dyn Tx, told: &DigestPosition, newest: i64) -> Result<DigestEvents, StoreError> {
     let through = head(tx, told.scope, told.id)?.min(told.through.saturating_add(MAX_PLACES));
     let of = [(&told.agent).into(), (&told.id).into(), told.through.into(), through.into()];
     let mut counts = vec![];
     for mut row in tx.query(GROUPED[told.scope as usize], &of)? {
-        let (kind, author) = (row.text(0)?, row.text(1)?);
-        counts.push((word(&kind, EventKind::parse)?, word(&author, PrincipalKind::parse)?, row.int(2)?));
+        let (kind, author) = (row.text("kind")?, row.text("author_kind")?);
+        counts.push((
+            word(&kind, EventKind::parse)?,
+            word(&author, PrincipalKind::parse)?,
+            row.int("count")?,
+        ));
     }
     let of = [(&told.agent).into(), (&told.id).into(), told.through.into(), through.into(), newest.into()];
     let newest = tx.query(NEWEST[told.scope as usize], &of)?;
-    let newest = newest.into_iter().map(|mut row| Ok(EventId(row.uuid(0)?)));
-    Ok(Happened { counts, newest: newest.collect::<Result<_, StoreError>>()?, through })
+    let newest = newest.into_iter().map(|mut row| Ok(EventId(row.uuid("id")?)));
+    Ok(DigestEvents { counts, newest: newest.collect::<Result<_, StoreError>>()?, through })
 }
 
 /// Puts a digest on its way into an open session, or else to the harness of who is to be told; whether it has one of them, and
 /// nothing waits there before it. It is outside of any order, as a job is; and one that waits is enough.
 pub fn deliver(
     tx: &mut dyn Tx,
-    told: &Told,
-    (event, trace): (EventId, TraceId),
+    told: &DigestPosition,
+    event: EventId,
+    trace: TraceId,
     body: &str,
-    attention: Attention,
     now: i64,
 ) -> Result<bool, StoreError> {
     let conversation = ConversationId(told.id);
@@ -230,7 +233,7 @@ pub fn deliver(
     let author = told.agent.into();
     let said = conversations::NewEvent { id: event, conversation, author, trace, thread: None, target: None };
     conversations::append_digest(tx, &said, body, now)?;
-    let id = DeliveryId { agent: told.agent, seq: tx.next_seq(told.agent.0)? };
+    let id = DeliveryId { agent: told.agent, seq: tx.next_seq(told.agent.into())? };
     let delivery = NewDelivery {
         agent: told.agent,
         event,
@@ -239,7 +242,13 @@ pub fn deliver(
         state,
         lease: None,
         // Nobody answers it: what becomes of it is known at once, as of everything that is not answered.
-        chat: Some(Chat { conversation, attention, push, bringing: Bringing::FIRST, next_at: Some(now) }),
+        chat: Some(Chat {
+            conversation,
+            attention: attention(false),
+            push,
+            bringing: Bringing::FIRST,
+            next_at: Some(now),
+        }),
         trace,
     };
     deliveries::append(tx, &delivery, id.seq, now)?;

@@ -6,9 +6,10 @@
 
 mod find;
 
-pub use find::{Found, LOOKED_AT, Search, index_old, search, skip_old};
+pub use find::{Found, LOOKED_AT, Search, search};
 
-use crate::{Row, StoreError, Tx, TxExt, inboxes, revocation, usage};
+use crate::usage::{self, Refusal};
+use crate::{Row, StoreError, Tx, TxExt, inboxes, revocation};
 use chorus_protocol::ids::{AccountId, AgentId, Principal, TraceId};
 use find::{Findable, index};
 
@@ -18,47 +19,44 @@ pub type KeyHash = [u8; 32];
 /// One agent as the directory knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agent {
-    /// Its id.
     pub id: AgentId,
     /// Its name, as it spelled it.
     pub name: String,
-    /// Where envelopes are POSTed to.
+    /// The URL that envelopes are POSTed to.
     pub endpoint: Option<String>,
-    /// Whether this very endpoint has echoed a challenge.
+    /// True if this endpoint has echoed a challenge.
     pub proven: bool,
     /// Its card, JSON as given.
     pub card: Option<String>,
-    /// When the name was registered.
     pub registered_at: i64,
-    /// When the record last changed.
     pub updated_at: i64,
     /// Until when its inbox counts as open.
     pub open_until: i64,
-    /// When it last showed a sign of life, besides its open inbox; 0 for never.
+    /// The time of the last sign of life besides its open inbox; 0 for never.
     pub seen_at: i64,
     /// The account it belongs to.
     pub owner: Option<AccountId>,
-    /// What it is, for people.
+    /// A description for people.
     pub description: Option<String>,
     /// Its own connection string, sealed: the database alone tells nobody where to post.
     pub connection: Option<Vec<u8>>,
-    /// Where its C2A harness is POSTed to.
+    /// The URL of its C2A harness.
     pub harness: Option<String>,
     /// Words for what that harness can show its model.
     pub harness_shows: Option<String>,
     /// Counts the changes of what it is reached by; what was given out before one ends with it.
     pub epoch: i64,
-    /// Why and since when its connection string is not called.
+    /// The reason why its connection string is no longer called, and since when.
     pub broken: Option<(String, i64)>,
     /// Since when the operator keeps it out, or its owner and all of its agents.
     pub disabled_at: Option<i64>,
     /// Since when what is for it waits, because its owner says so.
     pub paused_at: Option<i64>,
-    /// How often the secret was replaced with which requests to it are signed.
+    /// The number of times the webhook signing secret was replaced.
     pub webhook_rotations: i64,
-    /// When that was last, if the one before goes on for a while.
+    /// The time of the last replacement, while the previous secret is still valid.
     pub webhook_rotated_at: Option<i64>,
-    /// Whether it, or its owner, keeps anybody out.
+    /// True if the agent or its owner blocks anybody.
     pub has_blocks: bool,
 }
 
@@ -69,12 +67,12 @@ impl Agent {
     }
 }
 
-/// What a registration says.
+/// The content of a registration.
 #[derive(Debug, Clone)]
 pub struct Record {
     /// The name, without a host.
     pub name: String,
-    /// Where envelopes are POSTed to.
+    /// The URL that envelopes are POSTed to.
     pub endpoint: Option<String>,
     /// The card, JSON.
     pub card: Option<String>,
@@ -84,9 +82,11 @@ macro_rules! select_agent {
     ($($rest:literal),+) => {
         concat!(
             "SELECT a.id, a.name, a.endpoint, a.card, a.registered_at, a.updated_at, i.open_until, a.owner_id, a.description,
-                    a.connection, a.epoch, a.broken, a.broken_at, i.seen_at, COALESCE(a.disabled_at, a.owner_disabled_at),
+                    a.connection, a.epoch, a.broken, a.broken_at, i.seen_at,
+                    COALESCE(a.disabled_at, a.owner_disabled_at) AS disabled_at,
                     a.webhook_rotations, a.webhook_rotated_at, a.has_blocks,
-                    CASE WHEN a.proven_endpoint = a.endpoint THEN 1 ELSE 0 END, a.paused_at, a.harness, a.harness_shows
+                    CASE WHEN a.proven_endpoint = a.endpoint THEN 1 ELSE 0 END AS is_proven, a.paused_at, a.harness,
+                    a.harness_shows
              FROM agents a LEFT JOIN inboxes i ON i.agent_id = a.id WHERE a.deleted_at IS NULL AND ",
             $($rest),+
         )
@@ -96,27 +96,27 @@ pub(crate) use select_agent;
 
 pub(crate) fn agent(mut row: Row) -> Result<Agent, StoreError> {
     Ok(Agent {
-        id: AgentId(row.uuid(0)?),
-        name: row.text(1)?,
-        endpoint: row.opt_text(2)?,
-        card: row.opt_text(3)?,
-        registered_at: row.int(4)?,
-        updated_at: row.int(5)?,
-        open_until: row.opt_int(6)?.unwrap_or(0),
-        owner: row.opt_bytes(7)?.as_deref().and_then(AccountId::from_slice),
-        description: row.opt_text(8)?,
-        connection: row.opt_bytes(9)?,
-        epoch: row.int(10)?,
-        broken: row.opt_text(11)?.zip(row.opt_int(12)?),
-        seen_at: row.opt_int(13)?.unwrap_or(0),
-        disabled_at: row.opt_int(14)?,
-        webhook_rotations: row.int(15)?,
-        webhook_rotated_at: row.opt_int(16)?,
-        has_blocks: row.int(17)? == 1,
-        proven: row.int(18)? == 1,
-        paused_at: row.opt_int(19)?,
-        harness: row.opt_text(20)?,
-        harness_shows: row.opt_text(21)?,
+        id: AgentId(row.uuid("id")?),
+        name: row.text("name")?,
+        endpoint: row.opt_text("endpoint")?,
+        card: row.opt_text("card")?,
+        registered_at: row.int("registered_at")?,
+        updated_at: row.int("updated_at")?,
+        open_until: row.opt_int("open_until")?.unwrap_or(0),
+        owner: row.opt_bytes("owner_id")?.as_deref().and_then(AccountId::from_slice),
+        description: row.opt_text("description")?,
+        connection: row.opt_bytes("connection")?,
+        epoch: row.int("epoch")?,
+        broken: row.opt_text("broken")?.zip(row.opt_int("broken_at")?),
+        seen_at: row.opt_int("seen_at")?.unwrap_or(0),
+        disabled_at: row.opt_int("disabled_at")?,
+        webhook_rotations: row.int("webhook_rotations")?,
+        webhook_rotated_at: row.opt_int("webhook_rotated_at")?,
+        has_blocks: row.int("has_blocks")? == 1,
+        proven: row.int("is_proven")? == 1,
+        paused_at: row.opt_int("paused_at")?,
+        harness: row.opt_text("harness")?,
+        harness_shows: row.opt_text("harness_shows")?,
     })
 }
 
@@ -144,7 +144,7 @@ pub fn by_key(tx: &mut dyn Tx, key: &KeyHash) -> Result<Option<Agent>, StoreErro
 /// The hash of an agent's key, unless it was deleted.
 pub fn key_of(tx: &mut dyn Tx, id: AgentId) -> Result<Option<KeyHash>, StoreError> {
     let sql = "SELECT key_hash FROM agents WHERE id = $1 AND deleted_at IS NULL";
-    let key = tx.first(sql, &[(&id).into()])?.map(|mut row| row.bytes(0)).transpose()?;
+    let key = tx.first(sql, &[(&id).into()])?.map(|mut row| row.bytes("key_hash")).transpose()?;
     key.map(|key| key.try_into().map_err(|_| StoreError::unexpected("a key's hash of another length")))
         .transpose()
 }
@@ -175,10 +175,12 @@ pub fn set_connection(
     sealed: Option<&[u8]>,
     now: i64,
 ) -> Result<(), StoreError> {
-    tx.execute(
+    usage::changing_record(tx, id, |tx| {
+        tx.execute(
         "UPDATE agents SET connection = $2, epoch = epoch + 1, broken = NULL, broken_at = NULL, updated_at = $3 WHERE id = $1",
         &[(&id).into(), sealed.into(), now.into()],
-    )?;
+    )
+    })?;
     revocation::announce(tx, id)
 }
 
@@ -189,7 +191,8 @@ pub fn set_harness(
     harness: Option<(&str, &str)>,
     now: i64,
 ) -> Result<(), StoreError> {
-    tx.execute(
+    usage::changing_record(tx, id, |tx| {
+        tx.execute(
         "UPDATE agents SET harness = $2, harness_shows = $3, epoch = epoch + 1, updated_at = $4 WHERE id = $1",
         &[
             (&id).into(),
@@ -197,11 +200,12 @@ pub fn set_harness(
             harness.map(|(_, shows)| shows).into(),
             now.into(),
         ],
-    )?;
+    )
+    })?;
     revocation::announce(tx, id)
 }
 
-/// A harness began again: what it can show its model now. Whether it is still the agent's.
+/// Records what a harness can show after it was initialized. Returns whether it is still the agent's harness.
 pub fn begin_harness(tx: &mut dyn Tx, id: AgentId, endpoint: &str, shows: &str) -> Result<bool, StoreError> {
     let begun = tx.execute(
         "UPDATE agents SET harness_shows = $3 WHERE id = $1 AND harness = $2 AND deleted_at IS NULL",
@@ -239,14 +243,16 @@ pub fn set_owner(
     let Some(before) = by_id(tx, id)? else { return Ok(()) };
     if let Some(owner) = owner {
         // Or an account that is disabled meanwhile would miss this one.
-        tx.lock(owner.0)?;
+        tx.lock(owner.into())?;
     }
-    tx.execute(
-        "UPDATE agents SET owner_id = $2, description = COALESCE($3, description),
+    usage::changing_record(tx, id, |tx| {
+        tx.execute(
+            "UPDATE agents SET owner_id = $2, description = COALESCE($3, description),
                 owner_disabled_at = (SELECT disabled_at FROM accounts WHERE id = $2)
          WHERE id = $1",
-        &[(&id).into(), owner.as_ref().into(), description.into()],
-    )?;
+            &[(&id).into(), owner.as_ref().into(), description.into()],
+        )
+    })?;
     usage::bring(tx, id, before.owner, owner)?;
     mark_blocks(tx, id.into())?;
     let before = Findable::from(&before);
@@ -260,10 +266,12 @@ pub fn set_owner(
 
 /// Replaces what an agent is, for people.
 pub fn set_description(tx: &mut dyn Tx, agent: &Agent, description: Option<&str>) -> Result<(), StoreError> {
-    tx.execute(
-        "UPDATE agents SET description = $2 WHERE id = $1",
-        &[(&agent.id).into(), description.into()],
-    )?;
+    usage::changing_record(tx, agent.id, |tx| {
+        tx.execute(
+            "UPDATE agents SET description = $2 WHERE id = $1",
+            &[(&agent.id).into(), description.into()],
+        )
+    })?;
     let before = Findable::from(agent);
     index(tx, agent.id, Some(before), Some(Findable { description, ..before }))
 }
@@ -274,10 +282,9 @@ pub(crate) fn set_paused(tx: &mut dyn Tx, id: AgentId, since: Option<i64>) -> Re
     revocation::announce(tx, id)
 }
 
-/// An agent's owner.
 pub fn owner_of(tx: &mut dyn Tx, agent: AgentId) -> Result<Option<AccountId>, StoreError> {
     let row = tx.first("SELECT owner_id FROM agents WHERE id = $1", &[(&agent).into()])?;
-    let owner = row.map_or(Ok(None), |mut row| row.opt_bytes(0))?;
+    let owner = row.map_or(Ok(None), |mut row| row.opt_bytes("owner_id"))?;
     Ok(owner.as_deref().and_then(AccountId::from_slice))
 }
 
@@ -293,20 +300,37 @@ pub(crate) fn mark_blocks(tx: &mut dyn Tx, who: Principal) -> Result<(), StoreEr
     Ok(())
 }
 
-/// How many agents there are.
+/// Counts all registered agents.
 pub fn count(tx: &mut dyn Tx) -> Result<i64, StoreError> {
-    let row = tx.first("SELECT COUNT(*) FROM agents WHERE deleted_at IS NULL", &[])?;
-    row.map_or(Ok(0), |mut row| row.int(0))
+    let row = tx.first("SELECT COUNT(*) AS count FROM agents WHERE deleted_at IS NULL", &[])?;
+    row.map_or(Ok(0), |mut row| row.int("count"))
 }
 
-/// Where the inboxes of those who had this name before ended.
+/// Returns where the inboxes of earlier agents of this name ended.
 fn former_end(tx: &mut dyn Tx, name: &str) -> Result<i64, StoreError> {
     // Each was numbered on where the one before it ended, so the last ones tell; more than one, because a clock may stand still.
     let former = tx.query(
         "SELECT id FROM agents WHERE name_key = $1 AND deleted_at IS NOT NULL ORDER BY registered_at DESC LIMIT 10",
         &[name_key(name).as_str().into()],
     )?;
-    former.into_iter().try_fold(0, |end, mut row| Ok(tx.head(row.uuid(0)?)?.max(end)))
+    former.into_iter().try_fold(0, |end, mut row| Ok(tx.head(AgentId(row.uuid("id")?).into())?.max(end)))
+}
+
+/// Keeps a mark of the source that registered an agent. It is no address. It stays when the agent is deleted, since the agent's
+/// invitations still count for its source.
+pub fn keep_source(tx: &mut dyn Tx, id: AgentId, mark: &[u8]) -> Result<(), StoreError> {
+    tx.execute("UPDATE agents SET registered_from = $2 WHERE id = $1", &[(&id).into(), mark.into()])?;
+    Ok(())
+}
+
+/// Returns the owner of an agent, and the mark of the source that registered it, as far as they are known.
+pub(crate) fn registrar(
+    tx: &mut dyn Tx,
+    id: AgentId,
+) -> Result<(Option<AccountId>, Option<Vec<u8>>), StoreError> {
+    let row = tx.first("SELECT owner_id, registered_from FROM agents WHERE id = $1", &[(&id).into()])?;
+    let Some(mut row) = row else { return Ok((None, None)) };
+    Ok((row.opt_uuid("owner_id")?.map(AccountId), row.opt_bytes("registered_from")?))
 }
 
 /// Adds an agent. The caller has seen, in this transaction, that the name is free.
@@ -332,6 +356,8 @@ pub fn insert(
             (&trace).into(),
         ],
     )?;
+    let bytes = usage::of_record(tx, id)?;
+    usage::charge(tx, id.into(), bytes, Refusal::WhenFull)?;
     index(tx, id, None, Some(record.into()))?;
     let end = former_end(tx, &record.name)?;
     tx.execute(
@@ -339,7 +365,7 @@ pub fn insert(
         &[(&id).into(), end.into(), (end + 1).into()],
     )?;
     if end > 0 {
-        tx.execute("INSERT INTO streams (id, head) VALUES ($1, $2)", &[(&id).into(), end.into()])?;
+        tx.set_head(id.into(), end)?;
     }
     Ok(Agent {
         id,
@@ -374,19 +400,21 @@ pub fn update(
     key: Option<&KeyHash>,
     now: i64,
 ) -> Result<Agent, StoreError> {
-    tx.execute(
-        "UPDATE agents SET endpoint = $2, card = $3, updated_at = $4, key_hash = COALESCE($5, key_hash),
+    usage::changing_record(tx, agent.id, |tx| {
+        tx.execute(
+            "UPDATE agents SET endpoint = $2, card = $3, updated_at = $4, key_hash = COALESCE($5, key_hash),
                 epoch = epoch + $6
          WHERE id = $1",
-        &[
-            (&agent.id).into(),
-            record.endpoint.as_deref().into(),
-            record.card.as_deref().into(),
-            now.into(),
-            key.map(<[u8; 32]>::as_slice).into(),
-            i64::from(key.is_some()).into(),
-        ],
-    )?;
+            &[
+                (&agent.id).into(),
+                record.endpoint.as_deref().into(),
+                record.card.as_deref().into(),
+                now.into(),
+                key.map(<[u8; 32]>::as_slice).into(),
+                i64::from(key.is_some()).into(),
+            ],
+        )
+    })?;
     if key.is_some() {
         revocation::announce(tx, agent.id)?;
     }
@@ -406,7 +434,7 @@ pub fn update(
 
 /// Replaces an agent's key, whatever it was; what was given out under the old one ends with it.
 pub fn reset_key(tx: &mut dyn Tx, id: AgentId, key: &KeyHash, now: i64) -> Result<(), StoreError> {
-    // Whoever reads the inbox did so with the old key. Its row is a lock as well, for whoever rotates at the same time.
+    // Ends the inbox connection, which used the old key. Its row is also a lock against concurrent rotations.
     inboxes::disconnect(tx, id)?;
     tx.execute(
         "UPDATE agents SET key_hash = $2, epoch = epoch + 1, updated_at = $3 WHERE id = $1",
@@ -415,16 +443,18 @@ pub fn reset_key(tx: &mut dyn Tx, id: AgentId, key: &KeyHash, now: i64) -> Resul
     revocation::announce(tx, id)
 }
 
-/// Takes everything off that an agent is reached by, whoever set it: its endpoint, its harness, its own connection string, the
-/// one the hub issued. Requests to it are signed with a new secret, and with no former one. What waits for it waits.
+/// Removes every address of an agent: its endpoint, its harness, its own connection string and the one the hub
+/// issued. Requests to it are signed with a new secret only. Waiting deliveries keep waiting.
 pub fn detach(tx: &mut dyn Tx, id: AgentId, now: i64) -> Result<(), StoreError> {
-    tx.execute(
+    usage::changing_record(tx, id, |tx| {
+        tx.execute(
         "UPDATE agents SET endpoint = NULL, proven_endpoint = NULL, connection = NULL, harness = NULL, harness_shows = NULL, broken = NULL,
                 broken_at = NULL, inlet_hash = NULL, webhook_rotations = webhook_rotations + 1, webhook_rotated_at = NULL, epoch = epoch + 1,
                 updated_at = $2
          WHERE id = $1",
         &[(&id).into(), now.into()],
-    )?;
+    )
+    })?;
     revocation::announce(tx, id)
 }
 
@@ -435,10 +465,10 @@ pub fn rotate_webhook_secret(tx: &mut dyn Tx, id: AgentId, now: i64) -> Result<i
          RETURNING webhook_rotations",
         &[(&id).into(), now.into()],
     )?;
-    row.ok_or_else(|| StoreError::unexpected("no such agent"))?.int(0)
+    row.ok_or_else(|| StoreError::unexpected("no such agent"))?.int("webhook_rotations")
 }
 
-/// Takes an agent out of the directory, and frees its name. What else ends with it is for `access`.
+/// Removes an agent from the directory, and frees its name. `access` ends the rest.
 pub(crate) fn remove(tx: &mut dyn Tx, id: AgentId, now: i64) -> Result<(), StoreError> {
     if let Some(agent) = by_id(tx, id)? {
         index(tx, id, Some((&agent).into()), None)?;

@@ -1,11 +1,12 @@
-//! What can go wrong below the domain. All of it but [`StoreError::Unexpected`] is nobody's mistake and may pass.
+//! Errors of the store. All except [`StoreError::Unexpected`] may be temporary.
 
+use crate::usage::Exceeded;
 use std::error::Error;
 
 /// A boxed cause, for the log; never shown to a client.
 type Cause = Box<dyn Error + Send + Sync>;
 
-/// Why the store could not do its work. Whatever the variant, nothing of the failed work was acknowledged.
+/// An error of the store. Nothing of the failed work was acknowledged.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Too much work waits already.
@@ -14,7 +15,6 @@ pub enum StoreError {
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
-    /// No space left.
     #[error("the disk is full")]
     Full(#[source] Cause),
     /// Somebody else holds the database's lock.
@@ -34,21 +34,23 @@ pub enum StoreError {
     Panicked,
     /// The database was written by a newer program.
     #[error("the database has schema version {found}, this program knows {known}: use a newer chorus")]
-    Newer {
-        /// In the database.
-        found: i64,
-        /// In this program.
-        known: i64,
-    },
+    Newer { found: i64, known: i64 },
+    /// The database was written by a build before the first release.
+    #[error(
+        "the database has schema version {found} of a build before 0.1.0: export it with that build \
+         (`chorus export`), then import the file into an empty database (`chorus import`)"
+    )]
+    Unreleased { found: i64 },
     /// The database could not be opened.
     #[error("cannot open the database {what}")]
     Open {
-        /// Which one.
         what: String,
-        /// Why.
         #[source]
         source: Cause,
     },
+    /// A quota of stored bytes is used up.
+    #[error(transparent)]
+    Quota(#[from] Exceeded),
     /// A statement or a value that should not be: a fault of this program or of the database's content.
     #[error("the database answered something unexpected")]
     Unexpected(#[source] Cause),
@@ -64,7 +66,7 @@ impl StoreError {
         Self::Unexpected(what.into())
     }
 
-    /// Whether the whole transaction is lost with it, not only the statement.
+    /// Returns whether the whole transaction is lost, not only the statement.
     pub(crate) fn is_fatal(&self) -> bool {
         matches!(self, Self::Full(_) | Self::Locked(_) | Self::Unavailable(_))
     }

@@ -1,7 +1,7 @@
-//! The fleet: what agents do just now and did lately, read from what the log and the tables hold anyway.
+//! The fleet: current and recent activity of agents, read from the log and other tables.
 //!
-//! Nothing is written here. Each question goes to one agent or one conversation by an index and reads a bounded number of
-//! rows. Who may see which of it is not decided here; every row says in which conversation it happened.
+//! This module only reads. Each query concerns one agent or one conversation, uses an index and reads a
+//! bounded number of rows. Acts decide on visibility; every row names its conversation.
 
 use crate::conversations::{Event, event, select_event};
 use crate::directory::{self, Agent};
@@ -42,38 +42,36 @@ pub fn visible(
     rows.into_iter().map(directory::agent).collect()
 }
 
-/// What waits for an agent or went wrong on the way to it, up to [`MOST`] of each.
+/// Counts of waiting and failed deliveries of an agent, up to [`MOST`] of each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Troubles {
     /// Deliveries that were refused or given up.
     pub dead: i64,
     /// Deliveries that wait to be posted.
     pub waiting: i64,
-    /// What it was reminded of and has not answered.
+    /// Reminders that were not answered.
     pub overdue: i64,
 }
 
-/// What is wrong with an agent.
+/// Returns the counts of waiting and failed deliveries of an agent.
 pub fn troubles(tx: &mut dyn Tx, agent: AgentId) -> Result<Troubles, StoreError> {
     let row = tx.first(
-        "SELECT (SELECT COUNT(*) FROM (SELECT 1 FROM chats WHERE agent_id = $1 AND undelivered IS NOT NULL LIMIT $2) d),
-                (SELECT COUNT(*) FROM (SELECT 1 FROM chats WHERE agent_id = $1 AND give_up_at IS NOT NULL LIMIT $2) w),
+        "SELECT (SELECT COUNT(*) FROM (SELECT 1 FROM chats WHERE agent_id = $1 AND undelivered IS NOT NULL LIMIT $2) d)
+                    AS undelivered,
+                (SELECT COUNT(*) FROM (SELECT 1 FROM chats WHERE agent_id = $1 AND give_up_at IS NOT NULL LIMIT $2) w) AS waiting,
                 (SELECT COUNT(*) FROM (SELECT 1 FROM chats WHERE agent_id = $1 AND next_at IS NOT NULL
-                                         AND reminded_at IS NOT NULL AND disposition IS NULL LIMIT $2) o)",
+                                         AND reminded_at IS NOT NULL AND disposition IS NULL LIMIT $2) o) AS overdue",
         &[(&agent).into(), MOST.into()],
     )?;
     let Some(mut row) = row else { return Ok(Troubles::default()) };
-    Ok(Troubles { dead: row.int(0)?, waiting: row.int(1)?, overdue: row.int(2)? })
+    Ok(Troubles { dead: row.int("undelivered")?, waiting: row.int("waiting")?, overdue: row.int("overdue")? })
 }
 
 /// Something that an agent has in its hands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InHand {
-    /// What it is about.
     pub event: EventId,
-    /// Where.
     pub conversation: ConversationId,
-    /// Since when.
     pub since: i64,
 }
 
@@ -81,9 +79,9 @@ fn in_hand(rows: Vec<crate::Row>) -> Result<Vec<InHand>, StoreError> {
     rows.into_iter()
         .map(|mut row| {
             Ok(InHand {
-                event: EventId(row.uuid(0)?),
-                conversation: ConversationId(row.uuid(1)?),
-                since: row.int(2)?,
+                event: EventId(row.uuid("event_id")?),
+                conversation: ConversationId(row.uuid("conversation_id")?),
+                since: row.int("since_at")?,
             })
         })
         .collect()
@@ -97,66 +95,74 @@ pub fn claims(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<Vec<InHand>, 
     in_hand(tx.query(CLAIMS, &[(&agent).into(), now.into()])?)
 }
 
-const TURNS: &str = "SELECT event_id, conversation_id, injected_at FROM chats
+const TURNS: &str = "SELECT event_id, conversation_id, injected_at AS since_at FROM chats
      WHERE agent_id = $1 AND next_at IS NOT NULL AND injected_at IS NOT NULL ORDER BY event_id DESC LIMIT 10";
 
-/// What entered a turn of an agent's model and is not over, the newest events first.
+/// Lists events that entered a turn of the agent's model and are not finished, newest first.
 pub fn turns(tx: &mut dyn Tx, agent: AgentId) -> Result<Vec<InHand>, StoreError> {
     in_hand(tx.query(TURNS, &[(&agent).into()])?)
 }
 
 const LAST: &str = select_event!("WHERE e.author_id = $1 AND e.seq <> 0 ORDER BY e.id DESC LIMIT $2");
 
-/// What somebody did last in conversations, the newest first.
+/// Lists the last activity of a principal in conversations, newest first.
 pub fn last_done(tx: &mut dyn Tx, who: Principal, limit: i64) -> Result<Vec<Event>, StoreError> {
     tx.query(LAST, &[(&who.uuid()).into(), limit.into()])?.into_iter().map(event).collect()
 }
 
 /// Something that happened: where, when, and whether somebody said something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Happened {
-    /// Where.
+pub struct AgentActivity {
     pub conversation: ConversationId,
-    /// When.
     pub at: i64,
     /// Of what an agent did: that it said something. Of what it was given: that it went into a turn of its model.
     pub counts: bool,
 }
 
-fn happened(rows: Vec<crate::Row>) -> Result<Vec<Happened>, StoreError> {
+fn happened(rows: Vec<crate::Row>) -> Result<Vec<AgentActivity>, StoreError> {
     rows.into_iter().map(|mut row| one(&mut row)).collect()
 }
 
-fn one(row: &mut crate::Row) -> Result<Happened, StoreError> {
-    Ok(Happened { conversation: ConversationId(row.uuid(0)?), at: row.int(1)?, counts: row.int(2)? == 1 })
+fn one(row: &mut crate::Row) -> Result<AgentActivity, StoreError> {
+    Ok(AgentActivity {
+        conversation: ConversationId(row.uuid("conversation_id")?),
+        at: row.int("created_at")?,
+        counts: row.int("counts")? == 1,
+    })
 }
 
 const DONE: &str =
-    "SELECT conversation_id, created_at, CASE WHEN kind = 'message' THEN 1 ELSE 0 END FROM events
+    "SELECT conversation_id, created_at, CASE WHEN kind = 'message' THEN 1 ELSE 0 END AS counts FROM events
      WHERE author_id = $1 AND seq <> 0 AND id >= $2 ORDER BY id DESC LIMIT $3";
 
-/// What an agent did since, the newest first.
-pub fn done_since(tx: &mut dyn Tx, agent: AgentId, since: i64) -> Result<Vec<Happened>, StoreError> {
+/// Lists an agent's activity since a time, newest first.
+pub fn done_since(tx: &mut dyn Tx, agent: AgentId, since: i64) -> Result<Vec<AgentActivity>, StoreError> {
     let first = audit::first_of(since);
     happened(tx.query(DONE, &[(&agent).into(), (&first).into(), LATELY.into()])?)
 }
 
-// What never told whether it entered a turn did if it was shown in full. A message woke its agent that was shown in full when it
-// was said; of what was asked no longer only that is known.
+// Deliveries whose turn is not recorded count if they were shown in full. A message woke its agent if it was
+// shown in full when it was posted; for deliveries that no longer require an answer only that is known.
 const GIVEN: &str = "SELECT c.conversation_id, c.created_at,
             CASE WHEN c.injected_at IS NOT NULL THEN 1
-                 WHEN c.mode IN ('immediate', 'buffered') AND COALESCE(c.disposition, '') <> 'superseded' THEN 1 ELSE 0 END,
+                 WHEN c.mode IN ('immediate', 'buffered') AND COALESCE(c.disposition, '') <> 'superseded' THEN 1
+                 ELSE 0 END AS counts,
             CASE WHEN e.kind = 'message' AND e.seq <> 0 AND c.created_at = e.created_at
-                      AND (c.mode IN ('immediate', 'buffered') OR c.escalated_at IS NOT NULL) THEN 1 ELSE 0 END
+                      AND (c.mode IN ('immediate', 'buffered') OR c.escalated_at IS NOT NULL) THEN 1 ELSE 0 END AS woke
      FROM chats c LEFT JOIN events e ON e.id = c.event_id
      WHERE c.agent_id = $1 AND c.seq > 0 AND c.created_at >= $2 ORDER BY c.created_at DESC LIMIT $3";
 
-/// What an agent was given since, the newest first, and whether it was a message that woke it.
-pub fn given_since(tx: &mut dyn Tx, agent: AgentId, since: i64) -> Result<Vec<(Happened, bool)>, StoreError> {
+/// Lists the events an agent was sent since a time, newest first, with whether each was a message that woke
+/// it.
+pub fn given_since(
+    tx: &mut dyn Tx,
+    agent: AgentId,
+    since: i64,
+) -> Result<Vec<(AgentActivity, bool)>, StoreError> {
     let rows = tx.query(GIVEN, &[(&agent).into(), since.into(), LATELY.into()])?;
     rows.into_iter()
         .map(|mut row| {
-            let woke = row.int(3)? == 1;
+            let woke = row.int("woke")? == 1;
             Ok((one(&mut row)?, woke))
         })
         .collect()
@@ -170,7 +176,7 @@ pub fn places(tx: &mut dyn Tx, agent: AgentId) -> Result<Vec<(ConversationId, i6
         &[(&agent).into(), PLACES.into()],
     )?
     .into_iter()
-    .map(|mut row| Ok((ConversationId(row.uuid(0)?), row.int(1)?)))
+    .map(|mut row| Ok((ConversationId(row.uuid("conversation_id")?), row.int("joined_seq")?)))
     .collect()
 }
 
@@ -180,14 +186,14 @@ pub fn place_at(tx: &mut dyn Tx, conversation: ConversationId, time: i64) -> Res
     if time <= 0 {
         return Ok(0);
     }
-    let (mut before, mut from) = (0, tx.head(conversation.0)? + 1);
+    let (mut before, mut from) = (0, tx.head(conversation.into())? + 1);
     while from - before > 1 {
         let middle = before + (from - before) / 2;
         let row = tx.first(
             "SELECT created_at FROM events WHERE conversation_id = $1 AND seq > 0 AND seq >= $2 ORDER BY seq LIMIT 1",
             &[(&conversation).into(), middle.into()],
         )?;
-        match row.map(|mut row| row.int(0)).transpose()? {
+        match row.map(|mut row| row.int("created_at")).transpose()? {
             Some(at) if at < time => before = middle,
             _ => from = middle,
         }
@@ -195,13 +201,13 @@ pub fn place_at(tx: &mut dyn Tx, conversation: ConversationId, time: i64) -> Res
     Ok(before)
 }
 
-const MESSAGES: &str = "SELECT COUNT(*) FROM (SELECT 1 FROM events
+const MESSAGES: &str = "SELECT COUNT(*) AS count FROM (SELECT 1 FROM events
      WHERE conversation_id = $1 AND kind = 'message' AND seq <> 0 AND seq > $2 LIMIT $3) m";
 
-/// How many messages a conversation has after a place, as far as they are counted.
+/// Counts the messages of a conversation after a position, up to a limit.
 pub fn messages_after(tx: &mut dyn Tx, conversation: ConversationId, place: i64) -> Result<i64, StoreError> {
     let row = tx.first(MESSAGES, &[(&conversation).into(), place.into(), LATELY.into()])?;
-    row.map_or(Ok(0), |mut row| row.int(0))
+    row.map_or(Ok(0), |mut row| row.int("count"))
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
-//! Answers that are being made: seen while they grow by whoever follows the conversation, on every node, and in no log.
+//! Streamed replies that are not finished: visible to readers of the conversation on every node, and not in
+//! the log yet.
 //!
-//! One for each delivery that is answered. Each conversation has a stream for their growth, which moves with every piece, so
-//! that followers are woken like by any commit; they read what is there now, not every step. A piece costs what is new: the
-//! text is in the lines of the answer, of which only the last one is written again until it is full. What may be half a
-//! credential is shown once it is whole.
+//! There is one for each delivery that is answered. Each conversation has a stream for their changes, which
+//! advances with every piece, so that readers are woken as by any commit. They read the current text, not
+//! every step. A piece costs only its own length: the text is in the lines of the reply, of which only the
+//! last is rewritten until it is full. A word that may be part of a credential is shown once it is complete.
 
-use crate::{Row, StoreError, Tx, TxExt, reply_lines};
+use crate::{Row, StoreError, StreamKey, Tx, TxExt, reply_lines};
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId};
 use chorus_protocol::redact::{MaskedText, whole_until};
-use uuid::Uuid;
 
 /// One that nothing was added to for so long is over.
 const LIFE_MS: i64 = 10 * 60 * 1000;
@@ -23,49 +23,38 @@ const FULL: usize = 1024;
 pub struct Growing {
     /// The id it will have.
     pub event: EventId,
-    /// What its author is called there.
     pub handle: String,
     /// The thread it will be in.
     pub thread: Option<EventId>,
-    /// What was said; nothing, if it came to nothing.
+    /// The text so far; empty if the reply was abandoned.
     pub content: String,
-    /// How far the conversation's growth has come with it.
+    /// The position in the conversation's stream of changes.
     pub version: i64,
 }
 
 /// A piece of an answer.
 #[derive(Debug)]
 pub struct NewPiece<'a> {
-    /// What is answered.
     pub delivery: DeliveryId,
-    /// Where.
     pub conversation: ConversationId,
-    /// In which thread.
     pub thread: Option<EventId>,
     /// The id the message gets, if this is its first piece.
     pub event: EventId,
-    /// What is added.
     pub text: &'a str,
-    /// When.
     pub now: i64,
-}
-
-/// The stream that moves when something grows in a conversation.
-pub fn stream(conversation: ConversationId) -> Uuid {
-    conversation.growth()
 }
 
 /// Adds a piece; the id of the message, or nothing if it would be longer than `most` characters: then nothing may be kept of it.
 pub fn add(tx: &mut dyn Tx, piece: &NewPiece<'_>, most: usize) -> Result<Option<EventId>, StoreError> {
     let DeliveryId { agent, seq } = piece.delivery;
     // First of all: whoever adds to it at the same time waits here.
-    let version = tx.next_seq(stream(piece.conversation))?;
+    let version = tx.next_seq(StreamKey::growth(piece.conversation))?;
     let found = tx.first(
         "SELECT event_id, tail FROM growing WHERE agent_id = $1 AND seq = $2",
         &[(&agent).into(), seq.into()],
     )?;
     let (event, tail) = if let Some(mut row) = found {
-        (EventId(row.uuid(0)?), row.text(1)?)
+        (EventId(row.uuid("event_id")?), row.text("tail")?)
     } else {
         make_room(tx, agent)?;
         (piece.event, String::new())
@@ -119,7 +108,7 @@ fn make_room(tx: &mut dyn Tx, agent: AgentId) -> Result<(), StoreError> {
 fn remove_texts(tx: &mut dyn Tx, gone: Vec<Row>) -> Result<u64, StoreError> {
     let count = gone.len() as u64;
     for mut row in gone {
-        reply_lines::end(tx, DeliveryId { agent: AgentId(row.uuid(0)?), seq: row.int(1)? })?;
+        reply_lines::end(tx, DeliveryId { agent: AgentId(row.uuid("agent_id")?), seq: row.int("seq")? })?;
     }
     Ok(count)
 }
@@ -130,7 +119,7 @@ pub fn finish(tx: &mut dyn Tx, delivery: DeliveryId) -> Result<Option<EventId>, 
     let row = tx.first(sql, &[(&delivery.agent).into(), delivery.seq.into()])?;
     let Some(mut row) = row else { return Ok(None) };
     reply_lines::end(tx, delivery)?;
-    Ok(Some(EventId(row.uuid(0)?)))
+    Ok(Some(EventId(row.uuid("event_id")?)))
 }
 
 /// It comes to nothing: whoever saw it grow is shown that.
@@ -144,7 +133,7 @@ pub fn abandon(
     if !grows || reply_lines::last_of_text(tx, delivery)?.1.is_empty() {
         return Ok(());
     }
-    let version = tx.next_seq(stream(conversation))?;
+    let version = tx.next_seq(StreamKey::growth(conversation))?;
     reply_lines::end(tx, delivery)?;
     tx.execute(
         "UPDATE growing SET tail = '', version = $3 WHERE agent_id = $1 AND seq = $2",
@@ -153,7 +142,7 @@ pub fn abandon(
     Ok(())
 }
 
-/// What grew in a conversation after `version`, of those who are still there.
+/// Lists the replies of present members that changed after `version`.
 pub fn since(
     tx: &mut dyn Tx,
     conversation: ConversationId,
@@ -167,13 +156,13 @@ pub fn since(
         &[(&conversation).into(), version.into(), limit.into()],
     )?;
     let growing = |mut row: Row| {
-        let delivery = DeliveryId { agent: AgentId(row.uuid(0)?), seq: row.int(1)? };
+        let delivery = DeliveryId { agent: AgentId(row.uuid("agent_id")?), seq: row.int("seq")? };
         Ok(Growing {
-            event: EventId(row.uuid(2)?),
-            handle: row.text(3)?,
-            thread: row.opt_uuid(4)?.map(EventId),
+            event: EventId(row.uuid("event_id")?),
+            handle: row.text("handle")?,
+            thread: row.opt_uuid("thread_id")?.map(EventId),
             content: reply_lines::after(tx, delivery, 0)?.into_iter().map(|line| line.data).collect(),
-            version: row.int(5)?,
+            version: row.int("version")?,
         })
     };
     rows.into_iter().map(growing).collect()

@@ -1,6 +1,7 @@
-//! What harnesses say for the log, as their agents' owners and the operator read it.
+//! Log lines of harnesses, for their agents' owners and the operator.
 //!
-//! Of each agent the newest [`MOST_OF_ONE`] are kept, and none for ever: so nobody fills the table, nor hides what another said.
+//! The newest [`MOST_OF_ONE`] lines of each agent are kept for a limited time, so that no agent fills the
+//! table or pushes out another's lines.
 
 use crate::audit::{first_of, time_of};
 use crate::error::word;
@@ -21,13 +22,10 @@ const KEPT_MS: i64 = 30 * 24 * 60 * 60 * 1000;
 pub struct NewLine {
     /// Its id, which sorts by time.
     pub id: Uuid,
-    /// Whose harness.
     pub agent: AgentId,
-    /// How grave it is.
     pub level: LogLevel,
-    /// What part of the harness said it.
+    /// The part of the harness that logged it.
     pub logger: Option<String>,
-    /// What it said.
     pub text: MaskedText,
 }
 
@@ -36,16 +34,14 @@ pub struct NewLine {
 pub struct Line {
     /// Its id, which sorts by time.
     pub id: Uuid,
-    /// How grave it is.
     pub level: LogLevel,
-    /// What part of the harness said it.
+    /// The part of the harness that logged it.
     pub logger: Option<String>,
-    /// What it said.
     pub text: String,
 }
 
 impl Line {
-    /// When, as its id has it.
+    /// Returns its time, from the id.
     pub fn at(&self) -> i64 {
         time_of(self.id)
     }
@@ -54,7 +50,6 @@ impl Line {
 const FORGET: &str = "DELETE FROM harness_logs WHERE agent_id = $1 AND id <=
      (SELECT id FROM harness_logs WHERE agent_id = $1 ORDER BY id DESC LIMIT 1 OFFSET $2)";
 
-/// Writes them down.
 pub fn record(tx: &mut dyn Tx, lines: &[NewLine]) -> Result<(), StoreError> {
     for line in lines {
         tx.execute(
@@ -74,7 +69,7 @@ pub fn record(tx: &mut dyn Tx, lines: &[NewLine]) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What an agent's harness said, in order, after a line and since a time.
+/// Lists the lines of an agent's harness in order, after a line and since a time.
 pub fn list(
     tx: &mut dyn Tx,
     agent: AgentId,
@@ -95,10 +90,10 @@ pub fn list(
 
 fn line(mut row: Row) -> Result<Line, StoreError> {
     Ok(Line {
-        id: row.uuid(0)?,
-        level: word(&row.text(1)?, LogLevel::parse)?,
-        logger: row.opt_text(2)?,
-        text: row.text(3)?,
+        id: row.uuid("id")?,
+        level: word(&row.text("level")?, LogLevel::parse)?,
+        logger: row.opt_text("logger")?,
+        text: row.text("text")?,
     })
 }
 

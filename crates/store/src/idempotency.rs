@@ -6,22 +6,21 @@
 //! keys expire, and of an answer that holds what somebody else said only the rest is kept after a while.
 
 use crate::clock::MAX_SKEW_MS;
-use crate::{StoreError, Tx, TxExt};
+use crate::{Row, StoreError, Tx, TxExt};
 use sha2::{Digest, Sha256};
 
 /// The longest reservation, but for those of a hub whose webhooks may take longer.
 const MAX_LEASE_MS: i64 = 31 * 60 * 1000;
-/// How often a key is asked for that others forget at the same time.
+/// The number of tries for a key that other transactions remove at the same time.
 const MAX_TRIES: u32 = 10;
 
 /// A request under a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key {
-    /// Who asked, and under which key.
+    /// A hash of the caller and its key.
     id: [u8; 32],
-    /// What was asked.
     request: [u8; 32],
-    /// When the key is forgotten; never, if absent.
+    /// The time the key is forgotten; `None` for never.
     expires_at: Option<i64>,
 }
 
@@ -41,18 +40,17 @@ impl Key {
 /// An answer as it was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// HTTP status.
+    /// The HTTP status.
     pub status: u16,
     /// JSON.
     pub body: String,
-    /// What is left of it after a time, if not all.
+    /// The shorter response that replaces it after a time.
     pub shorter: Option<Shorter>,
 }
 
 /// An answer that was cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shorter {
-    /// From when on.
     pub from: i64,
     /// JSON.
     pub body: String,
@@ -65,10 +63,9 @@ impl Answer {
     }
 }
 
-/// What is known of a key.
+/// The state of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Known {
-    /// Nothing: go on.
     New,
     /// This was asked before, and this was the answer.
     Answered(Answer),
@@ -117,21 +114,34 @@ fn try_reserve(tx: &mut dyn Tx, key: &Key, now: i64, lease_until: i64) -> Result
     if reserved {
         return Ok(Some(Known::New));
     }
-    let row = tx.first(
-        "SELECT request, status, answer, shorter_from, shorter FROM idempotency WHERE id = $1",
-        &[id.into()],
-    )?;
-    let Some(mut row) = row else { return Ok(None) };
-    let (found, status, body) = (row.bytes(0)?, row.opt_int(1)?, row.opt_text(2)?);
-    let shorter = row.opt_int(3)?.zip(row.opt_text(4)?).map(|(from, body)| Shorter { from, body });
-    Ok(Some(match status.zip(body) {
-        _ if found != request => Known::Conflict,
+    let row = tx.first(SELECT, &[id.into()])?;
+    row.map(|row| known(key, row, now)).transpose()
+}
+
+const SELECT: &str =
+    "SELECT request, status, answer, shorter_from, shorter, expires_at FROM idempotency WHERE id = $1";
+
+fn known(key: &Key, mut row: Row, now: i64) -> Result<Known, StoreError> {
+    let (found, status, body) = (row.bytes("request")?, row.opt_int("status")?, row.opt_text("answer")?);
+    let shorter =
+        row.opt_int("shorter_from")?.zip(row.opt_text("shorter")?).map(|(from, body)| Shorter { from, body });
+    Ok(match status.zip(body) {
+        _ if found != key.request => Known::Conflict,
         None => Known::InProgress,
         Some((status, body)) => Known::Answered(match shorter {
             Some(shorter) if shorter.from <= now => Answer::new(status as u16, shorter.body),
             shorter => Answer { status: status as u16, body, shorter },
         }),
-    }))
+    })
+}
+
+/// Returns what is known of a key, without reserving it. A key that has expired is new.
+pub fn find(tx: &mut dyn Tx, key: &Key, now: i64) -> Result<Known, StoreError> {
+    let Some(mut row) = tx.first(SELECT, &[key.id.as_slice().into()])? else { return Ok(Known::New) };
+    match row.opt_int("expires_at")? {
+        Some(expires_at) if expires_at <= now => Ok(Known::New),
+        _ => known(key, row, now),
+    }
 }
 
 /// Keeps the answer to a key, if it is still reserved until `lease_until`: who came later has reserved it anew.

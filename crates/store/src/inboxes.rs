@@ -9,14 +9,13 @@ use crate::{StoreError, Tx, TxExt};
 use chorus_protocol::ids::AgentId;
 use uuid::Uuid;
 
-/// Where a newly opened inbox begins.
+/// The position at which a newly opened inbox begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opened {
     /// Entries up to here were handed to some connection before.
     pub handed_through: i64,
     /// The oldest entry there still is.
     pub oldest: i64,
-    /// The newest.
     pub head: i64,
 }
 
@@ -34,8 +33,8 @@ pub fn open(
         &[(&agent).into(), (&session).into(), (&node).into(), until.into()],
     )?;
     let Some(mut row) = row else { return Ok(None) };
-    let (handed_through, oldest) = (row.int(0)?, row.int(1)?);
-    Ok(Some(Opened { handed_through, oldest, head: tx.head(agent.0)? }))
+    let (handed_through, oldest) = (row.int("handed_through")?, row.int("oldest")?);
+    Ok(Some(Opened { handed_through, oldest, head: tx.head(agent.into())? }))
 }
 
 /// Ends `session`, unless another has taken over already. Its end is a sign of life.
@@ -84,7 +83,7 @@ pub fn hand_through(tx: &mut dyn Tx, agent: AgentId, seq: i64, now: i64) -> Resu
 /// Everything up to here was handed to a connection.
 pub fn handed_through(tx: &mut dyn Tx, agent: AgentId) -> Result<i64, StoreError> {
     let row = tx.first("SELECT handed_through FROM inboxes WHERE agent_id = $1", &[(&agent).into()])?;
-    row.map_or(Ok(0), |mut row| row.int(0))
+    row.map_or(Ok(0), |mut row| row.int("handed_through"))
 }
 
 /// Keeps words for what a session can show its model. It is sent once more what was sent to one before and not acknowledged: what
@@ -99,11 +98,11 @@ pub fn set_shows(
         "UPDATE inboxes SET shows = $3 WHERE agent_id = $1 AND session = $2 RETURNING handed_through, sent_through",
         &[(&agent).into(), (&session).into(), shows.into()],
     )?;
-    row.map_or(Ok((0, 0)), |mut row| Ok((row.int(0)?, row.int(1)?)))
+    row.map_or(Ok((0, 0)), |mut row| Ok((row.int("handed_through")?, row.int("sent_through")?)))
 }
 
-/// What is between these places, the first left out, is sent once more.
-pub fn count_again(tx: &mut dyn Tx, agent: AgentId, (after, through): (i64, i64)) -> Result<(), StoreError> {
+/// Counts the entries in this range, without its first position, as sent once more.
+pub fn count_again(tx: &mut dyn Tx, agent: AgentId, after: i64, through: i64) -> Result<(), StoreError> {
     let sql = "UPDATE chats SET sent = sent + 1 WHERE agent_id = $1 AND seq > $2 AND seq <= $3";
     tx.execute(sql, &[(&agent).into(), after.into(), through.into()])?;
     Ok(())
@@ -118,15 +117,30 @@ pub fn send_through(tx: &mut dyn Tx, agent: AgentId, seq: i64) -> Result<(), Sto
     Ok(())
 }
 
-/// What the way to an agent can show its model, if it knows knocks: its open session, else its harness that is POSTed to. Who is away
-/// and has no address comes back as it went: what is kept for it is for such a session again.
+/// Returns the delivery modes that the agent's open session supports, or else those of its harness; `None`
+/// without knocks. An agent that is away and has no address keeps the modes of its last session.
 pub fn shows(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<Option<String>, StoreError> {
     let sql = "SELECT CASE WHEN i.open_until > $2 AND i.session IS NOT NULL THEN i.shows
                            WHEN a.harness_shows IS NOT NULL THEN a.harness_shows
-                           WHEN a.endpoint IS NULL AND (a.connection IS NULL OR a.broken IS NOT NULL) THEN i.shows END
+                           WHEN a.endpoint IS NULL AND (a.connection IS NULL OR a.broken IS NOT NULL) THEN i.shows END AS shows
                FROM inboxes i JOIN agents a ON a.id = i.agent_id WHERE i.agent_id = $1";
     let row = tx.first(sql, &[(&agent).into(), now.into()])?;
-    row.map_or(Ok(None), |mut row| row.opt_text(0))
+    row.map_or(Ok(None), |mut row| row.opt_text("shows"))
+}
+
+/// Returns the same words, and whether the agent or its owner has blocks; `None` for an agent that was deleted.
+pub fn reachability(
+    tx: &mut dyn Tx,
+    agent: AgentId,
+    now: i64,
+) -> Result<Option<(Option<String>, bool)>, StoreError> {
+    let sql = "SELECT CASE WHEN i.open_until > $2 AND i.session IS NOT NULL THEN i.shows
+                           WHEN a.harness_shows IS NOT NULL THEN a.harness_shows
+                           WHEN a.endpoint IS NULL AND (a.connection IS NULL OR a.broken IS NOT NULL) THEN i.shows END AS shows,
+                      a.has_blocks
+               FROM inboxes i JOIN agents a ON a.id = i.agent_id WHERE i.agent_id = $1";
+    let row = tx.first(sql, &[(&agent).into(), now.into()])?;
+    row.map(|mut row| Ok((row.opt_text("shows")?, row.int("has_blocks")? == 1))).transpose()
 }
 
 /// A reconciler: this node lives, so its inboxes stay open.
@@ -137,22 +151,28 @@ pub fn renew(tx: &mut dyn Tx, node: Uuid, until: i64) -> Result<u64, StoreError>
 /// One inbox that is open on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Open {
-    /// Whose.
     pub agent: AgentId,
-    /// Which connection holds it.
+    /// The connection that holds it.
     pub session: Uuid,
-    /// Its newest entry.
     pub head: i64,
 }
 
-/// What this node holds open, as the database sees it: what is missing here was taken over or unregistered.
+/// Lists the inboxes that this node holds according to the database. One that is missing was taken over or
+/// unregistered.
 pub fn on_node(tx: &mut dyn Tx, node: Uuid) -> Result<Vec<Open>, StoreError> {
     tx.query(
-        "SELECT i.agent_id, i.session, COALESCE(s.head, 0) FROM inboxes i LEFT JOIN streams s ON s.id = i.agent_id
+        "SELECT i.agent_id, i.session, COALESCE(s.head, 0) AS head FROM inboxes i
+         LEFT JOIN streams s ON s.kind = 'inbox' AND s.id = i.agent_id
          WHERE i.node = $1",
         &[(&node).into()],
     )?
     .into_iter()
-    .map(|mut row| Ok(Open { agent: AgentId(row.uuid(0)?), session: row.uuid(1)?, head: row.int(2)? }))
+    .map(|mut row| {
+        Ok(Open {
+            agent: AgentId(row.uuid("agent_id")?),
+            session: row.uuid("session")?,
+            head: row.int("head")?,
+        })
+    })
     .collect()
 }

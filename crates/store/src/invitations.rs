@@ -1,17 +1,17 @@
-//! Who was asked into a conversation, and has not said yes yet.
+//! Open invitations into conversations.
 //!
-//! An invitation is for an email address, whether or not it has an account, or for the id of an account, whether or not
-//! there is one: for whatever its inviter wrote a row is kept for the same time, so that neither its making nor how many there
-//! are tells anything, nor that an address and an id are the same person's. One that its invitee must not see is hidden, as
-//! is one that was made before in the other way; one that was declined stays until it ends, so that it is not made again at
-//! once.
+//! An invitation is for an email address or for an account id, whether or not it exists. The row is kept for
+//! the same time in every case, so that neither creating an invitation nor the number of rows reveals whether
+//! an account exists, or that an address and an id belong together. An invitation that the invitee must not
+//! see is hidden, as is one that repeats another under the invitee's other name. A declined invitation stays
+//! until it expires, so that it is not repeated at once.
 
 use crate::accounts::email_key;
-use crate::{Param, Row, StoreError, Tx, TxExt};
+use crate::{Param, Row, StoreError, Tx, TxExt, directory};
 use chorus_protocol::ids::{AccountId, ConversationId, InvitationId, Principal, TraceId};
 use uuid::Uuid;
 
-/// How long an invitation is open.
+/// The lifetime of an invitation.
 pub const LIFE_MS: i64 = 30 * 24 * 60 * 60 * 1000;
 /// A stranger gets a mail so often at most, whoever invites it.
 pub const MAIL_EVERY_MS: i64 = 24 * 60 * 60 * 1000;
@@ -19,22 +19,26 @@ pub const MAIL_EVERY_MS: i64 = 24 * 60 * 60 * 1000;
 pub const MOST_OF_INVITER: i64 = 100;
 /// The most that are open for one address, of agents and of people: agents cost nothing and must not keep people out.
 const MOST_OF_INVITEE: i64 = 100;
+/// The most of an invitee's that agents without an owner have open, whoever registered them: anybody can register one.
+const MOST_OF_UNOWNED: i64 = MOST_OF_INVITEE / 10;
+/// The most of these by agents that one source registered.
+const MOST_OF_SOURCE: i64 = 2;
 /// The most of these that are from one inviter, whose owner and its agents count as one: nobody fills them alone.
 const MOST_OF_BOTH: i64 = 10;
 /// The conversation of an invitation to talk in one of two.
 const PAIR: ConversationId = ConversationId(Uuid::nil());
 
-/// Whom an invitation is for, as its inviter wrote it, and how else it could have if there is such a person.
+/// The invitee as the inviter wrote it, and the other way to write it if that account exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Invitee {
-    /// Whoever has, or will have, this address.
+    /// An email address, whether or not it has an account.
     Email(String, Option<AccountId>),
     /// The account of this id.
     Id(AccountId, Option<String>),
 }
 
 impl Invitee {
-    /// What was written, and the other way; empty if there is none.
+    /// Returns the key of the invitee as written, and the other one, which may be empty.
     fn keys(&self) -> (String, String) {
         match self {
             Self::Email(email, id) => (email_key(email), id.map(|id| id.to_string()).unwrap_or_default()),
@@ -46,9 +50,7 @@ impl Invitee {
 /// Somebody who looks at its invitations: the account and its address.
 #[derive(Debug, Clone, Copy)]
 pub struct Person<'a> {
-    /// Its id.
     pub id: AccountId,
-    /// Its address.
     pub email: &'a str,
 }
 
@@ -58,27 +60,21 @@ impl Person<'_> {
     }
 }
 
-/// An invitation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invitation {
-    /// Its id.
     pub id: InvitationId,
-    /// Who invites.
     pub inviter: Principal,
     /// Into which channel; none for a conversation of two.
     pub conversation: Option<ConversationId>,
-    /// What the invitee is to be called there.
+    /// The handle for the invitee.
     pub handle: Option<String>,
-    /// What it is to do there.
     pub roles: Vec<String>,
-    /// Whether it is to answer for the others.
+    /// True if the invitee becomes a lead.
     pub lead: bool,
-    /// When it was made.
     pub created_at: i64,
 }
 
 impl Invitation {
-    /// When it ends.
     pub fn expires_at(&self) -> i64 {
         self.created_at + LIFE_MS
     }
@@ -94,26 +90,26 @@ macro_rules! select_invitation {
 }
 
 fn invitation(mut row: Row) -> Result<Invitation, StoreError> {
-    let (kind, id) = (row.text(1)?, row.uuid(2)?);
-    let conversation = ConversationId(row.uuid(3)?);
+    let (kind, id) = (row.text("inviter_kind")?, row.uuid("inviter_id")?);
+    let conversation = ConversationId(row.uuid("conversation_id")?);
     Ok(Invitation {
-        id: InvitationId(row.uuid(0)?),
+        id: InvitationId(row.uuid("id")?),
         inviter: Principal::new(&kind, id)
             .ok_or_else(|| StoreError::unexpected(format!("an inviter of kind {kind:?}")))?,
         conversation: Some(conversation).filter(|conversation| *conversation != PAIR),
-        handle: row.opt_text(4)?,
-        roles: serde_json::from_str(&row.text(5)?).map_err(StoreError::unexpected)?,
-        lead: row.int(6)? == 1,
-        created_at: row.int(7)?,
+        handle: row.opt_text("handle")?,
+        roles: serde_json::from_str(&row.text("roles")?).map_err(StoreError::unexpected)?,
+        lead: row.int("lead")? == 1,
+        created_at: row.int("created_at")?,
     })
 }
 
-/// What became of an invitation that was to be made.
+/// The outcome of creating an invitation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Made {
     /// It is kept, or there was one; a mail is due if it is for a stranger.
     Kept {
-        /// Whether the address may get a mail now.
+        /// True if a mail may be sent to the address now.
         mail: bool,
     },
     /// The inviter has made as many as it may.
@@ -134,24 +130,34 @@ pub fn insert(
         "DELETE FROM invitations WHERE inviter_id = $1 AND expires_at <= $2",
         &[(&inviter).into(), now.into()],
     )?;
-    let again = count(
-        tx,
-        "SELECT COUNT(*) FROM invitations WHERE inviter_id = $1 AND invitee = $2 AND conversation_id = $3",
+    let known = tx.first(
+        "SELECT id, state FROM invitations WHERE inviter_id = $1 AND invitee = $2 AND conversation_id = $3",
         &[(&inviter).into(), key.as_str().into(), (&conversation).into()],
     )?;
-    if again > 0 {
+    if let Some(mut known) = known {
+        // One that had to give way comes back when it is made again and there is room.
+        if known.text("state")? == "hidden" && !hidden && !is_too_much(tx, new, invitee)? {
+            make_room_among_unowned(tx, new, invitee)?;
+            let sql = "UPDATE invitations SET state = 'open', created_at = $2, expires_at = $3 WHERE id = $1";
+            let id = known.uuid("id")?;
+            tx.execute(sql, &[(&id).into(), now.into(), new.expires_at().into()])?;
+        }
         return Ok(Made::Kept { mail: false });
     }
-    let made = count(tx, "SELECT COUNT(*) FROM invitations WHERE inviter_id = $1", &[(&inviter).into()])?;
+    let made =
+        count(tx, "SELECT COUNT(*) AS count FROM invitations WHERE inviter_id = $1", &[(&inviter).into()])?;
     if made >= MOST_OF_INVITER {
         return Ok(Made::Full);
     }
     let mailed = count(
         tx,
-        "SELECT COUNT(*) FROM invitations WHERE invitee = $1 AND mailed_at > $2",
+        "SELECT COUNT(*) AS count FROM invitations WHERE invitee = $1 AND mailed_at > $2",
         &[key.as_str().into(), (now - MAIL_EVERY_MS).into()],
     )?;
     let hidden = hidden || is_too_much(tx, new, invitee)?;
+    if !hidden {
+        make_room_among_unowned(tx, new, invitee)?;
+    }
     let mail = !hidden && mailed == 0 && matches!(invitee, Invitee::Email(_, None));
     let roles = serde_json::to_string(&new.roles).map_err(StoreError::unexpected)?;
     tx.execute(
@@ -179,35 +185,79 @@ pub fn insert(
 }
 
 fn count(tx: &mut dyn Tx, sql: &'static str, params: &[Param<'_>]) -> Result<i64, StoreError> {
-    tx.first(sql, params)?.map_or(Ok(0), |mut row| row.int(0))
+    tx.first(sql, params)?.map_or(Ok(0), |mut row| row.int("count"))
 }
 
-/// Whether the invitee has enough of them: the same one by its other name, many, or many of this inviter.
+/// Returns whether the invitee has too many: the same one under its other name, too many in total, or too many
+/// of this inviter.
 fn is_too_much(tx: &mut dyn Tx, new: &Invitation, invitee: &Invitee) -> Result<bool, StoreError> {
     let ((key, other), inviter, now) = (invitee.keys(), new.inviter.uuid(), new.created_at);
     let conversation = new.conversation.unwrap_or(PAIR);
     let otherwise = count(
         tx,
-        "SELECT COUNT(*) FROM invitations
+        "SELECT COUNT(*) AS count FROM invitations
          WHERE inviter_id = $1 AND invitee = $2 AND conversation_id = $3 AND state <> 'hidden'",
         &[(&inviter).into(), other.as_str().into(), (&conversation).into()],
     )?;
+    // Agents without an owner have a part of their own.
     let open = count(
         tx,
-        "SELECT COUNT(*) FROM invitations
-         WHERE invitee IN ($1, $2) AND inviter_kind = $3 AND state = 'open' AND expires_at > $4",
+        "SELECT COUNT(*) AS count FROM invitations i
+         WHERE i.invitee IN ($1, $2) AND i.inviter_kind = $3 AND i.state = 'open' AND i.expires_at > $4
+           AND (i.inviter_kind <> 'agent'
+                OR EXISTS (SELECT 1 FROM agents a WHERE a.id = i.inviter_id AND a.owner_id IS NOT NULL))",
         &[key.as_str().into(), other.as_str().into(), new.inviter.kind().as_str().into(), now.into()],
     )?;
     // An agent's are its owner's.
     let theirs = count(
         tx,
-        "SELECT COUNT(*) FROM invitations i
+        "SELECT COUNT(*) AS count FROM invitations i
          WHERE i.invitee IN ($1, $2) AND i.state = 'open' AND i.expires_at > $3
            AND COALESCE((SELECT a.owner_id FROM agents a WHERE a.id = i.inviter_id), i.inviter_id)
              = COALESCE((SELECT a.owner_id FROM agents a WHERE a.id = $4), $4)",
         &[key.as_str().into(), other.as_str().into(), now.into(), (&inviter).into()],
     )?;
     Ok(otherwise > 0 || open >= MOST_OF_INVITEE || theirs >= MOST_OF_BOTH)
+}
+
+/// The open invitations of an invitee by agents that have no owner, the oldest first. An agent whose source is not known
+/// counts as a source of its own.
+const OPEN_OF_UNOWNED: &str =
+    "SELECT i.id, COALESCE(a.registered_from, i.inviter_id) AS source FROM invitations i
+     LEFT JOIN agents a ON a.id = i.inviter_id
+     WHERE i.invitee IN ($1, $2) AND i.inviter_kind = 'agent' AND a.owner_id IS NULL AND i.state = 'open'
+       AND i.expires_at > $3
+     ORDER BY i.created_at, i.id";
+
+/// Hides the oldest invitation by an agent without an owner if the invitee has as many of these as it may: one of the same source
+/// if that has its share, else the oldest of a source that has several, else the oldest of all. Inviters of other kinds need no room here.
+fn make_room_among_unowned(tx: &mut dyn Tx, new: &Invitation, invitee: &Invitee) -> Result<(), StoreError> {
+    let Principal::Agent(agent) = new.inviter else { return Ok(()) };
+    let (owner, source) = directory::registrar(tx, agent)?;
+    if owner.is_some() {
+        return Ok(());
+    }
+    let source = source.unwrap_or_else(|| agent.as_bytes().to_vec());
+    let (key, other) = invitee.keys();
+    let params = [key.as_str().into(), other.as_str().into(), new.created_at.into()];
+    let mut open = vec![];
+    for mut row in tx.query(OPEN_OF_UNOWNED, &params)? {
+        open.push((row.uuid("id")?, row.bytes("source")?));
+    }
+    let of_source = || open.iter().filter(|(_, from)| *from == source);
+    let gives_way = if of_source().count() as i64 >= MOST_OF_SOURCE {
+        of_source().next()
+    } else if open.len() as i64 >= MOST_OF_UNOWNED {
+        // The oldest of a source that has several, else the oldest.
+        let has_several = |from: &Vec<u8>| open.iter().filter(|(_, other)| other == from).count() > 1;
+        open.iter().find(|(_, from)| has_several(from)).or_else(|| open.first())
+    } else {
+        None
+    };
+    if let Some((id, _)) = gives_way {
+        tx.execute("UPDATE invitations SET state = 'hidden' WHERE id = $1", &[id.into()])?;
+    }
+    Ok(())
 }
 
 /// The open invitations of a person, in the order of their ids, after `after`.

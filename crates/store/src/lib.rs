@@ -1,22 +1,23 @@
 //! Durable state: one body of SQL for two databases, SQLite and PostgreSQL.
 //!
-//! A write is a synchronous closure over a [`Tx`]; [`Store::write`] returns when it is committed to disk, and never
-//! before. SQLite runs closures on one writer thread that commits whole batches at once (group commit); PostgreSQL
-//! does the same on a few worker threads, again after a conflict. What the closures say is the same for both and lives
-//! in one module per area, such as what there is (`accounts`, `directory`, `conversations`, `log`, `members`, `artifacts`, `search`,
-//! `mcp_sessions`, `choir`), what is on its way (`deliveries`, `chats`, `inboxes`, `push`), and the transactions of each protocol (`relay`,
-//! `conversation`, `market`).
+//! A write is a synchronous closure over a [`Tx`]. [`Store::write`] returns after it is committed to disk.
+//! SQLite runs closures on one writer thread that commits whole batches (group commit); PostgreSQL does the
+//! same on several worker threads and repeats closures after a conflict. The SQL is in one module per area:
+//! stored things (`accounts`, `directory`, `conversations`, `log`, `members`, `artifacts`, `search`,
+//! `mcp_sessions`, `choir`), deliveries (`deliveries`, `chats`, `inboxes`, `push`), and the transactions of
+//! each protocol (`relay`, `conversation`, `market`).
 //!
-//! Every stream (an inbox, a conversation) has a counter of its own, so that the order of sequence numbers is the
-//! order of commits and a reader can use the last number it saw as a cursor. Whoever moved a counter is announced
-//! to the [`Waker`] after its commit, on every node.
+//! Every stream (an inbox, a conversation) has its own counter, so that the order of sequence numbers is the
+//! order of commits, and a reader can use the last number it saw as a cursor. Streams that advanced are
+//! announced to the [`Waker`] after the commit, on every node.
 //!
-//! The store knows no HTTP, no clock and no randomness: times and ids are arguments.
+//! The store uses no HTTP, no clock and no randomness: times and ids are arguments.
 
 pub mod access;
 pub mod accounts;
 pub mod approvals;
 pub mod artifacts;
+pub mod attention;
 pub mod audit;
 pub mod blocks;
 pub mod board;
@@ -72,6 +73,7 @@ pub use error::StoreError;
 pub use metered::Metered;
 pub use postgres::PostgresOptions;
 pub use sqlite::{Diagnosis, Durability, SqliteOptions, backup, diagnose};
+pub use streams::{StreamKey, StreamKind};
 pub use tx::{Cell, Param, Row, Tx, TxExt};
 
 use std::hash::{DefaultHasher, Hash, Hasher as _};
@@ -79,26 +81,25 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use uuid::Uuid;
 use work::Purpose;
 
-/// How long a read may take, unless said.
+/// The default time limit of a read.
 const READ_TIME: Duration = Duration::from_secs(5);
 
 /// Told after each commit, and when another node reports one: this stream now ends at this sequence number.
-pub type Waker = Box<dyn Fn(Uuid, i64) + Send + Sync>;
+pub type Waker = Box<dyn Fn(StreamKey, i64) + Send + Sync>;
 
 /// The waker, once somebody wants to be woken.
 type WakerSlot = Arc<OnceLock<Waker>>;
 
-fn wake(slot: &WakerSlot, stream: Uuid, head: i64) {
+fn wake(slot: &WakerSlot, stream: StreamKey, head: i64) {
     if let Some(waker) = slot.get() {
         work::shield(|| waker(stream, head));
     }
 }
 
 /// Told what another node passes on to whoever follows a stream here.
-pub type SignTaker = Box<dyn Fn(Uuid, &[u8]) + Send + Sync>;
+pub type SignTaker = Box<dyn Fn(StreamKey, &[u8]) + Send + Sync>;
 
 /// The one who takes signs, once there is one.
 type SignSlot = Arc<OnceLock<SignTaker>>;
@@ -106,20 +107,24 @@ type SignSlot = Arc<OnceLock<SignTaker>>;
 /// The longest sign that is passed on, in bytes.
 pub const MAX_SIGN: usize = 5000;
 
-fn show(slot: &SignSlot, stream: Uuid, sign: &[u8]) {
+fn show(slot: &SignSlot, stream: StreamKey, sign: &[u8]) {
     if let Some(taker) = slot.get() {
         work::shield(|| taker(stream, sign));
     }
 }
+
+/// The meter of stored bytes, once somebody counts them.
+pub(crate) type MeterSlot = Arc<OnceLock<Arc<dyn usage::Meter>>>;
 
 /// A handle to the durable state. Cheap to clone; the last one to go closes the database.
 #[derive(Clone)]
 pub struct Store {
     backend: Arc<Backend>,
     waker: WakerSlot,
-    /// How many transactions that may write were asked for.
+    /// The number of write transactions requested.
     writes: Arc<AtomicU64>,
     signs: SignSlot,
+    meter: MeterSlot,
 }
 
 enum Backend {
@@ -128,7 +133,7 @@ enum Backend {
     Postgres(postgres::Postgres),
 }
 
-/// Which database a store stands on.
+/// The database of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// One file, one process.
@@ -175,7 +180,7 @@ impl Store {
         Ok(Self::with(backend, waker, SignSlot::default()))
     }
 
-    /// What a new process finds after this one has died, of a store in place. For all handles of before it is closed.
+    /// Reopens a store in place, as a new process would after a crash. Earlier handles are closed.
     pub fn reopen(&self) -> Result<Self, StoreError> {
         let Backend::InPlace(in_place) = &*self.backend else {
             return Err(StoreError::unexpected("only a store in place can be opened again by its handle"));
@@ -186,7 +191,7 @@ impl Store {
     }
 
     fn with(backend: Backend, waker: WakerSlot, signs: SignSlot) -> Self {
-        Self { backend: Arc::new(backend), waker, signs, writes: Arc::default() }
+        Self { backend: Arc::new(backend), waker, signs, writes: Arc::default(), meter: MeterSlot::default() }
     }
 
     /// From now on `waker` is told of every commit that moved a stream. The first waker stays.
@@ -200,9 +205,14 @@ impl Store {
         drop(self.signs.set(taker));
     }
 
+    /// From now on `meter` counts what transactions store, and may refuse it. The first one stays.
+    pub fn count_with(&self, meter: Arc<dyn usage::Meter>) {
+        drop(self.meter.set(meter));
+    }
+
     /// Passes a sign on to whoever follows a stream on other nodes just now. It is kept nowhere, and may be lost; one that is
     /// longer than [`MAX_SIGN`] is.
-    pub fn pass(&self, stream: Uuid, sign: &[u8]) {
+    pub fn pass(&self, stream: StreamKey, sign: &[u8]) {
         if let Backend::Postgres(postgres) = &*self.backend
             && sign.len() <= MAX_SIGN
         {
@@ -210,7 +220,6 @@ impl Store {
         }
     }
 
-    /// Which database this is.
     pub fn kind(&self) -> Kind {
         match &*self.backend {
             Backend::Sqlite(_) | Backend::InPlace(_) => Kind::Sqlite,
@@ -218,7 +227,7 @@ impl Store {
         }
     }
 
-    /// How many writes wait for their turn.
+    /// Returns the number of writes in the queue.
     pub fn queued(&self) -> usize {
         match &*self.backend {
             Backend::Sqlite(sqlite) => sqlite.queued(),
@@ -227,8 +236,8 @@ impl Store {
         }
     }
 
-    /// How many commits have changed something: what was read after one answer is as it was as long as the next is the same. None where
-    /// others than this process may write.
+    /// Returns the number of commits that changed something, or `None` if other processes may write. As long
+    /// as the number is the same, what was read is still current.
     pub fn changes(&self) -> Option<u64> {
         match &*self.backend {
             Backend::Sqlite(sqlite) => Some(sqlite.changes()),
@@ -236,7 +245,7 @@ impl Store {
         }
     }
 
-    /// How many transactions that may write were asked for so far; several may share a commit.
+    /// Returns the number of write transactions requested so far; several may share a commit.
     pub fn writes(&self) -> u64 {
         self.writes.load(Ordering::Relaxed)
     }
@@ -280,8 +289,9 @@ impl Store {
         self.submit(Purpose::Read, work).await
     }
 
-    /// The same for a read that many make at the same moment, each of its own rows: on a served database those that have gathered
-    /// share their round trips. What it finds is held in memory beside what the others find, so it asks for little.
+    /// Like [`Store::read`], for reads that many callers make at the same moment, each of its own rows:
+    /// PostgreSQL runs those that have gathered in shared round trips. All their results are held in memory
+    /// together, so each should be small.
     pub async fn read_together<T, E, F>(&self, work: F) -> Result<T, E>
     where
         F: Fn(&mut dyn Tx) -> Result<T, E> + Send + 'static,
@@ -310,7 +320,7 @@ impl Store {
         if matches!(purpose, Purpose::Write | Purpose::WriteOn(_)) {
             self.writes.fetch_add(1, Ordering::Relaxed);
         }
-        let (work, answer) = work::pack(work);
+        let (work, answer) = work::pack(work, Arc::clone(&self.meter));
         match &*self.backend {
             Backend::Sqlite(sqlite) => sqlite.queue(purpose).push(work)?,
             Backend::InPlace(in_place) => in_place.run(purpose, work)?,

@@ -1,11 +1,13 @@
-//! The log of a conversation as one member reads it: pages of events, and how the messages on them stand now.
+//! The log of a conversation as one member reads it: pages of events, and the current state of the messages on
+//! them.
 //!
-//! Where a member reads only what was said while it was there, that holds for changes too: a text that stands since a
-//! time it was away is not shown, nor is the one before it, which its author took back. A deletion holds for all.
+//! In a conversation with history `joined`, this applies to changes too: an edit from a time when the member
+//! was away is not shown, nor is the text before it, which its author replaced. A deletion applies to
+//! everyone.
 
 use crate::conversations::{self, Conversation, Event, History, event, event_columns, select_event};
 use crate::members::{self, MembershipInterval};
-use crate::{Param, Row, StoreError, Tx, TxExt};
+use crate::{Param, StoreError, Tx, TxExt};
 use chorus_protocol::ids::{ConversationId, EventId, Principal};
 use chorus_protocol::words::{EventKind, Signal};
 use serde_json::Value;
@@ -14,22 +16,19 @@ use std::collections::HashSet;
 /// So many events are looked at together for what changed them.
 const TOGETHER: usize = 20;
 
-/// Which events a page holds.
+/// A filter for the events of a page.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// Only this thread, its first message included.
     pub thread: Option<EventId>,
-    /// Of which kinds.
     pub kinds: Kinds,
 }
 
-/// Which kinds of events a page holds.
+/// The kinds of events on a page.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Kinds {
-    /// All.
     #[default]
     All,
-    /// This one.
     Only(EventKind),
     /// None: what was asked for is no kind.
     Nothing,
@@ -42,7 +41,7 @@ impl Kinds {
     }
 }
 
-/// Where a page of events lies.
+/// The position of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum At {
     /// The first ones after this place.
@@ -60,12 +59,12 @@ impl At {
     }
 }
 
-/// How messages stand now.
+/// The current state of messages.
 #[derive(Debug, Clone, Default)]
 pub struct Standing {
     /// The deletion and the newest edit of each, and what was thought of it.
     pub changes: Vec<Event>,
-    /// How many replies the threads have that they began.
+    /// The number of replies in the threads that these messages began.
     pub replies: Vec<(EventId, i64)>,
 }
 
@@ -74,25 +73,35 @@ pub struct Standing {
 pub struct Page {
     /// In order.
     pub events: Vec<Event>,
-    /// How the messages among them stand.
+    /// The current state of the messages among them.
     pub standing: Standing,
-    /// Whether there is more in the direction of reading.
+    /// True if there are more events in the direction of reading.
     pub more: bool,
 }
 
-/// The parts of a conversation that a member may read.
+/// The parts of a conversation that a member may read, in order: since its history is open everything, before that what was said
+/// while the member was there.
 pub fn readable(
     tx: &mut dyn Tx,
     conversation: &Conversation,
     who: Principal,
 ) -> Result<Vec<MembershipInterval>, StoreError> {
-    match conversation.history {
-        History::All => Ok(vec![MembershipInterval { from: 0, to: None }]),
-        History::Joined => members::intervals(tx, conversation.id, who),
+    let open = match conversation.history {
+        History::All => MembershipInterval { from: conversation.open_from, to: None },
+        History::Joined => return members::intervals(tx, conversation.id, who),
+    };
+    if open.from == 0 {
+        return Ok(vec![open]);
     }
+    let stays = members::intervals(tx, conversation.id, who)?.into_iter();
+    let before = stays.filter(|stay| stay.from < open.from).map(|stay| MembershipInterval {
+        to: Some(stay.to.map_or(open.from, |to| to.min(open.from))),
+        ..stay
+    });
+    Ok(before.chain([open]).collect())
 }
 
-/// How much a page holds: at most so many events, and no more once they hold so many bytes.
+/// The limits of a page: a number of events, and a number of bytes after which it ends.
 #[derive(Debug, Clone, Copy)]
 pub struct PageSize {
     /// At most so many; one, if it is less.
@@ -116,6 +125,7 @@ pub fn page(
     let mut reading = Reading { events: vec![], bytes: 0, limit, max_bytes, more: false };
     reading.read(tx, conversation.id, &stays, filter, at)?;
     let Reading { mut events, mut more, .. } = reading;
+    hide_edits(tx, &stays, &mut events)?;
     let (mut standing, mut bytes, mut done) = (Standing::default(), 0, 0);
     while done < events.len() && bytes < max_bytes {
         let together = &events[done..events.len().min(done + TOGETHER)];
@@ -132,6 +142,21 @@ pub fn page(
         events.reverse();
     }
     Ok(Page { events, standing, more })
+}
+
+/// Empties the edits of messages from before the reader could read: an edit holds the whole text.
+fn hide_edits(tx: &mut dyn Tx, stays: &[MembershipInterval], events: &mut [Event]) -> Result<(), StoreError> {
+    if MembershipInterval::any_holds(stays, 1) && stays.len() == 1 {
+        return Ok(());
+    }
+    for event in events.iter_mut().filter(|event| event.kind == EventKind::Edit) {
+        let row = tx.first("SELECT seq FROM events WHERE id = $1", &[event.target.as_ref().into()])?;
+        let said_at = row.map_or(Ok(0), |mut row| row.int("seq"))?;
+        if !MembershipInterval::any_holds(stays, said_at) {
+            event.body = "{}".into();
+        }
+    }
+    Ok(())
 }
 
 const FORWARD: &str = select_event!(
@@ -269,10 +294,10 @@ impl Reading {
     }
 }
 
-/// How many messages after one are looked at for a person's.
+/// The number of later messages that are scanned for a person's.
 const LOOKED_AT: i64 = 200;
 
-/// Whether a person said something in a conversation soon after this place.
+/// Returns whether a person posted in a conversation soon after this position.
 pub fn person_spoke_after(
     tx: &mut dyn Tx,
     conversation: ConversationId,
@@ -287,7 +312,7 @@ pub fn person_spoke_after(
     Ok(found.is_some())
 }
 
-/// How these events stand, which a member read.
+/// Returns the current state of these events, for a member that read them.
 pub fn stand(
     tx: &mut dyn Tx,
     conversation: &Conversation,
@@ -299,7 +324,7 @@ pub fn stand(
         .iter()
         .filter_map(|event| match event.kind {
             EventKind::Message => Some(event.id),
-            // What an edit said stands as long as the message says so.
+            // The text of an edit is current as long as the message has it.
             EventKind::Edit => event.target,
             _ => None,
         })
@@ -327,14 +352,14 @@ const TEXTS: &str = select_event!(
 const REACTIONS: &str =
     select_event!("WHERE e.target_id IN ", ids!(), " AND e.kind = 'reaction' ORDER BY e.seq DESC LIMIT 1000");
 const REPLIES: &str = concat!(
-    "SELECT e.thread_id, COUNT(*) FROM events e WHERE e.kind = 'message' AND e.thread_id IN ",
+    "SELECT e.thread_id, COUNT(*) AS count FROM events e WHERE e.kind = 'message' AND e.thread_id IN ",
     ids!(),
-    " AND ($21 = 'all' OR EXISTS (SELECT 1 FROM members w WHERE w.conversation_id = e.conversation_id AND w.member_id = $22
+    " AND (e.seq > $21 OR EXISTS (SELECT 1 FROM members w WHERE w.conversation_id = e.conversation_id AND w.member_id = $22
           AND e.seq > w.joined_seq AND (w.left_seq IS NULL OR e.seq <= w.left_seq)))
      GROUP BY e.thread_id"
 );
 
-/// What somebody last thought of a message, of what this signal says, taken back or not.
+/// Returns a principal's last reaction with this signal to a message, removed or not.
 pub(crate) fn last_reaction(
     tx: &mut dyn Tx,
     message: EventId,
@@ -366,7 +391,7 @@ fn params(ids: &[EventId]) -> Vec<Param<'_>> {
     params
 }
 
-/// What changed these messages, as somebody sees it who was there during these stays.
+/// Lists the changes of these messages, as visible to a member with these stays.
 pub fn changes(
     tx: &mut dyn Tx,
     stays: &[MembershipInterval],
@@ -414,8 +439,8 @@ const REACTIONS_OF_PAGE: &str = select_event!(
      ORDER BY r.newer LIMIT 4000"
 );
 
-/// What the messages of a page of an inbox (an agent, a place and a later one) were changed to say, or that they were taken
-/// back, each once, in the order of the inbox; and if it is more than `max_bytes`, the place from which on it is not told.
+/// Lists the latest edit or the deletion of each message on a page of an inbox (an agent and two positions),
+/// in the order of the inbox. Also returns the position from which on they exceed `max_bytes`, if they do.
 pub(crate) fn texts_of_page(
     tx: &mut dyn Tx,
     page: &[Param<'_>],
@@ -423,8 +448,7 @@ pub(crate) fn texts_of_page(
 ) -> Result<(Vec<Event>, Option<i64>), StoreError> {
     let (mut texts, mut told, mut bytes, mut last, mut end) = (vec![], HashSet::new(), 0, None, None);
     tx.each(TEXTS_OF_PAGE, page, &mut |mut row| {
-        let columns = Row(row.0.split_off(1));
-        let (place, text) = (row.int(0)?, event(columns)?);
+        let (place, text) = (row.int("seq")?, event(row)?);
         bytes += text.body.len();
         // All of one message, or nothing.
         if bytes > max_bytes && last.is_some_and(|last| last != place) {
@@ -441,7 +465,7 @@ pub(crate) fn texts_of_page(
     Ok((texts, end))
 }
 
-/// What was thought of the messages of a page of an inbox, the oldest first.
+/// Lists the reactions to the messages of a page of an inbox, oldest first.
 pub(crate) fn reactions_of_page(tx: &mut dyn Tx, page: &[Param<'_>]) -> Result<Vec<Event>, StoreError> {
     let mut reactions =
         tx.query(REACTIONS_OF_PAGE, page)?.into_iter().map(event).collect::<Result<Vec<_>, _>>()?;
@@ -458,9 +482,9 @@ fn replies(
     let (mut replies, who) = (vec![], who.uuid());
     for ids in messages.chunks(TOGETHER) {
         let mut params = params(ids);
-        params.extend([Param::from(conversation.history.as_str()), Param::from(&who)]);
+        params.extend([Param::from(conversation.open_after()), Param::from(&who)]);
         for mut row in tx.query(REPLIES, &params)? {
-            replies.push((EventId(row.uuid(0)?), row.int(1)?));
+            replies.push((EventId(row.uuid("thread_id")?), row.int("count")?));
         }
     }
     Ok(replies)
@@ -470,7 +494,7 @@ fn replies(
 mod tests {
     use super::{LAST_MESSAGES, LAST_OF_THREAD};
 
-    /// What was said last is found without going through what else there is.
+    /// The last messages are found without scanning others.
     #[tokio::test]
     async fn the_last_messages_are_found_by_their_indexes() {
         let plan = crate::push::plan_of(LAST_MESSAGES, 2).await;

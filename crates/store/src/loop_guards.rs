@@ -1,16 +1,16 @@
-//! How long agents have talked among themselves in a conversation: how many of their messages have woken another agent since a
-//! person spoke. Whether that is too long is not decided here.
+//! Counts messages by which agents woke other agents in a conversation since a person spoke. Callers decide on
+//! the limit.
 //!
-//! Whoever writes holds the conversation.
+//! Writers hold the lock of the conversation.
 
 use crate::{StoreError, Tx, TxExt};
 use chorus_protocol::ids::{AgentId, ConversationId};
 
-/// How many, if the last one is not as old as `since`.
+/// Returns the count, or 0 if the last message is older than `since`.
 pub fn turns(tx: &mut dyn Tx, conversation: ConversationId, since: i64) -> Result<u32, StoreError> {
     let sql = "SELECT turns FROM loop_guards WHERE conversation_id = $1 AND counted_at > $2";
     let turns =
-        tx.first(sql, &[(&conversation).into(), since.into()])?.map_or(Ok(0), |mut row| row.int(0))?;
+        tx.first(sql, &[(&conversation).into(), since.into()])?.map_or(Ok(0), |mut row| row.int("turns"))?;
     Ok(u32::try_from(turns).unwrap_or(u32::MAX))
 }
 
@@ -31,11 +31,11 @@ pub fn reset(tx: &mut dyn Tx, conversation: ConversationId) -> Result<(), StoreE
     Ok(())
 }
 
-/// How many of an agent's newest jobs are looked at.
+/// The number of an agent's newest jobs that are examined.
 const RECENT_JOBS: i64 = 100;
 
-/// Whether one of two agents is at work for the other: it has taken on or put off something that the other said there, or has
-/// an open job of its.
+/// Returns whether one of two agents works for the other: it has claimed or deferred a message of the other in
+/// this conversation, or has an open job of the other.
 pub fn work_together(
     tx: &mut dyn Tx,
     conversation: ConversationId,

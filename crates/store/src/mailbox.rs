@@ -15,7 +15,7 @@ const MAX_PLACES: i64 = 200;
 /// So far beyond what is wanted a source is read.
 const BEYOND: i64 = 50;
 
-/// Where an event is found.
+/// The place where an event was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
     /// In the agent's inbox, at this place.
@@ -24,14 +24,14 @@ pub enum Found {
     Said,
 }
 
-/// What a look found.
+/// A page of a mailbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Look {
     /// In order.
     pub found: Vec<(EventId, Found)>,
-    /// Whether there is more behind it.
+    /// True if there are more events.
     pub more: bool,
-    /// How many conversations were not looked into.
+    /// The number of conversations that were not searched.
     pub left_out: i64,
 }
 
@@ -41,7 +41,8 @@ const BROUGHT: &str = "SELECT d.event_id, d.seq, d.kind FROM deliveries d WHERE 
 // It is written with every message for this alone. By halving, the index of places could find the same: of 200 conversations in
 // 29 ms instead of 1, while a message costs a tenth less of what its own row and indexes cost.
 const SAID: &str = "SELECT e.id FROM
-         (SELECT m.conversation_id AS place_id, CASE WHEN c.history = 'joined' THEN m.joined_seq ELSE 0 END AS joined
+         (SELECT m.conversation_id AS place_id,
+                 CASE WHEN m.joined_seq < c.open_from THEN m.joined_seq ELSE c.open_from END AS joined
           FROM members m JOIN conversations c ON c.id = m.conversation_id
           WHERE m.member_id = $1 AND m.left_seq IS NULL ORDER BY m.conversation_id LIMIT $4) p
      JOIN events e ON e.conversation_id = p.place_id AND e.kind = 'message' AND e.seq <> 0 AND e.seq - p.joined > 0 AND e.id > $2
@@ -55,20 +56,21 @@ pub fn first_of(time: i64) -> EventId {
     EventId(audit::first_of(time))
 }
 
-/// What there is after an event, `limit` of it if there is so much.
+/// Lists up to `limit` events after an event.
 pub fn after(tx: &mut dyn Tx, agent: AgentId, after: EventId, limit: i64) -> Result<Look, StoreError> {
     let mut all = Sources { limit, found: BTreeMap::new(), end: None };
     let (place, most) = (deliveries::place_before(tx, agent, audit::time_of(after.0))?, limit + BEYOND);
     let mut brought = vec![];
     for mut row in tx.query(BROUGHT, &[(&agent).into(), place.into(), most.into(), (&after).into()])? {
-        let found = Found::Brought(row.int(1)?, word(&row.text(2)?, EntryKind::parse)?);
-        brought.push((EventId(row.uuid(0)?), found));
+        let found = Found::Brought(row.int("seq")?, word(&row.text("kind")?, EntryKind::parse)?);
+        brought.push((EventId(row.uuid("event_id")?), found));
     }
     let is_all = (brought.len() as i64) < most;
     all.add(brought, is_all);
 
     let params = [(&agent).into(), (&after).into(), most.into(), MAX_PLACES.into()];
-    let said = tx.query(SAID, &params)?.into_iter().map(|mut row| Ok((EventId(row.uuid(0)?), Found::Said)));
+    let said =
+        tx.query(SAID, &params)?.into_iter().map(|mut row| Ok((EventId(row.uuid("id")?), Found::Said)));
     let said = said.collect::<Result<Vec<_>, StoreError>>()?;
     let is_all = (said.len() as i64) < most;
     all.add(said, is_all);
@@ -93,8 +95,8 @@ macro_rules! sent_to {
     };
 }
 
-/// What was said between an agent and somebody outside of any conversation: what it was brought, with its place, and the envelopes
-/// that it sent; in order, and no further back than is looked.
+/// Lists the direct exchange between an agent and another principal: deliveries, with their positions, and
+/// envelopes that the agent sent. In order, and limited to the scanned range.
 pub fn exchange(
     tx: &mut dyn Tx,
     agent: AgentId,
@@ -103,28 +105,28 @@ pub fn exchange(
     let mut found = BTreeMap::new();
     for sql in [sent_to!("sent"), sent_to!("sent_lately")] {
         for mut row in tx.query(sql, &[(&agent).into(), (&conversation).into(), SENT_LOOKED_AT.into()])? {
-            found.insert(EventId(row.uuid(0)?), Found::Said);
+            found.insert(EventId(row.uuid("id")?), Found::Said);
         }
     }
-    let after = tx.head(agent.0)? - LOOKED_AT;
+    let after = tx.head(agent.into())? - LOOKED_AT;
     let rows = tx.query(
         "SELECT d.event_id, d.seq, d.kind FROM deliveries d JOIN events e ON e.id = d.event_id
          WHERE d.agent_id = $1 AND d.seq > $2 AND d.kind <> 'chat' AND e.conversation_id = $3 ORDER BY d.seq",
         &[(&agent).into(), after.into(), (&conversation).into()],
     )?;
     for mut row in rows {
-        let place = Found::Brought(row.int(1)?, word(&row.text(2)?, EntryKind::parse)?);
-        found.insert(EventId(row.uuid(0)?), place);
+        let place = Found::Brought(row.int("seq")?, word(&row.text("kind")?, EntryKind::parse)?);
+        found.insert(EventId(row.uuid("event_id")?), place);
     }
     Ok(found.into_iter().collect())
 }
 
 fn count_places(tx: &mut dyn Tx, agent: AgentId) -> Result<i64, StoreError> {
-    let sql = "SELECT COUNT(*) FROM members WHERE member_id = $1 AND left_seq IS NULL";
-    tx.first(sql, &[(&agent).into()])?.map_or(Ok(0), |mut row| row.int(0))
+    let sql = "SELECT COUNT(*) AS count FROM members WHERE member_id = $1 AND left_seq IS NULL";
+    tx.first(sql, &[(&agent).into()])?.map_or(Ok(0), |mut row| row.int("count"))
 }
 
-/// What several sources hold.
+/// The events of several sources.
 struct Sources {
     limit: i64,
     found: BTreeMap<EventId, Found>,
@@ -143,7 +145,7 @@ impl Sources {
         }
         for (event, found) in source {
             let known = self.found.entry(event).or_insert(found);
-            // What was brought is known by its place, which tells more.
+            // A delivery says more than a message, because it has a position.
             if *known == Found::Said {
                 *known = found;
             }
@@ -153,7 +155,7 @@ impl Sources {
     fn in_order(self) -> (Vec<(EventId, Found)>, bool) {
         let Self { found, end, limit } = self;
         let in_step = found.iter().take_while(|(event, _)| end.is_none_or(|end| **event < end)).count();
-        // Whatever is out of step with its places: somebody who looks gets on.
+        // If all are out of order, returns them anyway, so that the reader makes progress.
         let count = if in_step == 0 { found.len() } else { in_step }.min(limit.max(0) as usize);
         let more = end.is_some() || found.len() > count;
         (found.into_iter().take(count).collect(), more)

@@ -15,28 +15,27 @@ pub const MAX_SESSIONS: i64 = 16;
 pub const MAX_OF_OWNER: i64 = 256;
 /// The most documents that one session is subscribed to.
 pub const MAX_SUBSCRIPTIONS: usize = 100;
-/// How long one lasts that nobody uses.
+/// The lifetime of an unused session.
 pub const LIFE_MS: i64 = 24 * 60 * 60 * 1000;
 /// A use is written down only when the last one that was is so long ago.
 const USE_MS: i64 = 60 * 60 * 1000;
 
-/// One session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
     /// The slugs of documents.
     pub subscribed: Vec<String>,
-    /// When somebody is known to have used it.
+    /// The last recorded use.
     pub last_used_at: i64,
 }
 
 impl Session {
-    /// Whether it must be written down that it is used now. Also after the clock was set back.
+    /// Returns whether its use must be recorded now. Also true after the clock was set back.
     pub fn must_touch(&self, now: i64) -> bool {
         (now - self.last_used_at).abs() >= USE_MS
     }
 }
 
-/// Whose sessions, and where.
+/// The owner and conversation of sessions.
 pub type Place = (Principal, ConversationId);
 
 /// The session of this id, unless it is over.
@@ -58,19 +57,19 @@ pub fn get(
         ],
     )?;
     let Some(mut row) = found else { return Ok(None) };
-    let subscribed = serde_json::from_str(&row.text(0)?).map_err(StoreError::unexpected)?;
-    Ok(Some(Session { subscribed, last_used_at: row.int(1)? }))
+    let subscribed = serde_json::from_str(&row.text("subscribed")?).map_err(StoreError::unexpected)?;
+    Ok(Some(Session { subscribed, last_used_at: row.int("last_used_at")? }))
 }
 
 /// Opens one; the oldest go if there are too many.
 pub fn begin(tx: &mut dyn Tx, (owner, conversation): Place, id: Uuid, now: i64) -> Result<(), StoreError> {
     // Two that are opened at the same time follow one another, so that one of them is older.
-    tx.lock(owner.uuid())?;
+    tx.lock(owner.into())?;
     let newest = tx.first(
-        "SELECT MAX(created_at) FROM mcp_sessions WHERE owner_id = $1 AND conversation_id = $2",
+        "SELECT MAX(created_at) AS newest_at FROM mcp_sessions WHERE owner_id = $1 AND conversation_id = $2",
         &[(&owner.uuid()).into(), (&conversation).into()],
     )?;
-    let newest = newest.map(|mut row| row.opt_int(0)).transpose()?.flatten();
+    let newest = newest.map(|mut row| row.opt_int("newest_at")).transpose()?.flatten();
     let created_at = newest.map_or(now, |newest| now.max(newest + 1));
     tx.execute(
         "INSERT INTO mcp_sessions (id, owner_kind, owner_id, conversation_id, created_at, last_used_at, subscribed)
@@ -99,7 +98,6 @@ pub fn begin(tx: &mut dyn Tx, (owner, conversation): Place, id: Uuid, now: i64) 
     Ok(())
 }
 
-/// Ends one.
 pub fn end(tx: &mut dyn Tx, (owner, conversation): Place, id: Uuid) -> Result<(), StoreError> {
     tx.execute(
         "DELETE FROM mcp_sessions WHERE id = $1 AND owner_kind = $2 AND owner_id = $3 AND conversation_id = $4",
@@ -119,11 +117,12 @@ pub fn subscribe(
     tx: &mut dyn Tx,
     place: Place,
     id: Uuid,
-    (slug, wanted): (&str, bool),
+    slug: &str,
+    wanted: bool,
     now: i64,
 ) -> Result<bool, StoreError> {
     // Of two that change a session at the same time one waits.
-    tx.lock(place.0.uuid())?;
+    tx.lock(place.0.into())?;
     let Some(Session { mut subscribed, .. }) = get(tx, place, id, now)? else { return Ok(true) };
     subscribed.retain(|known| known != slug);
     if wanted {

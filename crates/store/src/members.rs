@@ -1,26 +1,21 @@
-//! Who is in a conversation, under which handle, and since when.
+//! Members of conversations, with their handles and stays.
 //!
-//! A handle belongs to one present member at a time, whatever its letter case. Every stay is a row of its own with the
-//! sequence numbers between which it lay: what somebody may read follows from them, and nothing is written per member
-//! when something is said.
+//! A handle belongs to one present member at a time, ignoring letter case. Every stay is a row with its first
+//! and last sequence number. A member's read access follows from its stays, so that posting writes nothing per
+//! member.
 
 use crate::{Row, StoreError, Tx, TxExt};
 use chorus_protocol::ids::{AccountId, ConversationId, EventId, Principal, TraceId};
 
-/// A present member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// Who it is.
     pub principal: Principal,
-    /// What it is called here.
     pub handle: String,
-    /// What it does here.
     pub roles: Vec<String>,
-    /// Whether it answers for the others.
+    /// True if the member is a lead.
     pub lead: bool,
     /// Events after this one fall into its stay.
     pub joined_seq: i64,
-    /// When it came.
     pub joined_at: i64,
 }
 
@@ -34,7 +29,7 @@ pub struct MembershipInterval {
 }
 
 impl MembershipInterval {
-    /// Whether one of these stays holds what happened at `seq`.
+    /// Returns whether one of these stays contains the position `seq`.
     pub fn any_holds(stays: &[Self], seq: i64) -> bool {
         stays.iter().any(|stay| seq > stay.from && stay.to.is_none_or(|to| seq <= to))
     }
@@ -51,15 +46,15 @@ macro_rules! select_member {
 }
 
 pub(crate) fn member(mut row: Row) -> Result<Member, StoreError> {
-    let (kind, id) = (row.text(0)?, row.uuid(1)?);
+    let (kind, id) = (row.text("kind")?, row.uuid("member_id")?);
     Ok(Member {
         principal: Principal::new(&kind, id)
             .ok_or_else(|| StoreError::unexpected(format!("a member of kind {kind:?}")))?,
-        handle: row.text(2)?,
-        roles: serde_json::from_str(&row.text(3)?).map_err(StoreError::unexpected)?,
-        lead: row.int(4)? == 1,
-        joined_seq: row.int(5)?,
-        joined_at: row.int(6)?,
+        handle: row.text("handle")?,
+        roles: serde_json::from_str(&row.text("roles")?).map_err(StoreError::unexpected)?,
+        lead: row.int("lead")? == 1,
+        joined_seq: row.int("joined_seq")?,
+        joined_at: row.int("joined_at")?,
     })
 }
 
@@ -137,10 +132,10 @@ pub fn called_since(
     conversation: ConversationId,
     principal: Principal,
 ) -> Result<i64, StoreError> {
-    let sql = "SELECT COALESCE(handle_seq, joined_seq) FROM members
+    let sql = "SELECT COALESCE(handle_seq, joined_seq) AS since_seq FROM members
                WHERE conversation_id = $1 AND member_id = $2 AND left_seq IS NULL";
     let row = tx.first(sql, &[(&conversation).into(), (&principal.uuid()).into()])?;
-    row.map_or(Ok(i64::MAX), |mut row| row.int(0))
+    row.map_or(Ok(i64::MAX), |mut row| row.int("since_seq"))
 }
 
 /// The roles of a member, to be found by.
@@ -201,7 +196,7 @@ pub fn end(
     )?;
     for sql in [
         "DELETE FROM member_roles WHERE conversation_id = $1 AND member_id = $2",
-        // Who comes back is told from then on, not of the time between.
+        // A returning member's digests begin at its return.
         "DELETE FROM digests WHERE scope_id = $1 AND agent_id = $2",
     ] {
         tx.execute(sql, &[(&conversation).into(), (&principal.uuid()).into()])?;
@@ -216,7 +211,7 @@ pub fn conversations_of(tx: &mut dyn Tx, principal: Principal) -> Result<Vec<Con
         &[(&principal.uuid()).into()],
     )?
     .into_iter()
-    .map(|mut row| Ok(ConversationId(row.uuid(0)?)))
+    .map(|mut row| Ok(ConversationId(row.uuid("conversation_id")?)))
     .collect()
 }
 
@@ -245,7 +240,7 @@ pub fn by_handle(
     .transpose()
 }
 
-/// Who answers for the others; the first by its handle, if several do.
+/// Returns the lead; the first by handle if there are several.
 pub fn lead(tx: &mut dyn Tx, conversation: ConversationId) -> Result<Option<Member>, StoreError> {
     tx.first(select_member!("lead = 1 ORDER BY handle_key LIMIT 1"), &[(&conversation).into()])?
         .map(member)
@@ -265,11 +260,11 @@ pub fn people_besides(
         &[(&conversation).into(), (&who.uuid()).into(), limit.into()],
     )?
     .into_iter()
-    .map(|mut row| Ok(AccountId(row.uuid(0)?)))
+    .map(|mut row| Ok(AccountId(row.uuid("member_id")?)))
     .collect()
 }
 
-/// Whether a person is present besides this member.
+/// Returns whether a person other than this member is present.
 pub fn has_person_besides(
     tx: &mut dyn Tx,
     conversation: ConversationId,
@@ -325,7 +320,6 @@ const AGENTS_IN_THREAD: &str = "WITH thread AS (
 /// A present agent that has lately spoken in a thread, or was asked something there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InThread {
-    /// Which.
     pub member: Member,
     /// It began the thread.
     pub began_it: bool,
@@ -348,7 +342,7 @@ pub fn agents_in_thread(
     let mut last = 0;
     let mut agents = vec![];
     for mut row in rows {
-        let (began_it, spoke, place) = (row.int(7)? == 1, row.int(8)? == 1, row.int(9)?);
+        let (began_it, spoke, place) = (row.int("began_it")? == 1, row.int("spoke")? == 1, row.int("place")?);
         last = last.max(place);
         agents.push((place, InThread { member: member(row)?, began_it, spoke, is_last: false }));
     }
@@ -366,25 +360,24 @@ pub fn intervals(
         &[(&conversation).into(), (&principal.uuid()).into()],
     )?
     .into_iter()
-    .map(|mut row| Ok(MembershipInterval { from: row.int(0)?, to: row.opt_int(1)? }))
+    .map(|mut row| Ok(MembershipInterval { from: row.int("joined_seq")?, to: row.opt_int("left_seq")? }))
     .collect()
 }
 
-/// How many are in a conversation now.
+/// Counts the present members of a conversation.
 pub fn count(tx: &mut dyn Tx, conversation: ConversationId) -> Result<i64, StoreError> {
-    let sql = "SELECT COUNT(*) FROM members WHERE conversation_id = $1 AND left_seq IS NULL";
-    tx.first(sql, &[(&conversation).into()])?.map_or(Ok(0), |mut row| row.int(0))
+    let sql = "SELECT COUNT(*) AS count FROM members WHERE conversation_id = $1 AND left_seq IS NULL";
+    tx.first(sql, &[(&conversation).into()])?.map_or(Ok(0), |mut row| row.int("count"))
 }
 
-/// How many agents are in a conversation now.
+/// Counts the present agents of a conversation.
 pub fn count_agents(tx: &mut dyn Tx, conversation: ConversationId) -> Result<i64, StoreError> {
-    let sql =
-        "SELECT COUNT(*) FROM members WHERE conversation_id = $1 AND left_seq IS NULL AND kind = 'agent'";
-    tx.first(sql, &[(&conversation).into()])?.map_or(Ok(0), |mut row| row.int(0))
+    let sql = "SELECT COUNT(*) AS count FROM members WHERE conversation_id = $1 AND left_seq IS NULL AND kind = 'agent'";
+    tx.first(sql, &[(&conversation).into()])?.map_or(Ok(0), |mut row| row.int("count"))
 }
 
-/// Whether two are in one conversation now. Anybody may write to an agent, so of the conversations of an agent only channels
-/// count: there somebody who may has put it.
+/// Returns whether two principals are in the same conversation now. For an agent only channels count: anybody
+/// may begin a direct conversation with it, but joining a channel takes permission.
 pub fn share(tx: &mut dyn Tx, one: Principal, other: Principal) -> Result<bool, StoreError> {
     let pairs = i64::from(one.agent().is_none() && other.agent().is_none());
     let found = tx.first(
@@ -401,7 +394,7 @@ pub fn share(tx: &mut dyn Tx, one: Principal, other: Principal) -> Result<bool, 
 mod tests {
     use super::AGENTS_IN_THREAD;
 
-    /// Who speaks in a thread is found by the thread, and nobody goes through the roster for it.
+    /// Participants of a thread are found by the thread's index, without scanning the members.
     #[tokio::test]
     async fn a_thread_is_looked_up_by_its_index() {
         let plan = crate::push::plan_of(AGENTS_IN_THREAD, 4).await;

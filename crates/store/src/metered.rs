@@ -1,18 +1,18 @@
 //! A transaction that says what it cost: a number that no busy machine changes, for tests and for whoever looks for what is dear.
 
-use crate::{Kind, Param, Row, StoreError, Tx};
-use uuid::Uuid;
+use crate::usage::Meter;
+use crate::{Kind, Param, Row, StoreError, StreamKey, Tx};
+use std::sync::Arc;
 
-/// See the [module](self).
 pub struct Metered<'a> {
     tx: &'a mut dyn Tx,
-    /// What was asked of the database, in order; for what is no statement of the caller's, what it is.
+    /// The statements in order; for other operations, their name.
     pub statements: Vec<&'static str>,
-    /// How many rows came back.
+    /// The number of rows returned.
     pub rows: usize,
-    /// How many bytes of text and blobs were bound to statements that write.
+    /// The bytes of text and blobs bound to writing statements.
     pub bytes_written: usize,
-    /// How often others were made to wait, where there are others.
+    /// The number of locks taken.
     pub locks: usize,
 }
 
@@ -65,17 +65,22 @@ impl Tx for Metered<'_> {
         })
     }
 
-    fn next_seq(&mut self, stream: Uuid) -> Result<i64, StoreError> {
+    fn next_seq(&mut self, stream: StreamKey) -> Result<i64, StoreError> {
         self.statements.push("number a stream");
         self.tx.next_seq(stream)
     }
 
-    fn head(&mut self, stream: Uuid) -> Result<i64, StoreError> {
+    fn head(&mut self, stream: StreamKey) -> Result<i64, StoreError> {
         self.statements.push("look at a stream");
         self.tx.head(stream)
     }
 
-    fn lock(&mut self, stream: Uuid) -> Result<(), StoreError> {
+    fn set_head(&mut self, stream: StreamKey, head: i64) -> Result<(), StoreError> {
+        self.statements.push("set a stream");
+        self.tx.set_head(stream, head)
+    }
+
+    fn lock(&mut self, stream: StreamKey) -> Result<(), StoreError> {
         self.locks += 1;
         // On SQLite it costs nothing.
         if self.kind() == Kind::Postgres {
@@ -90,5 +95,9 @@ impl Tx for Metered<'_> {
 
     fn after_commit(&mut self, action: Box<dyn FnOnce() + Send>) {
         self.tx.after_commit(action);
+    }
+
+    fn meter(&self) -> Option<Arc<dyn Meter>> {
+        self.tx.meter()
     }
 }

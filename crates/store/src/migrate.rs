@@ -1,7 +1,7 @@
-//! Numbered migrations, embedded, the same numbers for both databases.
+//! Numbered migrations, embedded in the program, with the same numbers for both databases.
 //!
-//! They run when a store is opened, each in a transaction, under a lock, so that of several nodes one does the work: each database
-//! in its own way. One with a number this program does not know is refused: it was written by a newer one.
+//! They run when a store is opened: each in a transaction, under a lock, so that one of several nodes does the work. A database
+//! with a higher number than this program knows was written by a newer program and is refused.
 
 use crate::StoreError;
 
@@ -19,75 +19,132 @@ macro_rules! migration {
     };
 }
 
-/// In this order, whatever the names say: a migration's number is its place here, the first is number 1, and new ones are added
-/// at the end. The number in a file's name is who took which name first, and has gaps.
-const MIGRATIONS: &[Migration] = &[
-    migration!("0001_relay.sql"),
-    migration!("0002_unplaced.sql"),
-    migration!("0003_people.sql"),
-    migration!("0004_former_names.sql"),
-    migration!("0005_pushing.sql"),
-    migration!("0006_reading.sql"),
-    migration!("0007_sealed.sql"),
-    migration!("0008_search.sql"),
-    migration!("0009_recovery.sql"),
-    migration!("0010_consent.sql"),
-    migration!("0011_endpoint_proof.sql"),
-    migration!("0012_documents.sql"),
-    migration!("0013_chats.sql"),
-    migration!("0014_mcp_sessions.sql"),
-    migration!("0016_loop_guards.sql"),
-    migration!("0017_attention.sql"),
-    migration!("0020_market.sql"),
-    migration!("0021_jobs.sql"),
-    migration!("0022_choir.sql"),
-    migration!("0025_sent.sql"),
-    migration!("0026_whole.sql"),
-    migration!("0027_fleet.sql"),
-    migration!("0028_trail.sql"),
-    migration!("0031_callbacks.sql"),
-    migration!("0032_asked_offers.sql"),
-    migration!("0033_growing.sql"),
-    migration!("0035_unclaimed.sql"),
-    migration!("0038_harness_endpoints.sql"),
-    migration!("0041_sent_lately.sql"),
-    migration!("0040_job_notes.sql"),
-    migration!("0036_streams.sql"),
-    migration!("0037_digests.sql"),
-    migration!("0039_bytes.sql"),
-    migration!("0044_open_jobs.sql"),
-    migration!("0042_approvals.sql"),
-    migration!("0046_leaving.sql"),
-    migration!("0045_channel_rules.sql"),
-    migration!("0043_tool_calls.sql"),
-    migration!("0047_attention.sql"),
-    migration!("0048_dispositions.sql"),
-    migration!("0049_job_bounds.sql"),
-    migration!("0050_skill_words.sql"),
-    migration!("0051_tool_calls_about.sql"),
-    migration!("0052_handle_since.sql"),
-    migration!("0053_closed_inboxes.sql"),
-];
+/// The schema version of the first release. Builds before it counted from 1; their databases are refused.
+pub(crate) const FIRST: i64 = 100;
 
-/// The number of the newest.
-pub(crate) const KNOWN: i64 = MIGRATIONS.len() as i64;
+/// The schema version that the last builds before the first release wrote into exports. Their tables are those of [`FIRST`].
+const UNRELEASED_EXPORT: i64 = 50;
 
-/// What is still to be done on a database of version `found`.
-pub(crate) fn pending(found: i64) -> Result<impl Iterator<Item = (i64, &'static Migration)>, StoreError> {
-    if found > KNOWN {
-        return Err(StoreError::Newer { found, known: KNOWN });
+/// All migrations in order: the first makes a database of version [`FIRST`], each further one raises the version by one.
+pub(crate) const MIGRATIONS: &[Migration] =
+    &[migration!("0100_baseline.sql"), migration!("0101_receipts.sql")];
+
+/// The newest schema version.
+pub(crate) const KNOWN: i64 = FIRST + MIGRATIONS.len() as i64 - 1;
+
+/// Returns the migrations to run on a database of version `found`, with their numbers. A new database has version 0.
+pub(crate) fn pending(
+    found: i64,
+    migrations: &[Migration],
+) -> Result<impl Iterator<Item = (i64, &Migration)>, StoreError> {
+    let known = FIRST + migrations.len() as i64 - 1;
+    if found > known {
+        return Err(StoreError::Newer { found, known });
     }
-    Ok((1..).zip(MIGRATIONS).filter(move |(number, _)| *number > found))
+    if (1..FIRST).contains(&found) {
+        return Err(StoreError::Unreleased { found });
+    }
+    Ok((FIRST..).zip(migrations).filter(move |(number, _)| *number > found))
+}
+
+/// Returns the version of the tables in an export whose header says `version`.
+pub(crate) fn exported_version(version: i64) -> i64 {
+    if version == UNRELEASED_EXPORT { FIRST } else { version }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{PostgresOptions, SqliteOptions, Store, Tx, settings};
+
+    const SECOND: Migration = Migration {
+        sqlite: "ALTER TABLE settings ADD COLUMN note TEXT NOT NULL DEFAULT 'second'",
+        postgres: "ALTER TABLE settings ADD COLUMN note TEXT NOT NULL DEFAULT 'second'",
+    };
 
     #[test]
-    fn a_newer_database_is_refused() {
-        assert!(matches!(pending(KNOWN + 1), Err(StoreError::Newer { .. })));
-        assert_eq!(pending(KNOWN).unwrap().count(), 0);
-        assert_eq!(pending(0).unwrap().count(), MIGRATIONS.len());
+    fn only_databases_of_releases_are_upgraded() {
+        assert_eq!(pending(0, MIGRATIONS).unwrap().count(), MIGRATIONS.len());
+        assert_eq!(pending(KNOWN, MIGRATIONS).unwrap().count(), 0);
+        assert!(matches!(pending(KNOWN + 1, MIGRATIONS), Err(StoreError::Newer { .. })));
+        for version in [1, UNRELEASED_EXPORT, FIRST - 1] {
+            assert!(matches!(pending(version, MIGRATIONS), Err(StoreError::Unreleased { .. })));
+        }
+        assert_eq!([50, FIRST, 51].map(exported_version), [FIRST, FIRST, 51]);
+    }
+
+    /// A database of the first release, and the same with one migration more.
+    fn first_and_second() -> [Vec<Migration>; 2] {
+        let first = || migration!("0100_baseline.sql");
+        [vec![first()], vec![first(), SECOND]]
+    }
+
+    const FILL: &str = "INSERT INTO settings (name, value) VALUES ('kept', '1')";
+    const LOOK: &str = "SELECT value || ' ' || note FROM settings WHERE name = 'kept'";
+
+    #[test]
+    fn a_sqlite_database_of_the_first_release_is_upgraded() {
+        let [first, second] = first_and_second();
+        let mut connection = rusqlite::Connection::open_in_memory().unwrap();
+        crate::sqlite::migrate(&mut connection, &first).unwrap();
+        connection.execute(FILL, []).unwrap();
+        for _ in 0..2 {
+            crate::sqlite::migrate(&mut connection, &second).unwrap();
+            let found: String = connection.query_row(LOOK, [], |row| row.get(0)).unwrap();
+            assert_eq!(found, "1 second");
+            let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+            assert_eq!(version, FIRST + 1);
+        }
+        let refused = crate::sqlite::migrate(&mut connection, &first).unwrap_err();
+        assert!(matches!(refused, StoreError::Newer { .. }), "{refused}");
+    }
+
+    #[test]
+    fn a_postgres_database_of_the_first_release_is_upgraded() {
+        let [first, second] = first_and_second();
+        let database = chorus_testkit::postgres::database();
+        let mut client = postgres::Client::connect(&database.url, postgres::NoTls).unwrap();
+        crate::postgres::migrate(&mut client, &first).unwrap();
+        client.execute(FILL, &[]).unwrap();
+        for _ in 0..2 {
+            crate::postgres::migrate(&mut client, &second).unwrap();
+            assert_eq!(client.query_one(LOOK, &[]).unwrap().get::<_, String>(0), "1 second");
+            let versions =
+                client.query_one("SELECT MAX(version), COUNT(*) FROM schema_version", &[]).unwrap();
+            assert_eq!((versions.get(0), versions.get(1)), (FIRST + 1, 2_i64));
+        }
+        let refused = crate::postgres::migrate(&mut client, &first).unwrap_err();
+        assert!(matches!(refused, StoreError::Newer { .. }), "{refused}");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_database_of_an_unreleased_build_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("chorus.db");
+        let database = chorus_testkit::postgres::database();
+        let stores = || {
+            let node = uuid::Uuid::from_u128(1);
+            [
+                Store::sqlite(SqliteOptions::file(&path)),
+                Store::postgres(PostgresOptions::new(&database.url, node)),
+            ]
+        };
+        for (store, sql) in
+            stores().into_iter().zip(["PRAGMA user_version = 50", "UPDATE schema_version SET version = 50"])
+        {
+            let store = store.unwrap();
+            let age = move |tx: &mut dyn Tx| {
+                settings::set(tx, "kept", "1")?;
+                tx.execute(sql, &[])
+            };
+            store.write::<_, StoreError, _>(age).await.unwrap();
+        }
+        for _ in 0..2 {
+            for store in stores() {
+                let refused = store.err().unwrap();
+                assert!(matches!(refused, StoreError::Unreleased { found: 50 }), "{refused}");
+                assert!(refused.to_string().contains("export"), "{refused}");
+            }
+        }
     }
 }

@@ -1,7 +1,7 @@
-//! What agents were given and what they make of it: by event and agent, whichever delivery brought it.
+//! Obligations: the events that agents were given, and their dispositions, by event and agent.
 //!
-//! The rows are those of `chats`. An event that an agent was sent several times has as many; the last one tells how it
-//! stands, and a disposition is written to all. What follows from what is not decided here.
+//! The rows are those of `chats`. An event that was sent to an agent several times has several rows: the last one holds the
+//! current state, and a disposition is written to all of them. The attention engine decides; this module only reads and writes.
 
 use crate::deliveries::{self, Chat, attention_columns};
 use crate::error::word;
@@ -12,50 +12,13 @@ use chorus_protocol::redact::MaskedText;
 use chorus_protocol::words::Disposition;
 use std::collections::HashMap;
 
-/// One event that one agent was given.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Obligation {
-    /// The last delivery of it.
-    pub id: DeliveryId,
-    /// Which event.
-    pub event: EventId,
-    /// Where that was said.
-    pub conversation: ConversationId,
-    /// What was decided.
-    pub attention: Attention,
-    /// When it was sent last.
-    pub sent_at: i64,
-    /// How often.
-    pub sent: i64,
-    /// Whom the event names.
-    pub mentions: String,
-    /// The message whose place it takes, as a change of it does, or of which it says that somebody has not answered.
-    pub supersedes: Option<EventId>,
-    /// Whether the agent has taken it.
-    pub acked: bool,
-    /// Whether it waits to be posted to the agent.
-    pub waits: bool,
-    /// Whether the agent has an open session.
-    pub connected: bool,
-    /// When it entered a turn of the model.
-    pub injected_at: Option<i64>,
-    /// When the agent was reminded.
-    pub reminded_at: Option<i64>,
-    /// When others were told that it does not answer.
-    pub escalated_at: Option<i64>,
-    /// What the agent made of it.
-    pub disposition: Option<Disposition>,
-    /// When a claim or a deferral ends.
-    pub until_at: Option<i64>,
-    /// When somebody has to look at it.
-    pub next_at: Option<i64>,
-}
+pub use chorus_attention::obligation::Obligation;
 
 const COLUMNS: &str = concat!(
     "SELECT c.agent_id, c.seq, c.event_id, c.conversation_id, c.created_at, c.sent, c.mentions, c.supersedes,
-            CASE WHEN c.acked_at IS NOT NULL OR c.seq <= i.handed_through OR d.state = 'delivered' THEN 1 ELSE 0 END,
-            CASE WHEN i.open_until > $3 THEN 1 ELSE 0 END,
-            CASE WHEN c.give_up_at IS NOT NULL THEN 1 ELSE 0 END,
+            CASE WHEN c.acked_at IS NOT NULL OR c.seq <= i.handed_through OR d.state = 'delivered' THEN 1 ELSE 0 END AS is_acked,
+            CASE WHEN i.open_until > $3 THEN 1 ELSE 0 END AS is_connected,
+            CASE WHEN c.give_up_at IS NOT NULL THEN 1 ELSE 0 END AS is_waiting,
             c.injected_at, c.reminded_at, c.escalated_at, c.disposition, c.until_at, c.next_at, ",
     attention_columns!("c"),
     " FROM chats c JOIN deliveries d ON d.agent_id = c.agent_id AND d.seq = c.seq
@@ -64,29 +27,29 @@ const COLUMNS: &str = concat!(
 );
 
 fn obligation(mut row: Row) -> Result<Obligation, StoreError> {
-    let disposition = row.opt_text(14)?.map(|text| word(&text, Disposition::parse)).transpose()?;
+    let disposition = row.opt_text("disposition")?.map(|text| word(&text, Disposition::parse)).transpose()?;
     Ok(Obligation {
-        id: DeliveryId { agent: AgentId(row.uuid(0)?), seq: row.int(1)? },
-        event: EventId(row.uuid(2)?),
-        conversation: ConversationId(row.uuid(3)?),
-        sent_at: row.int(4)?,
-        sent: row.int(5)?,
-        mentions: row.opt_text(6)?.unwrap_or_default(),
-        supersedes: row.opt_bytes(7)?.as_deref().and_then(EventId::from_slice),
-        acked: row.int(8)? == 1,
-        connected: row.int(9)? == 1,
-        waits: row.int(10)? == 1,
-        injected_at: row.opt_int(11)?,
-        reminded_at: row.opt_int(12)?,
-        escalated_at: row.opt_int(13)?,
+        id: DeliveryId { agent: AgentId(row.uuid("agent_id")?), seq: row.int("seq")? },
+        event: EventId(row.uuid("event_id")?),
+        conversation: ConversationId(row.uuid("conversation_id")?),
+        sent_at: row.int("created_at")?,
+        sent: row.int("sent")?,
+        mentions: row.opt_text("mentions")?.unwrap_or_default(),
+        supersedes: row.opt_bytes("supersedes")?.as_deref().and_then(EventId::from_slice),
+        acked: row.int("is_acked")? == 1,
+        connected: row.int("is_connected")? == 1,
+        waits: row.int("is_waiting")? == 1,
+        injected_at: row.opt_int("injected_at")?,
+        reminded_at: row.opt_int("reminded_at")?,
+        escalated_at: row.opt_int("escalated_at")?,
         disposition,
-        until_at: row.opt_int(15)?,
-        next_at: row.opt_int(16)?,
-        attention: deliveries::attention(&mut row, 17)?,
+        until_at: row.opt_int("until_at")?,
+        next_at: row.opt_int("next_at")?,
+        attention: deliveries::attention(&mut row)?,
     })
 }
 
-/// How an event stands that an agent was given; nothing if it was not.
+/// Returns the state of an event for an agent, or `None` if the agent was not given it.
 pub fn of(
     tx: &mut dyn Tx,
     event: EventId,
@@ -96,12 +59,12 @@ pub fn of(
     tx.first(COLUMNS, &[(&event).into(), (&agent).into(), now.into()])?.map(obligation).transpose()
 }
 
-/// As what an agent was given a message last: as it was said, as it was changed since, or as what another has not answered.
+/// Returns the event that brought a message to an agent last: the message itself, an edit of it, or an escalation.
 pub fn current(tx: &mut dyn Tx, message: EventId, agent: AgentId) -> Result<Option<EventId>, StoreError> {
     Ok(names(tx, message, agent, 1)?.pop())
 }
 
-/// Everything by which an agent was given a message, up to `limit`, the last first.
+/// Lists the events that brought a message to an agent, up to `limit`, the last first.
 pub fn names(
     tx: &mut dyn Tx,
     message: EventId,
@@ -116,11 +79,11 @@ pub fn names(
         &[(&message).into(), (&agent).into(), limit.into()],
     )?
     .into_iter()
-    .map(|mut row| row.uuid(0).map(EventId))
+    .map(|mut row| row.uuid("event_id").map(EventId))
     .collect()
 }
 
-/// What an agent made of an event, if it made anything of it.
+/// Returns an agent's disposition of an event, if it has one.
 pub fn disposition(
     tx: &mut dyn Tx,
     event: EventId,
@@ -128,14 +91,34 @@ pub fn disposition(
 ) -> Result<Option<Disposition>, StoreError> {
     let sql = "SELECT disposition FROM chats WHERE event_id = $1 AND agent_id = $2 ORDER BY seq DESC LIMIT 1";
     let row = tx.first(sql, &[(&event).into(), (&agent).into()])?;
-    let text = row.map_or(Ok(None), |mut row| row.opt_text(0))?;
+    let text = row.map_or(Ok(None), |mut row| row.opt_text("disposition"))?;
     text.map(|text| word(&text, Disposition::parse)).transpose()
 }
 
-/// What the agent makes of it by now, and when somebody looks again. Of several deliveries only the last is looked at.
+/// Writes a new disposition of an obligation, the time it holds until, and the time to look again. Only the last of several
+/// deliveries is looked at again.
 pub fn dispose(
     tx: &mut dyn Tx,
     known: &Obligation,
+    disposition: Option<Disposition>,
+    until_at: Option<i64>,
+    next_at: Option<i64>,
+    now: i64,
+) -> Result<(), StoreError> {
+    let after = Obligation { disposition, until_at, next_at, ..known.clone() };
+    save_disposition(tx, &after, now)
+}
+
+/// Writes the disposition of an obligation to all its deliveries, and when to look again to the last one.
+pub fn save_disposition(tx: &mut dyn Tx, after: &Obligation, now: i64) -> Result<(), StoreError> {
+    set_disposition(tx, after.event, after.id, after.disposition, (after.until_at, after.next_at), now)
+}
+
+/// Writes the same for a delivery that was just made.
+pub(crate) fn set_disposition(
+    tx: &mut dyn Tx,
+    event: EventId,
+    id: DeliveryId,
     disposition: Option<Disposition>,
     (until_at, next_at): (Option<i64>, Option<i64>),
     now: i64,
@@ -147,20 +130,20 @@ pub fn dispose(
                 until_at = $5, next_at = CASE WHEN seq = $6 THEN CAST($7 AS BIGINT) END
          WHERE event_id = $1 AND agent_id = $2",
         &[
-            (&known.event).into(),
-            (&known.id.agent).into(),
+            (&event).into(),
+            (&id.agent).into(),
             disposition.map(Disposition::as_str).into(),
             changed_at.into(),
             until_at.into(),
-            known.id.seq.into(),
+            id.seq.into(),
             next_at.into(),
         ],
     )?;
     Ok(())
 }
 
-/// Keeps why an agent made of an event what it made of it now, until it makes something else of it. What it had done with before
-/// is not explained afterwards.
+/// Stores the reason of an agent's disposition. It is kept until the next disposition. A disposition that had ended the
+/// obligation earlier gets no reason afterwards.
 pub fn explain(
     tx: &mut dyn Tx,
     event: EventId,
@@ -176,7 +159,7 @@ pub fn explain(
     Ok(())
 }
 
-/// Keeps how far it came without an answer, what it is by now, and when somebody looks again.
+/// Stores the reminder and escalation of an unanswered obligation, its current attention, and the time to look again.
 pub fn put_off(tx: &mut dyn Tx, known: &Obligation) -> Result<(), StoreError> {
     let Attention { policy, mode, reason, .. } = known.attention;
     tx.execute(
@@ -196,7 +179,7 @@ pub fn put_off(tx: &mut dyn Tx, known: &Obligation) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What an event means for the agent by now, and whom it names, in the delivery that brings it.
+/// Stores the current attention of an obligation, and the names that the event mentions, in its last delivery.
 pub fn change(tx: &mut dyn Tx, known: &Obligation) -> Result<(), StoreError> {
     let Attention { directedness, policy, mode, reason, priority, deadline_ms } = known.attention;
     tx.execute(
@@ -219,7 +202,7 @@ pub fn change(tx: &mut dyn Tx, known: &Obligation) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Nobody looks at these deliveries of an event any more: another took their place.
+/// Ends the waiting of an event's deliveries that another delivery has replaced.
 pub fn leave(tx: &mut dyn Tx, known: &Obligation) -> Result<(), StoreError> {
     tx.execute(
         "UPDATE chats SET next_at = NULL WHERE event_id = $1 AND agent_id = $2 AND seq <= $3",
@@ -228,26 +211,23 @@ pub fn leave(tx: &mut dyn Tx, known: &Obligation) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// An envelope in an inbox that nothing is kept of yet.
+/// An envelope in an inbox that has no row in `chats` yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unkept {
-    /// Its delivery.
     pub id: DeliveryId,
-    /// The envelope.
     pub event: EventId,
-    /// When it was stored.
     pub stored_at: i64,
 }
 
-/// An agent took these deliveries. Of an envelope of which nothing else is kept, only the inbox's watermark tells.
+/// Marks deliveries as acknowledged by their agent. Envelopes without a row in `chats` are covered by the inbox's watermark alone.
 pub fn ack(tx: &mut dyn Tx, agent: AgentId, taken: &[i64], now: i64) -> Result<(), StoreError> {
     let mut taken = taken.to_vec();
     taken.sort_unstable();
-    // Mostly one after the other, so that one statement does many.
+    // Most acknowledged numbers are consecutive, so that one statement covers many.
     for run in taken.chunk_by(|seq, next| seq + 1 == *next) {
         let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
         tx.execute(
-            // What need not be answered ends earlier once it was taken: somebody looks at it now, and then at its time.
+            // A delivery that needs no answer may end earlier once it is acknowledged, so it is looked at now.
             "UPDATE chats SET acked_at = $4,
                     next_at = CASE WHEN policy <> 'must_respond' AND next_at > $4 THEN CAST($4 AS BIGINT) ELSE next_at END
              WHERE agent_id = $1 AND seq BETWEEN $2 AND $3 AND acked_at IS NULL",
@@ -257,15 +237,11 @@ pub fn ack(tx: &mut dyn Tx, agent: AgentId, taken: &[i64], now: i64) -> Result<(
     Ok(())
 }
 
-/// How many envelopes that nothing is kept of are found at once.
+/// The most envelopes that [`unkept`] returns.
 const UNKEPT_PAGE: usize = 100;
 
-/// The envelopes between two places of an inbox, the first left out, that nothing is kept of; some of them, if they are many.
-pub fn unkept(
-    tx: &mut dyn Tx,
-    agent: AgentId,
-    (after, through): (i64, i64),
-) -> Result<Vec<Unkept>, StoreError> {
+/// Lists the envelopes after one position of an inbox and up to another that have no row in `chats`; at most a hundred.
+pub fn unkept(tx: &mut dyn Tx, agent: AgentId, after: i64, through: i64) -> Result<Vec<Unkept>, StoreError> {
     tx.query(
         "SELECT d.seq, d.event_id, d.created_at
          FROM deliveries d LEFT JOIN chats c ON c.agent_id = d.agent_id AND c.seq = d.seq
@@ -275,14 +251,14 @@ pub fn unkept(
     )?
     .into_iter()
     .map(|mut row| {
-        let (id, event) = (DeliveryId { agent, seq: row.int(0)? }, EventId(row.uuid(1)?));
-        Ok(Unkept { id, event, stored_at: row.int(2)? })
+        let (id, event) = (DeliveryId { agent, seq: row.int("seq")? }, EventId(row.uuid("event_id")?));
+        Ok(Unkept { id, event, stored_at: row.int("created_at")? })
     })
     .collect()
 }
 
-/// Keeps what an envelope means for the agent that it was brought to `since`: of relay sends nothing is kept until somebody asks
-/// what became of them. Nothing changes if it is kept already.
+/// Inserts the row in `chats` of an envelope that was delivered at `since`. A relay send makes none, so it is made when the
+/// envelope's status is first needed. Changes nothing if there is one.
 pub fn keep(
     tx: &mut dyn Tx,
     id: DeliveryId,
@@ -293,28 +269,29 @@ pub fn keep(
     deliveries::keep_chat(tx, id, event, chat, since)
 }
 
-/// The agent is sent a delivery once more, by the session that has it: for the how many'th time that is.
+/// Counts that a session sends a delivery to its agent once more. Returns the number of times, including this one.
 pub fn count_again(tx: &mut dyn Tx, id: DeliveryId) -> Result<i64, StoreError> {
     let sql = "UPDATE chats SET sent = sent + 1 WHERE agent_id = $1 AND seq = $2 RETURNING sent";
-    tx.first(sql, &[(&id.agent).into(), id.seq.into()])?.map_or(Ok(1), |mut row| row.int(0))
+    tx.first(sql, &[(&id.agent).into(), id.seq.into()])?.map_or(Ok(1), |mut row| row.int("sent"))
 }
 
-/// How often the agent was sent the entries between two places of its inbox, as far as that is counted.
+/// Returns, by position, how often the entries of a range of an agent's inbox were sent to it. Entries sent once are left out.
 pub fn sent(
     tx: &mut dyn Tx,
     agent: AgentId,
-    (from, through): (i64, i64),
+    from: i64,
+    through: i64,
 ) -> Result<HashMap<i64, i64>, StoreError> {
     tx.query(
         "SELECT seq, sent FROM chats WHERE agent_id = $1 AND seq BETWEEN $2 AND $3 AND sent > 1",
         &[(&agent).into(), from.into(), through.into()],
     )?
     .into_iter()
-    .map(|mut row| Ok((row.int(0)?, row.int(1)?)))
+    .map(|mut row| Ok((row.int("seq")?, row.int("sent")?)))
     .collect()
 }
 
-/// An event entered a turn of an agent's model. Whether it was given the event at all.
+/// Records that an event entered a turn of an agent's model. Returns whether the agent was given the event.
 pub fn inject(tx: &mut dyn Tx, event: EventId, agent: AgentId, now: i64) -> Result<bool, StoreError> {
     let changed = tx.execute(
         "UPDATE chats SET injected_at = COALESCE(injected_at, $3) WHERE event_id = $1 AND agent_id = $2",
@@ -323,32 +300,32 @@ pub fn inject(tx: &mut dyn Tx, event: EventId, agent: AgentId, now: i64) -> Resu
     Ok(changed > 0)
 }
 
-/// What somebody has to look at by now, what waits longest first.
+/// Lists the obligations that are due, the longest waiting first.
 pub fn due(tx: &mut dyn Tx, now: i64, limit: i64) -> Result<Vec<(EventId, AgentId)>, StoreError> {
     tx.query(
         "SELECT event_id, agent_id FROM chats WHERE next_at IS NOT NULL AND next_at <= $1 ORDER BY next_at, agent_id, seq LIMIT $2",
         &[now.into(), limit.into()],
     )?
     .into_iter()
-    .map(|mut row| Ok((EventId(row.uuid(0)?), AgentId(row.uuid(1)?))))
+    .map(|mut row| Ok((EventId(row.uuid("event_id")?), AgentId(row.uuid("agent_id")?))))
     .collect()
 }
 
-/// How much an agent has to do: events it holds a claim on or must answer, up to `most` of each; and when it was given something
-/// last.
+/// Returns an agent's load: the number of claims it holds plus the number of answers it owes, up to `most` of each; and the time
+/// of its last delivery.
 pub fn load(tx: &mut dyn Tx, agent: AgentId, most: i64) -> Result<(i64, i64), StoreError> {
     let row = tx.first(
         "SELECT (SELECT COUNT(*) FROM (SELECT 1 FROM claims WHERE holder = $1 AND state = 'held' LIMIT $2) c)
               + (SELECT COUNT(*) FROM (SELECT 1 FROM chats WHERE agent_id = $1 AND next_at IS NOT NULL
-                                        AND policy = 'must_respond' LIMIT $2) o),
-                (SELECT MAX(created_at) FROM chats WHERE agent_id = $1 AND seq > 0)",
+                                        AND policy = 'must_respond' LIMIT $2) o) AS open_items,
+                (SELECT MAX(created_at) FROM chats WHERE agent_id = $1 AND seq > 0) AS given_at",
         &[(&agent).into(), most.into()],
     )?;
     let Some(mut row) = row else { return Ok((0, 0)) };
-    Ok((row.int(0)?, row.opt_int(1)?.unwrap_or(0)))
+    Ok((row.int("open_items")?, row.opt_int("given_at")?.unwrap_or(0)))
 }
 
-/// What an agent was given in a conversation and is not done with, some of it, the smallest id first.
+/// Lists an agent's open events in a conversation, up to `limit`, the smallest id first.
 pub fn open_in(
     tx: &mut dyn Tx,
     agent: AgentId,
@@ -361,18 +338,18 @@ pub fn open_in(
         &[(&agent).into(), (&conversation).into(), limit.into()],
     )?
     .into_iter()
-    .map(|mut row| Ok(EventId(row.uuid(0)?)))
+    .map(|mut row| Ok(EventId(row.uuid("event_id")?)))
     .collect()
 }
 
-/// So far back an inbox is searched for what was taken back, and so much of it is told.
+/// The number of last entries of an inbox that [`taken_back`] searches, and the most that it returns.
 const TAKEN_BACK_AMONG: i64 = 1000;
 const TAKEN_BACK_PAGE: i64 = 200;
 
-/// What an agent has taken and not answered, and was taken back since a session of it ended last, or asks nothing of it any more, and
-/// nothing took its place; the oldest first.
+/// Lists the events that an agent acknowledged and that were superseded, without a replacement, since its last session ended; the
+/// oldest first.
 pub fn taken_back(tx: &mut dyn Tx, agent: AgentId) -> Result<Vec<(DeliveryId, EventId)>, StoreError> {
-    let after = tx.head(agent.0)? - TAKEN_BACK_AMONG;
+    let after = tx.head(agent.into())? - TAKEN_BACK_AMONG;
     tx.query(
         "SELECT c.seq, c.event_id FROM chats c JOIN inboxes i ON i.agent_id = c.agent_id
          WHERE c.agent_id = $1 AND c.seq > $2 AND c.disposition = 'superseded' AND c.disposition_at >= i.closed_at
@@ -385,11 +362,11 @@ pub fn taken_back(tx: &mut dyn Tx, agent: AgentId) -> Result<Vec<(DeliveryId, Ev
         &[(&agent).into(), after.into(), TAKEN_BACK_PAGE.into()],
     )?
     .into_iter()
-    .map(|mut row| Ok((DeliveryId { agent, seq: row.int(0)? }, EventId(row.uuid(1)?))))
+    .map(|mut row| Ok((DeliveryId { agent, seq: row.int("seq")? }, EventId(row.uuid("event_id")?))))
     .collect()
 }
 
-/// What agents were given of a message, as it was said or as it was changed since: of each the last, and of some agents.
+/// Lists the last event that brought a message, or an edit of it, to each agent, for up to `limit` agents.
 pub fn of_message(
     tx: &mut dyn Tx,
     message: EventId,
@@ -405,11 +382,11 @@ pub fn of_message(
         &[(&message).into(), limit.into()],
     )?
     .into_iter()
-    .map(|mut row| Ok((EventId(row.uuid(0)?), AgentId(row.uuid(1)?))))
+    .map(|mut row| Ok((EventId(row.uuid("event_id")?), AgentId(row.uuid("agent_id")?))))
     .collect()
 }
 
-/// Whether an agent was given something lately in a thread, after what began it, that it may answer.
+/// Returns whether one of the last hundred replies of a thread was given to an agent that may answer it.
 pub fn asked_in_thread(tx: &mut dyn Tx, thread: EventId, agent: AgentId) -> Result<bool, StoreError> {
     let found = tx.first(
         "SELECT 1 FROM (SELECT e.id FROM events e WHERE e.thread_id = $1 ORDER BY e.seq DESC LIMIT 100) l
@@ -420,13 +397,13 @@ pub fn asked_in_thread(tx: &mut dyn Tx, thread: EventId, agent: AgentId) -> Resu
     Ok(found.is_some())
 }
 
-/// The agents that an event was given to, some of them.
+/// Lists the agents that an event was given to, up to `limit`.
 pub fn given(tx: &mut dyn Tx, event: EventId, limit: i64) -> Result<Vec<AgentId>, StoreError> {
     tx.query(
         "SELECT DISTINCT agent_id FROM chats WHERE event_id = $1 ORDER BY agent_id LIMIT $2",
         &[(&event).into(), limit.into()],
     )?
     .into_iter()
-    .map(|mut row| Ok(AgentId(row.uuid(0)?)))
+    .map(|mut row| Ok(AgentId(row.uuid("agent_id")?)))
     .collect()
 }

@@ -16,12 +16,14 @@ mod together;
 mod wakeups;
 mod worker;
 
+pub(crate) use migrate::migrate;
 use session::classify;
 
+use crate::migrate::MIGRATIONS;
 use crate::queue::Queue;
 use crate::threads::{join, spawn};
 use crate::work::{Purpose, Work};
-use crate::{READ_TIME, SignSlot, StoreError, WakerSlot};
+use crate::{READ_TIME, SignSlot, StoreError, StreamKey, WakerSlot};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -31,18 +33,17 @@ use uuid::Uuid;
 use wakeups::{News, listen_loop, notify_loop};
 use worker::{Duty, Worker};
 
-/// How to open a PostgreSQL store.
+/// Options for opening a PostgreSQL store.
 #[derive(Debug, Clone)]
 pub struct PostgresOptions {
     /// `postgres://…`
     pub url: String,
-    /// Which node this is; wake-ups from itself are ignored.
+    /// The id of this node. Its own wake-ups are ignored.
     pub node: Uuid,
-    /// Connections that work.
     pub workers: usize,
-    /// How many closures may wait.
+    /// The maximum number of waiting closures.
     pub queue: usize,
-    /// How long a read may take.
+    /// The time limit of a read.
     pub read_time: Duration,
 }
 
@@ -88,7 +89,7 @@ impl Postgres {
         signs: SignSlot,
     ) -> Result<Self, StoreError> {
         let target = Target::parse(&options.url)?;
-        target.alone(migrate::migrate)?;
+        target.alone(|client| migrate(client, MIGRATIONS))?;
 
         let (writes, reads) = (Queue::new(options.queue), Queue::new(options.queue));
         let (shared_reads, authentications) = (Queue::new(options.queue), Queue::new(options.queue));
@@ -119,12 +120,12 @@ impl Postgres {
         })?);
         threads.push(spawn("store-listen", {
             let stopping = Arc::clone(&stopping);
-            move || listen_loop(&target, options.node, (&waker, &signs), &stopping)
+            move || listen_loop(&target, options.node, &waker, &signs, &stopping)
         })?);
         Ok(Self { writes, lanes, reads, shared_reads, authentications, news, stopping, threads })
     }
 
-    /// Where such closures wait.
+    /// Returns the queue for closures of this purpose.
     pub(crate) fn queue(&self, purpose: Purpose) -> &Queue<Box<dyn Work>> {
         match purpose {
             Purpose::Write => &self.writes,
@@ -138,12 +139,12 @@ impl Postgres {
         }
     }
 
-    /// Tells other nodes a sign. Where so much is to be told that there is no room for it, it is lost.
-    pub(crate) fn pass(&self, stream: Uuid, sign: &[u8]) {
+    /// Sends a sign to other nodes. It is dropped if the queue is full.
+    pub(crate) fn pass(&self, stream: StreamKey, sign: &[u8]) {
         drop(self.news.push(News::Sign(stream, sign.to_vec())));
     }
 
-    /// How many writes wait for their turn.
+    /// Returns the number of writes in the queue.
     pub(crate) fn queued(&self) -> usize {
         self.writes.len() + self.lanes.iter().map(Queue::len).sum::<usize>()
     }

@@ -1,12 +1,12 @@
-//! Pushing: deliveries that are POSTed again and again until they arrive, are refused, or are given up.
+//! Pushing: deliveries that are POSTed repeatedly until they arrive, are refused, or are given up.
 //!
-//! Of the deliveries that wait for one agent in one conversation only the first is due; the others have no time until
-//! their turn comes, so that order is kept and a dead agent costs nothing but its first delivery's tries. Whoever POSTs
-//! holds a lease, and meanwhile the delivery is due when that ends: one that ran out belongs to a node that died, and the
-//! delivery is tried again. Every try is recorded, and each takes the best way the agent has by then; if that is its inbox, the
-//! delivery goes there and is done. The way that failed rests until `not_before`: whatever makes the delivery due sooner
-//! is for another way.
-//! Both ends of the chain, a new delivery and a finished one, hold the agent's stream, so that neither misses the other.
+//! Of the deliveries that wait for one agent in one conversation only the first is due; the others have no due
+//! time until their turn. This keeps the order, and a dead agent costs only the tries of its first delivery. A
+//! try holds a lease, and meanwhile the delivery is due when the lease ends: an expired lease belongs to a
+//! dead node, and the delivery is tried again. Every try is recorded and takes the best route at that time; if
+//! that is the inbox, the delivery goes there and is done. A route that failed is not used until `not_before`;
+//! an earlier due time is for another route. Adding a delivery and finishing one both lock the agent's stream,
+//! so that neither misses the other.
 
 mod leasing;
 mod records;
@@ -21,8 +21,8 @@ use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId};
 use chorus_protocol::words::{DeliveryState, Transport};
 use std::collections::BTreeSet;
 
-/// The first delivery that waits for this agent in this conversation. Whatever is said there later waits behind it, also if
-/// there is a better way by now. The caller holds the agent's stream.
+/// Returns the first delivery that waits for this agent in this conversation. Later ones wait behind it, even
+/// if there is a better route by now. The caller holds the lock of the agent's stream.
 pub(crate) fn first_waiting(
     tx: &mut dyn Tx,
     agent: AgentId,
@@ -33,28 +33,24 @@ pub(crate) fn first_waiting(
          LIMIT 1",
         &[(&agent).into(), (&conversation).into()],
     )?;
-    row.map(|mut row| Ok(DeliveryId { agent, seq: row.int(0)? })).transpose()
+    row.map(|mut row| Ok(DeliveryId { agent, seq: row.int("seq")? })).transpose()
 }
 
-/// Whether what goes to this agent waits for somebody who lets it.
+/// Returns whether deliveries to this agent wait until its owner acts.
 fn waits_for_its_owner(agent: &Agent, now: i64) -> bool {
     matches!(deliveries::way(agent, None, now), Way::WaitForOwner(_))
 }
 
-/// One try.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
-    /// When it began.
     pub at: i64,
-    /// What the receiver answered.
+    /// The receiver's HTTP status.
     pub status: Option<i64>,
-    /// How long it took.
     pub latency_ms: i64,
-    /// Why it did not succeed.
     pub error: Option<String>,
 }
 
-/// What a try led to.
+/// The outcome of a try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// The receiver took it.
@@ -65,16 +61,14 @@ pub enum Outcome {
     Broken(i64),
     /// The receiver will never take it.
     Refused,
-    /// Time is up.
     Dead,
 }
 
-/// What was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Finished {
-    /// Whether the lease still held; if not, somebody else tries now.
+pub struct FinishedTry {
+    /// True if the lease was still valid. If not, another node tries now.
     pub held: bool,
-    /// Whether the connection was broken by it.
+    /// True if the try marked the connection as broken.
     pub broke: bool,
 }
 
@@ -87,8 +81,8 @@ pub fn finish(
     why: Option<&str>,
     outcome: Outcome,
     now: i64,
-) -> Result<Finished, StoreError> {
-    tx.lock(due.id.agent.0)?;
+) -> Result<FinishedTry, StoreError> {
+    tx.lock(due.id.agent.into())?;
     // Its owner may have replaced the connection string while the old one was tried: then the new one is tried at once.
     let outcome = match outcome {
         Outcome::Broken(epoch) => match directory::by_id(tx, due.id.agent)? {
@@ -101,13 +95,14 @@ pub fn finish(
         Outcome::Delivered => (DeliveryState::Delivered, None),
         Outcome::Again(at) => (DeliveryState::Waiting, Some(at.min(due.give_up_at))),
         Outcome::Broken(_) => (DeliveryState::Waiting, Some(due.give_up_at)),
-        // What will never be taken is over at once.
+        // A refused delivery is final.
         Outcome::Refused | Outcome::Dead => (DeliveryState::Dead, None),
     };
     let error = attempt.map_or(why, |attempt| attempt.error.as_deref());
     let held = tx.execute(
         "UPDATE deliveries SET state = $3, detail = COALESCE($4, detail), updated_at = $5, lease_owner = NULL, lease_until = NULL
-         WHERE agent_id = $1 AND seq = $2 AND lease_owner = $6 AND lease_until = $7",
+         WHERE agent_id = $1 AND seq = $2 AND lease_owner = $6 AND lease_until >= $7
+           AND (SELECT attempt FROM chats c WHERE c.agent_id = $1 AND c.seq = $2) = $8",
         &[
             (&due.id.agent).into(),
             due.id.seq.into(),
@@ -116,13 +111,14 @@ pub fn finish(
             now.into(),
             (&due.lease.owner).into(),
             due.lease.until.into(),
+            due.attempt.into(),
         ],
     )? == 1;
     if let Some(attempt) = attempt {
         insert_attempt(tx, due.id, attempt)?;
     }
     if !held {
-        return Ok(Finished { held, broke: false });
+        return Ok(FinishedTry { held, broke: false });
     }
     tx.execute(
         "UPDATE chats SET due_at = $3, not_before = $3, give_up_at = $4, undelivered = $5,
@@ -142,7 +138,7 @@ pub fn finish(
         Outcome::Again(_) => false,
         Outcome::Broken(epoch) => break_connection(tx, due.id.agent, epoch, error.unwrap_or("broken"), now)?,
         Outcome::Delivered | Outcome::Refused | Outcome::Dead => {
-            // Who speaks C2A has said that it has it; others only that they were called.
+            // A C2A harness acknowledges the event; other receivers only answer the request.
             if outcome == Outcome::Delivered && due.transport == Transport::Harness {
                 obligations::ack(tx, due.id.agent, &[due.id.seq], now)?;
             }
@@ -150,7 +146,29 @@ pub fn finish(
             false
         }
     };
-    Ok(Finished { held, broke })
+    Ok(FinishedTry { held, broke })
+}
+
+/// Renews the lease of a try that takes longer, if nobody else has the delivery by now.
+pub fn renew(tx: &mut dyn Tx, due: &Due, until: i64) -> Result<(), StoreError> {
+    let held = tx.execute(
+        "UPDATE deliveries SET lease_until = $4 WHERE agent_id = $1 AND seq = $2 AND lease_owner = $3 AND lease_until IS NOT NULL
+           AND (SELECT attempt FROM chats c WHERE c.agent_id = $1 AND c.seq = $2) = $5",
+        &[
+            (&due.id.agent).into(),
+            due.id.seq.into(),
+            (&due.lease.owner).into(),
+            until.into(),
+            due.attempt.into(),
+        ],
+    )? == 1;
+    if held {
+        tx.execute(
+            "UPDATE chats SET due_at = $3 WHERE agent_id = $1 AND seq = $2",
+            &[(&due.id.agent).into(), due.id.seq.into(), until.into()],
+        )?;
+    }
+    Ok(())
 }
 
 fn insert_attempt(tx: &mut dyn Tx, id: DeliveryId, attempt: &Attempt) -> Result<(), StoreError> {
@@ -179,7 +197,7 @@ pub fn break_connection(
     why: &str,
     now: i64,
 ) -> Result<bool, StoreError> {
-    tx.lock(agent.0)?;
+    tx.lock(agent.into())?;
     // Its owner may have replaced it meanwhile; and what is broken stays so since it was.
     let working = directory::by_id(tx, agent)?.filter(|agent| agent.epoch == epoch && agent.broken.is_none());
     if working.is_none() {
@@ -216,7 +234,7 @@ fn next_in_line(
 
 /// The agent can be reached again: what waited for it is due now.
 pub fn mend(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<u64, StoreError> {
-    tx.lock(agent.0)?;
+    tx.lock(agent.into())?;
     directory::set_broken(tx, agent, None)?;
     tx.execute(RETRY_NOW, &[(&agent).into(), now.into()])
 }
@@ -227,7 +245,7 @@ const RETRY_NOW: &str = "UPDATE chats SET due_at = $2, not_before = NULL WHERE a
 
 /// The agent may be called again: what waited for it is due now, unless it waits for its owner.
 pub fn retry_now(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<(), StoreError> {
-    tx.lock(agent.0)?;
+    tx.lock(agent.into())?;
     if directory::by_id(tx, agent)?.is_some_and(|agent| !waits_for_its_owner(&agent, now)) {
         tx.execute(RETRY_NOW, &[(&agent).into(), now.into()])?;
     }
@@ -237,7 +255,7 @@ pub fn retry_now(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<(), StoreE
 /// Tries a delivery anew that was given up or refused, and says whether it was one. If others of its conversation wait, it
 /// waits for its turn among them.
 pub fn replay(tx: &mut dyn Tx, id: DeliveryId, now: i64) -> Result<bool, StoreError> {
-    tx.lock(id.agent.0)?;
+    tx.lock(id.agent.into())?;
     let row = tx.first(
         "UPDATE chats SET undelivered = NULL, due_at = NULL, not_before = NULL, attempt = 0, give_up_at = $3
          WHERE agent_id = $1 AND seq = $2 AND undelivered IS NOT NULL RETURNING conversation_id",
@@ -248,14 +266,14 @@ pub fn replay(tx: &mut dyn Tx, id: DeliveryId, now: i64) -> Result<bool, StoreEr
         "UPDATE deliveries SET state = 'waiting', updated_at = $3 WHERE agent_id = $1 AND seq = $2",
         &[(&id.agent).into(), id.seq.into(), now.into()],
     )?;
-    let conversation = ConversationId(row.uuid(0)?);
+    let conversation = ConversationId(row.uuid("conversation_id")?);
     if first_waiting(tx, id.agent, conversation)?.is_none() {
         next_in_line(tx, id.agent, conversation, now)?;
     }
     Ok(true)
 }
 
-/// What can be replayed of what a filter finds, the oldest first, and whether there is more.
+/// Lists deliveries of a filter that can be replayed, oldest first, and whether there are more.
 pub fn find_replayable(
     tx: &mut dyn Tx,
     filter: &Filter,
@@ -277,7 +295,7 @@ pub fn find_replayable(
 pub fn replay_all(tx: &mut dyn Tx, found: &[DeliveryId], now: i64) -> Result<u64, StoreError> {
     // The smaller stream first, as everywhere.
     for agent in found.iter().map(|id| id.agent).collect::<BTreeSet<_>>() {
-        tx.lock(agent.0)?;
+        tx.lock(agent.into())?;
     }
     found.iter().try_fold(0, |replayed, id| Ok(replayed + u64::from(replay(tx, *id, now)?)))
 }
@@ -285,30 +303,34 @@ pub fn replay_all(tx: &mut dyn Tx, found: &[DeliveryId], now: i64) -> Result<u64
 /// Of so many of an agent's newest deliveries the last word is looked for.
 const LOOKED_AT: i64 = 1000;
 
-/// What became last of what was POSTed to an agent this way, and when: why it failed, or nothing if it did not.
+/// Returns the last result of POSTs to an agent by this transport: the error, or `None` for success, and the
+/// time.
 pub fn last_outcome(
     tx: &mut dyn Tx,
     agent: AgentId,
     transport: Transport,
 ) -> Result<Option<(Option<String>, i64)>, StoreError> {
-    let after = tx.head(agent.0)? - LOOKED_AT;
+    let after = tx.head(agent.into())? - LOOKED_AT;
     let row = tx.first(
-        "SELECT CASE WHEN state = 'delivered' THEN NULL ELSE detail END, updated_at FROM deliveries
+        "SELECT CASE WHEN state = 'delivered' THEN NULL ELSE detail END AS error, updated_at FROM deliveries
          WHERE agent_id = $1 AND seq > $2 AND transport = $3 AND (state = 'delivered' OR detail IS NOT NULL)
          ORDER BY updated_at DESC, seq DESC LIMIT 1",
         &[(&agent).into(), after.into(), transport.as_str().into()],
     )?;
-    row.map(|mut row| Ok((row.opt_text(0)?, row.int(1)?))).transpose()
+    row.map(|mut row| Ok((row.opt_text("error")?, row.int("updated_at")?))).transpose()
 }
 
-/// How SQLite, which knows no numbers, would answer this.
+/// Returns the plan of SQLite, which has no statistics.
 #[cfg(test)]
 pub(crate) async fn plan_of(sql: &'static str, params: usize) -> String {
     let store = crate::Store::in_memory().unwrap();
     let sql: &'static str = Box::leak(format!("EXPLAIN QUERY PLAN {sql}").into_boxed_str());
     let explain = move |tx: &mut dyn Tx| {
         let params = vec![crate::Param::Null; params];
-        tx.query(sql, &params)?.into_iter().map(|mut row| row.text(3)).collect::<Result<Vec<_>, StoreError>>()
+        tx.query(sql, &params)?
+            .into_iter()
+            .map(|mut row| row.text("detail"))
+            .collect::<Result<Vec<_>, StoreError>>()
     };
     store.read(explain).await.unwrap().join("\n")
 }

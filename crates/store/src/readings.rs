@@ -1,7 +1,7 @@
-//! How far people have read their conversations, and what there was for them that they have not: unread marks, and what a
-//! person who is away is told of by mail.
+//! Read marks: how far people have read their conversations, and which messages addressed to them they have
+//! not read. They are used for unread counts and for mail to people who are away.
 //!
-//! A row is made when somebody reads, or is asked something; nothing is written for those a message only passes by.
+//! A row is made when a person reads or is addressed. Other messages write nothing.
 
 mod standings;
 
@@ -13,22 +13,21 @@ use chorus_protocol::ids::{AccountId, ConversationId, EventId};
 /// More unread messages of one conversation are not counted.
 pub const MAX_COUNT: i64 = 100;
 
-/// What one person has not read of one conversation.
+/// The unread messages of one person in one conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unread {
-    /// Which.
+pub struct UnreadConversation {
     pub conversation: ConversationId,
-    /// What people call it.
     pub name: String,
     /// Its kind, as a word.
     pub kind: String,
     /// Everything up to here was read.
     pub read_seq: i64,
-    /// How many messages of others came since, up to [`MAX_COUNT`].
+    /// The number of messages of others since then, up to [`MAX_COUNT`].
     pub count: i64,
-    /// Whether one of them names the person, or is in a conversation of two; or something waits until a person agrees.
+    /// True if one of them mentions the person or is in a direct conversation, or a message waits for
+    /// approval.
     pub asked: bool,
-    /// How many messages of others wait there until a person agrees.
+    /// The number of messages of others that wait for approval.
     pub held: i64,
 }
 
@@ -38,7 +37,7 @@ pub fn unread(
     account: AccountId,
     after: Option<ConversationId>,
     limit: i64,
-) -> Result<Vec<Unread>, StoreError> {
+) -> Result<Vec<UnreadConversation>, StoreError> {
     let after = after.as_ref().map_or([].as_slice(), ConversationId::as_bytes);
     let rows = tx.query(
         "SELECT q.id, q.name, q.kind, q.read_seq, q.asked_seq,
@@ -49,7 +48,7 @@ pub fn unread(
                       (SELECT COUNT(*) FROM approvals a WHERE a.conversation_id = c.id AND a.state = 'held'
                           AND a.author_id <> $1) AS held
                FROM members m JOIN conversations c ON c.id = m.conversation_id
-               JOIN streams s ON s.id = c.id
+               JOIN streams s ON s.kind = 'conversation' AND s.id = c.id
                LEFT JOIN readings r ON r.account_id = m.member_id AND r.conversation_id = m.conversation_id
                WHERE m.member_id = $1 AND m.left_seq IS NULL AND c.archived_at IS NULL AND c.id > $2
                  AND (s.head > COALESCE(r.read_seq, 0)
@@ -60,13 +59,13 @@ pub fn unread(
         &[(&account).into(), after.into(), limit.into(), MAX_COUNT.into()],
     )?;
     let unread = |mut row: crate::Row| {
-        let (read_seq, asked_seq, held) = (row.int(3)?, row.int(4)?, row.int(6)?);
-        Ok(Unread {
-            conversation: ConversationId(row.uuid(0)?),
-            name: row.opt_text(1)?.unwrap_or_default(),
-            kind: row.text(2)?,
+        let (read_seq, asked_seq, held) = (row.int("read_seq")?, row.int("asked_seq")?, row.int("held")?);
+        Ok(UnreadConversation {
+            conversation: ConversationId(row.uuid("id")?),
+            name: row.opt_text("name")?.unwrap_or_default(),
+            kind: row.text("kind")?,
             read_seq,
-            count: row.int(5)?,
+            count: row.int("unread")?,
             asked: asked_seq > read_seq || held > 0,
             held,
         })
@@ -81,7 +80,7 @@ pub fn read_through(
     conversation: ConversationId,
     seq: i64,
 ) -> Result<i64, StoreError> {
-    let seq = seq.min(tx.head(conversation.0)?);
+    let seq = seq.min(tx.head(conversation.into())?);
     let row = tx.first(
         "INSERT INTO readings (account_id, conversation_id, read_seq) VALUES ($1, $2, $3)
          ON CONFLICT (account_id, conversation_id) DO UPDATE SET
@@ -90,7 +89,7 @@ pub fn read_through(
          RETURNING read_seq",
         &[(&account).into(), (&conversation).into(), seq.into()],
     )?;
-    row.map_or(Ok(seq), |mut row| row.int(0))
+    row.map_or(Ok(seq), |mut row| row.int("read_seq"))
 }
 
 /// The place of a message, for whoever has read up to it.
@@ -100,7 +99,7 @@ pub fn place_of(
     event: EventId,
 ) -> Result<Option<i64>, StoreError> {
     let sql = "SELECT seq FROM events WHERE id = $1 AND conversation_id = $2";
-    tx.first(sql, &[(&event).into(), (&conversation).into()])?.map(|mut row| row.int(0)).transpose()
+    tx.first(sql, &[(&event).into(), (&conversation).into()])?.map(|mut row| row.int("seq")).transpose()
 }
 
 /// A message is for these people: it names them, or is in a conversation of two.
@@ -125,7 +124,6 @@ pub fn ask(
 /// Somebody who is away and is to be told of what waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Away {
-    /// Where it can be reached.
     pub email: String,
     /// The conversations where something waits, the latest first.
     pub waits: Vec<(ConversationId, String)>,
@@ -147,7 +145,7 @@ pub fn find_away(
         &[before.into(), unseen_since.into(), untold_since.into(), limit.into()],
     )?
     .into_iter()
-    .map(|mut row| Ok(AccountId(row.uuid(0)?)))
+    .map(|mut row| Ok(AccountId(row.uuid("account_id")?)))
     .collect()
 }
 
@@ -167,14 +165,16 @@ pub fn take_away(
         &[(&account).into(), now.into(), unseen_since.into(), untold_since.into()],
     )?;
     let Some(mut row) = row else { return Ok(None) };
-    let email = row.text(0)?;
+    let email = row.text("email")?;
     let waits = tx.query(
         "SELECT r.conversation_id, c.name FROM readings r JOIN conversations c ON c.id = r.conversation_id
          JOIN members m ON m.conversation_id = r.conversation_id AND m.member_id = r.account_id AND m.left_seq IS NULL
          WHERE r.account_id = $1 AND r.asked_at IS NOT NULL ORDER BY r.asked_at DESC LIMIT $2",
         &[(&account).into(), limit.into()],
     )?;
-    let waits = waits.into_iter().map(|mut row| Ok((ConversationId(row.uuid(0)?), row.text(1)?)));
+    let waits = waits
+        .into_iter()
+        .map(|mut row| Ok((ConversationId(row.uuid("conversation_id")?), row.text("name")?)));
     let waits = waits.collect::<Result<Vec<_>, StoreError>>()?;
     // It is told once of each.
     tx.execute(

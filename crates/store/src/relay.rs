@@ -13,12 +13,12 @@ use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, TraceId
 use chorus_protocol::relay::{Named, Outcome};
 use chorus_protocol::words::{DeliveryState, EntryKind, Transport};
 
-/// How long a turn is known: the same one within this time is delivered once.
+/// The time during which the same turn is delivered only once.
 const TURN_LIFE_MS: i64 = 30 * 24 * 60 * 60 * 1000;
-/// How long what a receiver answered is kept for senders that ask again.
+/// The time that a receiver's response is kept for repeated requests.
 const RESPONSE_LIFE_MS: i64 = 24 * 60 * 60 * 1000;
 
-/// Why a registration was not made.
+/// An error of a registration.
 #[derive(Debug, thiserror::Error)]
 pub enum RegisterError {
     /// The name belongs to an agent whose key was not shown.
@@ -27,12 +27,10 @@ pub enum RegisterError {
     /// The agent is kept out, and so is its key.
     #[error("the agent is disabled")]
     Disabled,
-    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Who registers.
 #[derive(Debug, Clone, Copy)]
 pub enum Registrar {
     /// Anybody, perhaps the agent itself with its key: a taken name needs that key, which is replaced.
@@ -44,30 +42,24 @@ pub enum Registrar {
 /// A registration to be made.
 #[derive(Debug)]
 pub struct Registration {
-    /// What it says.
     pub record: Record,
-    /// What of that it names: of an agent that is there already, the rest stays as it is.
+    /// The fields that it names. Other fields of an existing agent stay as they are.
     pub names: Named,
-    /// Who makes it.
     pub registrar: Registrar,
     /// The id of the agent, if it is new.
     pub id: AgentId,
     /// Its key from now on, if it gets one.
     pub key: KeyHash,
-    /// What it belongs to.
     pub trace: TraceId,
-    /// When.
     pub now: i64,
 }
 
-/// What a registration did.
+/// The result of a registration.
 #[derive(Debug, Clone)]
 pub struct Registered {
-    /// The agent now.
     pub agent: Agent,
-    /// Whether it is new.
     pub created: bool,
-    /// Whether the key in [`Registration`] is its key now.
+    /// True if the key in [`Registration`] is now its key.
     pub keyed: bool,
 }
 
@@ -80,7 +72,7 @@ pub fn register(tx: &mut dyn Tx, new: &Registration) -> Result<Registered, Regis
     let keyed = match new.registrar {
         Registrar::Operator => false,
         Registrar::Itself(Some(key)) if holds(tx, &agent, &key)? => {
-            // Whoever reads the inbox did so with the old key.
+            // Ends the inbox connection, which used the old key.
             inboxes::disconnect(tx, agent.id)?;
             // Its row is a lock as well: another with the same key may have come first.
             if !holds(tx, &agent, &key)? {
@@ -108,49 +100,41 @@ fn holds(tx: &mut dyn Tx, agent: &Agent, key: &KeyHash) -> Result<bool, StoreErr
 /// A message to be sent.
 #[derive(Debug)]
 pub struct Send {
-    /// Who sends it.
     pub sender: AgentId,
-    /// To which name.
     pub receiver: String,
     /// The envelope as received.
     pub envelope: String,
-    /// Its id.
     pub event: EventId,
-    /// What it belongs to.
     pub trace: TraceId,
     /// The keys under which it may come again: an idempotency key, a turn.
     pub keys: Vec<Key>,
     /// Turns are between two agents: made into a key once the receiver is known.
     pub turn: Option<NumberedEnvelope>,
-    /// Whether the sender wants the receiver's output as it comes: then the outcome is known only at its end.
+    /// True if the sender wants the receiver's output streamed. The outcome is then known only at the end.
     pub stream: bool,
     /// Held while the outcome is not known.
     pub lease: Lease,
-    /// When.
     pub now: i64,
 }
 
 /// The number an envelope has in an exchange: its turn.
 #[derive(Debug, Clone)]
 pub struct NumberedEnvelope {
-    /// The exchange.
     pub conversation: String,
     /// The place in it.
     pub number: i64,
-    /// What it says, in a form that is the same for the same content.
+    /// The content in canonical form.
     pub content: String,
 }
 
-/// What became of a send in its transaction.
+/// The result of a send's transaction.
 #[derive(Debug)]
 pub enum Sent {
     /// It is in the inbox; this is the outcome.
     Stored {
-        /// In whose.
         receiver: Agent,
-        /// Its place there.
         seq: i64,
-        /// What to tell the sender.
+        /// The outcome for the sender.
         outcome: Outcome,
     },
     /// The outcome is not known yet; once it is, [`record_outcome`] is due.
@@ -162,13 +146,11 @@ pub enum Sent {
 /// A message whose outcome this node has to find out.
 #[derive(Debug, Clone)]
 pub struct Pending {
-    /// To whom.
     pub receiver: Agent,
-    /// Which event.
     pub event: EventId,
     /// The conversation of the two.
     pub conversation: ConversationId,
-    /// How it travels: by inbox, it will be answered from there.
+    /// The transport. A delivery by inbox is answered from there.
     pub transport: Transport,
     /// Its place in the receiver's inbox.
     pub seq: i64,
@@ -176,11 +158,10 @@ pub struct Pending {
     pub keys: Vec<Key>,
     /// The right to record it.
     pub lease: Lease,
-    /// What it belongs to.
     pub trace: TraceId,
 }
 
-/// Why a message was not accepted.
+/// An error of a send.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
     /// Nobody has this name.
@@ -195,7 +176,6 @@ pub enum SendError {
     /// The first request with this key is still being worked on.
     #[error("the first request is still in progress")]
     InProgress,
-    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -205,7 +185,8 @@ pub fn status(outcome: &Outcome) -> u16 {
     if outcome.delivery == DeliveryState::Queued { 202 } else { 200 }
 }
 
-/// What an outcome is told as, now and when it is asked for again: what the receiver said, only for a while.
+/// Returns the response for an outcome, now and on repeated requests. The receiver's reply is kept for a
+/// limited time.
 fn answer_of(outcome: &Outcome, now: i64) -> Result<Answer, StoreError> {
     let told = |outcome: &Outcome| serde_json::to_string(outcome).map_err(StoreError::unexpected);
     let mut answer = Answer::new(status(outcome), told(outcome)?);
@@ -276,7 +257,7 @@ pub fn send(tx: &mut dyn Tx, send: &Send) -> Result<Sent, SendError> {
     Ok(Sent::Stored { receiver, seq, outcome })
 }
 
-/// How an envelope travels to its receiver, and what it is called until its outcome is known.
+/// Returns the transport of an envelope to its receiver, and its first state.
 fn how(receiver: &Agent, send: &Send) -> (Transport, DeliveryState) {
     match deliveries::way(receiver, None, send.now) {
         Way::Session if send.stream => (Transport::Inbox, DeliveryState::Sending),
@@ -328,7 +309,7 @@ fn store(
         chat: None,
         trace: send.trace,
     };
-    let seq = tx.next_seq(receiver.0)?;
+    let seq = tx.next_seq(receiver.into())?;
     deliveries::append(tx, &delivery, seq, send.now)?;
     sent::note(tx, send.sender, send.trace, receiver, seq)?;
     Ok(seq)

@@ -4,20 +4,19 @@
 //! A sender that waits leaves line 0; whoever answers adds lines, and the node where the sender waits reads them and takes
 //! them away at the end. Each receiver has a stream for it, so that the waiting node is woken like by any commit.
 
-use crate::{Row, StoreError, Tx, TxExt};
-use chorus_protocol::ids::{AgentId, DeliveryId};
+use crate::{Row, StoreError, StreamKey, Tx, TxExt};
+use chorus_protocol::ids::DeliveryId;
 use uuid::Uuid;
 
 /// So many bytes wait for a sender at most.
 const MAX_WAITING: i64 = 1024 * 1024;
-/// What line 0 is.
+/// The kind of line 0.
 const WAITS: &str = "waits";
-/// What a line of a growing message is.
+/// The kind of a line of a streamed message.
 const TEXT: &str = "text";
-/// What says that an answer was begun, where that can be done once.
+/// The kind of a line that marks a reply as begun, which happens once.
 const BEGUN: &str = "begun";
 
-/// Whether somebody waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waiting {
     /// Nobody does, any more.
@@ -33,15 +32,9 @@ pub enum Waiting {
 pub struct SaidLine {
     /// Its number, from 1.
     pub line: i64,
-    /// What it is.
     pub kind: String,
     /// Its data, as it goes to the sender.
     pub data: String,
-}
-
-/// The stream that moves when something is said by this receiver.
-pub fn stream(agent: AgentId) -> Uuid {
-    agent.replies()
 }
 
 /// Somebody waits for the answer to this, until then.
@@ -65,15 +58,15 @@ fn insert(
     Ok(inserted == 1)
 }
 
-/// Whether somebody waits for the answer to this.
+/// Returns whether a sender waits for the reply to this delivery.
 pub fn waiting(tx: &mut dyn Tx, to: DeliveryId, now: i64) -> Result<Waiting, StoreError> {
     let row = tx.first(
-        "SELECT COUNT(*), CAST(COALESCE(SUM(OCTET_LENGTH(data)), 0) AS BIGINT) FROM reply_lines
+        "SELECT COUNT(*) AS count, CAST(COALESCE(SUM(OCTET_LENGTH(data)), 0) AS BIGINT) AS bytes FROM reply_lines
          WHERE agent_id = $1 AND seq = $2 AND until_at > $3",
         &[(&to.agent).into(), to.seq.into(), now.into()],
     )?;
     let Some(mut row) = row else { return Ok(Waiting::Nobody) };
-    let (lines, bytes) = (row.int(0)?, row.int(1)?);
+    let (lines, bytes) = (row.int("count")?, row.int("bytes")?);
     Ok(match lines {
         0 => Waiting::Nobody,
         _ if bytes > MAX_WAITING => Waiting::Lags,
@@ -88,26 +81,31 @@ pub fn begin(tx: &mut dyn Tx, to: DeliveryId, now: i64) -> Result<bool, StoreErr
         &[(&to.agent).into(), to.seq.into(), now.into()],
     )?;
     let Some(mut waits) = waits else { return Ok(false) };
-    let until = waits.int(0)?;
+    let until = waits.int("until_at")?;
     insert(tx, to, 1, BEGUN, "", until)
 }
 
 /// Says something to whoever waits; false if nobody does.
 pub fn say(tx: &mut dyn Tx, to: DeliveryId, kind: &str, data: &str, now: i64) -> Result<bool, StoreError> {
     // First of all: whoever says something at the same time waits here.
-    tx.next_seq(stream(to.agent))?;
+    tx.next_seq(StreamKey::replies(to.agent))?;
     let last = tx.first(
-        "SELECT MAX(line), MAX(until_at) FROM reply_lines WHERE agent_id = $1 AND seq = $2 AND until_at > $3",
+        "SELECT MAX(line) AS last_line, MAX(until_at) AS until_at FROM reply_lines
+         WHERE agent_id = $1 AND seq = $2 AND until_at > $3",
         &[(&to.agent).into(), to.seq.into(), now.into()],
     )?;
     let Some(mut last) = last else { return Ok(false) };
-    let (Some(line), Some(until)) = (last.opt_int(0)?, last.opt_int(1)?) else { return Ok(false) };
+    let (Some(line), Some(until)) = (last.opt_int("last_line")?, last.opt_int("until_at")?) else {
+        return Ok(false);
+    };
     insert(tx, to, line + 1, kind, data, until)
 }
 
-/// What was said after `line`.
+/// Lists the lines after `line`.
 pub fn after(tx: &mut dyn Tx, to: DeliveryId, line: i64) -> Result<Vec<SaidLine>, StoreError> {
-    let said = |mut row: Row| Ok(SaidLine { line: row.int(0)?, kind: row.text(1)?, data: row.text(2)? });
+    let said = |mut row: Row| {
+        Ok(SaidLine { line: row.int("line")?, kind: row.text("kind")?, data: row.text("data")? })
+    };
     tx.query(
         "SELECT line, kind, data FROM reply_lines WHERE agent_id = $1 AND seq = $2 AND line > $3 ORDER BY line",
         &[(&to.agent).into(), to.seq.into(), line.into()],
@@ -124,7 +122,7 @@ pub(crate) fn last_of_text(tx: &mut dyn Tx, to: DeliveryId) -> Result<(i64, Stri
         "SELECT line, data FROM reply_lines WHERE agent_id = $1 AND seq = $2 ORDER BY line DESC LIMIT 1",
         &[(&to.agent).into(), to.seq.into()],
     )?;
-    row.map_or(Ok((1, String::new())), |mut row| Ok((row.int(0)?, row.text(1)?)))
+    row.map_or(Ok((1, String::new())), |mut row| Ok((row.int("line")?, row.text("data")?)))
 }
 
 /// Writes a line of a message that grows. It stays until [`end`]: `growing` says how long that may take.

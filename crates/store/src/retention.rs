@@ -1,22 +1,22 @@
-//! What was said is kept as long as the hub's settings and its channel say, and no longer.
+//! Deletes events that are older than the hub's and the channel's settings allow.
 //!
-//! From the oldest on, a little at a time, and never past something that is still on its way, or that somebody still has to
-//! answer: what is gone of a conversation
-//! is everything before its `oldest` place, so that whoever goes on from before that learns of the gap. Documents stay, with
-//! their newest version at least; so does who was there when.
+//! Deletion begins with the oldest event, works in small steps, and stops at an event that is still being
+//! delivered or must still be answered. In a conversation everything before its `oldest` position is gone, so
+//! that a reader with an older cursor notices the gap. Documents keep at least their newest version, and
+//! membership rows stay.
 
 use crate::error::word;
-use crate::usage::ROW_BYTES;
+use crate::usage::{self, ROW_BYTES};
 use crate::{StoreError, Tx, TxExt, search, sent};
 use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
 use chorus_protocol::words::EntryKind;
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// How many conversations one step looks into.
+/// The number of conversations per step.
 const CONVERSATIONS: i64 = 20;
 
-/// Whether an event `e` is still on its way, or somebody still has to answer it.
+/// The condition that an event `e` is still being delivered or must still be answered.
 macro_rules! is_under_way {
     () => {
         "(EXISTS (SELECT 1 FROM chats h WHERE h.event_id = e.id AND (h.give_up_at IS NOT NULL OR h.next_at IS NOT NULL))
@@ -28,7 +28,7 @@ macro_rules! is_under_way {
 /// (its agent is paused): conversations that begin with such a one do not take the places of others.
 const OLD: &str = concat!(
     "SELECT c.id, CASE WHEN c.keep_days IS NOT NULL AND CAST($1 AS BIGINT) - c.keep_days * 86400000 > CAST($2 AS BIGINT)
-                       THEN CAST($1 AS BIGINT) - c.keep_days * 86400000 ELSE CAST($2 AS BIGINT) END
+                       THEN CAST($1 AS BIGINT) - c.keep_days * 86400000 ELSE CAST($2 AS BIGINT) END AS cutoff
      FROM conversations c JOIN events e ON e.conversation_id = c.id AND e.seq = c.oldest
      WHERE e.seq > 0 AND e.created_at <
            CASE WHEN c.keep_days IS NOT NULL AND CAST($1 AS BIGINT) - c.keep_days * 86400000 > CAST($2 AS BIGINT)
@@ -40,21 +40,21 @@ const OLD: &str = concat!(
 
 /// The first events of a conversation, and whether each is under way.
 const FIRST_EVENTS: &str = concat!(
-    "SELECT e.id, e.seq, e.created_at, e.author_kind, e.author_id, COALESCE(OCTET_LENGTH(e.body), 0), CASE WHEN ",
+    "SELECT e.id, e.seq, e.created_at, e.author_kind, e.author_id, COALESCE(OCTET_LENGTH(e.body), 0) AS body_bytes, CASE WHEN ",
     is_under_way!(),
-    " THEN 1 ELSE 0 END
+    " THEN 1 ELSE 0 END AS is_under_way
      FROM events e JOIN conversations k ON k.id = e.conversation_id
      WHERE e.conversation_id = $1 AND e.seq > 0 AND e.seq >= k.oldest ORDER BY e.seq LIMIT $2"
 );
 
-/// What a retention step did.
+/// The result of a retention step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Removed {
     /// Deliveries that are gone.
     pub deliveries: u64,
     /// Events that are gone.
     pub events: u64,
-    /// How many bytes of whose they were.
+    /// The bytes removed, by author.
     pub bytes: BTreeMap<Principal, i64>,
 }
 
@@ -69,7 +69,7 @@ pub fn remove_said(
     let old = tx.query(OLD, &[now.into(), cutoff.into(), CONVERSATIONS.into()])?;
     let mut removed = Removed::default();
     for mut row in old {
-        let (conversation, before) = (ConversationId(row.uuid(0)?), row.int(1)?);
+        let (conversation, before) = (ConversationId(row.uuid("id")?), row.int("cutoff")?);
         let left = limit - removed.events as i64;
         if left <= 0 {
             break;
@@ -87,17 +87,17 @@ fn remove_of(
     limit: i64,
     removed: &mut Removed,
 ) -> Result<(), StoreError> {
-    tx.lock(conversation.0)?;
+    tx.lock(conversation.into())?;
     let events = tx.query(FIRST_EVENTS, &[(&conversation).into(), limit.into()])?;
     let mut oldest = None;
     for mut row in events {
-        let (id, seq, created_at) = (EventId(row.uuid(0)?), row.int(1)?, row.int(2)?);
-        let is_under_way = row.int(6)? == 1;
+        let (id, seq, created_at) = (EventId(row.uuid("id")?), row.int("seq")?, row.int("created_at")?);
+        let is_under_way = row.int("is_under_way")? == 1;
         if created_at >= before || is_under_way {
             break;
         }
-        let author = Principal::new(&row.text(3)?, row.uuid(4)?);
-        let bytes = row.int(5)?;
+        let author = Principal::new(&row.text("author_kind")?, row.uuid("author_id")?);
+        let bytes = row.int("body_bytes")?;
         remove_event(tx, id, author, bytes, removed)?;
         oldest = Some(seq + 1);
     }
@@ -118,7 +118,7 @@ fn remove_event(
     removed: &mut Removed,
 ) -> Result<(), StoreError> {
     for mut row in tx.query("SELECT agent_id, seq FROM chats WHERE event_id = $1", &[(&id).into()])? {
-        let (agent, seq) = (row.uuid(0)?, row.int(1)?);
+        let (agent, seq) = (row.uuid("agent_id")?, row.int("seq")?);
         let key = [(&agent).into(), seq.into()];
         tx.execute("DELETE FROM chats WHERE agent_id = $1 AND seq = $2", &key)?;
         tx.execute("DELETE FROM attempts WHERE agent_id = $1 AND seq = $2", &key)?;
@@ -133,16 +133,27 @@ fn remove_event(
     }
     search::remove(tx, id)?;
     let large = tx.first(
-        "DELETE FROM large_bodies WHERE event_id = $1 RETURNING OCTET_LENGTH(body)",
+        "DELETE FROM large_bodies WHERE event_id = $1 RETURNING OCTET_LENGTH(body) AS body_bytes",
         &[(&id).into()],
     )?;
-    let large = large.map_or(Ok(0), |mut row| row.int(0))?;
+    let large = large.map_or(Ok(0), |mut row| row.int("body_bytes"))?;
     tx.execute("DELETE FROM events WHERE id = $1", &[(&id).into()])?;
     if let Some(author) = author {
-        *removed.bytes.entry(author).or_default() += bytes + large + ROW_BYTES;
+        give_back(tx, author, bytes + large + ROW_BYTES, removed)?;
     }
     removed.events += 1;
     Ok(())
+}
+
+/// Gives the bytes of a removed event back to its author.
+fn give_back(
+    tx: &mut dyn Tx,
+    author: Principal,
+    bytes: i64,
+    removed: &mut Removed,
+) -> Result<(), StoreError> {
+    *removed.bytes.entry(author).or_default() += bytes;
+    usage::give_back(tx, author, bytes)
 }
 
 /// Removes what an owner without an agent was told of a job, with the job: it is in no inbox that would be gone through.
@@ -153,7 +164,7 @@ fn remove_called_back(tx: &mut dyn Tx, job: Uuid) -> Result<(), StoreError> {
         &[(&job).into()],
     )?;
     for mut row in told {
-        let (agent, seq) = (row.uuid(0)?, row.int(1)?);
+        let (agent, seq) = (row.uuid("agent_id")?, row.int("seq")?);
         let key = [(&agent).into(), seq.into()];
         tx.execute("DELETE FROM chats WHERE agent_id = $1 AND seq = $2", &key)?;
         tx.execute("DELETE FROM attempts WHERE agent_id = $1 AND seq = $2", &key)?;
@@ -178,8 +189,8 @@ pub fn remove_before(tx: &mut dyn Tx, cutoff: i64, limit: i64) -> Result<Removed
     let mut removed = Removed::default();
     let mut inboxes = BTreeMap::new();
     for mut row in old {
-        let (agent, seq, event) = (row.uuid(0)?, row.int(1)?, row.uuid(2)?);
-        let kind = word(&row.text(3)?, EntryKind::parse)?;
+        let (agent, seq, event) = (row.uuid("agent_id")?, row.int("seq")?, row.uuid("event_id")?);
+        let kind = word(&row.text("kind")?, EntryKind::parse)?;
         let key = [(&agent).into(), seq.into()];
         if kind != EntryKind::Message {
             // The chat first, as whoever replays it does.
@@ -221,23 +232,26 @@ fn remove_undelivered(
 ) -> Result<(), StoreError> {
     let gone = tx.first(
         "DELETE FROM events WHERE id = $1 AND seq = 0 AND NOT EXISTS (SELECT 1 FROM chats WHERE event_id = $1)
-         RETURNING author_kind, author_id, OCTET_LENGTH(body), trace_id",
+         RETURNING author_kind, author_id, OCTET_LENGTH(body) AS body_bytes, trace_id",
         &[(&event).into()],
     )?;
     let Some(mut gone) = gone else { return Ok(()) };
     removed.events += 1;
     let large = tx.first(
-        "DELETE FROM large_bodies WHERE event_id = $1 RETURNING OCTET_LENGTH(body)",
+        "DELETE FROM large_bodies WHERE event_id = $1 RETURNING OCTET_LENGTH(body) AS body_bytes",
         &[(&event).into()],
     )?;
-    let large = large.map_or(Ok(0), |mut row| row.int(0))?;
-    let Some(author) = Principal::new(&gone.text(0)?, gone.uuid(1)?) else { return Ok(()) };
-    // What the hub itself told was counted for nobody.
-    let counted = !matches!(kind, EntryKind::Chat | EntryKind::Digest);
-    let bytes = gone.opt_int(2)?.unwrap_or(0) + large + ROW_BYTES;
-    *removed.bytes.entry(author).or_default() += if counted { bytes } else { 0 };
+    let large = large.map_or(Ok(0), |mut row| row.int("body_bytes"))?;
+    let Some(author) = Principal::new(&gone.text("author_kind")?, gone.uuid("author_id")?) else {
+        return Ok(());
+    };
+    let bytes = gone.opt_int("body_bytes")?.unwrap_or(0) + large + ROW_BYTES;
+    // A digest is the hub's own, and was counted for nobody.
+    if kind != EntryKind::Digest {
+        give_back(tx, author, bytes, removed)?;
+    }
     match author.agent() {
-        Some(sender) => sent::remove(tx, sender, TraceId(gone.uuid(3)?), seq),
+        Some(sender) => sent::remove(tx, sender, TraceId(gone.uuid("trace_id")?), seq),
         None => Ok(()),
     }
 }

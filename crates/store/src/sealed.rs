@@ -1,7 +1,7 @@
-//! What lies sealed in the database, for whoever changes the seal: connection strings, and posts of other services.
+//! Encrypted columns, for changing the encryption key: connection strings, and posts of other services.
 //!
-//! The store knows no key. It walks over what is sealed in steps and puts one form of the same content in the place of
-//! another; nobody who reads it sees a difference, so neither epochs nor times change.
+//! The store knows no key. It walks over the encrypted values in steps and replaces one ciphertext by another
+//! of the same content. Readers see no difference, so neither epochs nor times change.
 
 use crate::conversations::INLINE_BODY;
 use crate::{Param, StoreError, Tx, TxExt};
@@ -19,7 +19,7 @@ pub fn connections(
         &[after.into(), limit.into()],
     )?
     .into_iter()
-    .map(|mut row| Ok((AgentId(row.uuid(0)?), row.bytes(1)?)))
+    .map(|mut row| Ok((AgentId(row.uuid("id")?), row.bytes("connection")?)))
     .collect()
 }
 
@@ -37,7 +37,7 @@ pub fn replace_connection(
     Ok(())
 }
 
-const POSTS: &str = "SELECT e.id, CASE WHEN COALESCE(e.body, b.body) LIKE $2 THEN 1 ELSE 0 END
+const POSTS: &str = "SELECT e.id, CASE WHEN COALESCE(e.body, b.body) LIKE $2 THEN 1 ELSE 0 END AS is_sealed
      FROM events e LEFT JOIN large_bodies b ON b.event_id = e.id
      WHERE e.kind = 'foreign' AND e.id > $1 ORDER BY e.id LIMIT $3";
 
@@ -53,7 +53,7 @@ pub fn posts(
     let like = format!("{mark}%");
     tx.query(POSTS, &[after.into(), like.as_str().into(), limit.into()])?
         .into_iter()
-        .map(|mut row| Ok((EventId(row.uuid(0)?), row.int(1)? == 1)))
+        .map(|mut row| Ok((EventId(row.uuid("id")?), row.int("is_sealed")? == 1)))
         .collect()
 }
 

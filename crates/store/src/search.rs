@@ -35,8 +35,9 @@ pub(crate) fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// What a word of a conversation is found by. It is another one in every other conversation: what is said elsewhere is
-/// neither found by it nor gone through for it, and so tells nothing, by no answer and by no delay.
+/// Returns the search term of a word in a conversation. It differs between conversations, so that a search
+/// neither finds nor scans messages of other conversations, and reveals nothing about them by its results or
+/// its duration.
 fn term(conversation: ConversationId, word: &str) -> i64 {
     let digest = Sha256::new().chain_update(conversation.as_bytes()).chain_update(word).finalize();
     digest.iter().take(8).fold(0, |term, byte| term << 8 | i64::from(*byte))
@@ -82,21 +83,21 @@ pub(crate) fn remove(tx: &mut dyn Tx, event: EventId) -> Result<(), StoreError> 
     Ok(())
 }
 
-/// The setting that tells how far [`index_old`] came: messages from here on are indexed. None when all are.
+/// The setting that holds the progress of [`index_imported`]: messages from this id on are indexed. Absent when all are.
 const INDEXED_FROM: &str = "search_indexed_from";
 
-/// A reconciler: makes messages findable that were said before they were indexed as they are now, the newest first. It goes
-/// through `limit` events at a time, and says whether there are more.
-pub fn index_old(tx: &mut dyn Tx, limit: i64) -> Result<bool, StoreError> {
+/// Indexes the messages of an imported database, newest first: an export holds no search index. Goes through `limit` events, and
+/// returns whether there are more.
+pub fn index_imported(tx: &mut dyn Tx, limit: i64) -> Result<bool, StoreError> {
     let Some(from) = settings::get(tx, INDEXED_FROM)? else { return Ok(false) };
     let mut from = Uuid::try_parse(&from).map_err(StoreError::unexpected)?;
     let sql = "SELECT id, conversation_id, kind FROM events WHERE id < $1 ORDER BY id DESC LIMIT $2";
     let events = tx.query(sql, &[(&from).into(), limit.into()])?;
     let more = events.len() as i64 == limit;
     for mut row in events {
-        from = row.uuid(0)?;
-        let (event, conversation) = (EventId(from), ConversationId(row.uuid(1)?));
-        if row.text(2)? == EventKind::Message.as_str() {
+        from = row.uuid("id")?;
+        let (event, conversation) = (EventId(from), ConversationId(row.uuid("conversation_id")?));
+        if row.text("kind")? == EventKind::Message.as_str() {
             match text_of(tx, event)? {
                 Some(text) => put(tx, conversation, event, &text)?,
                 None => remove(tx, event)?,
@@ -107,18 +108,18 @@ pub fn index_old(tx: &mut dyn Tx, limit: i64) -> Result<bool, StoreError> {
     Ok(more)
 }
 
-/// Leaves out the event that [`index_old`] would begin with, and says which.
-pub fn skip_old(tx: &mut dyn Tx) -> Result<Option<String>, StoreError> {
+/// Skips the event that [`index_imported`] would begin with. Returns its id.
+pub fn skip_imported(tx: &mut dyn Tx) -> Result<Option<String>, StoreError> {
     let Some(from) = settings::get(tx, INDEXED_FROM)? else { return Ok(None) };
     let from = Uuid::try_parse(&from).map_err(StoreError::unexpected)?;
     let sql = "SELECT id FROM events WHERE id < $1 ORDER BY id DESC LIMIT 1";
-    let skipped = tx.first(sql, &[(&from).into()])?.map(|mut row| row.uuid(0)).transpose()?;
+    let skipped = tx.first(sql, &[(&from).into()])?.map(|mut row| row.uuid("id")).transpose()?;
     let skipped = skipped.map(|event| event.to_string());
     settings::set_or_remove(tx, INDEXED_FROM, skipped.as_deref())?;
     Ok(skipped)
 }
 
-/// What a message says now, unless it was taken back.
+/// Returns the current text of a message, or `None` if it was deleted.
 fn text_of(tx: &mut dyn Tx, message: EventId) -> Result<Option<String>, StoreError> {
     let mut said = conversations::event_by_id(tx, message)?;
     for change in log::changes(tx, &[MembershipInterval { from: 0, to: None }], &[message])? {
@@ -140,11 +141,11 @@ macro_rules! newest_readable {
         concat!(
             $found,
             $joined,
-            " AND (c.history = 'all' OR (EXISTS
+            " AND (e.seq > c.open_from OR (EXISTS
                  (SELECT 1 FROM members w WHERE w.conversation_id = e.conversation_id AND w.member_id = $1
                     AND e.seq > w.joined_seq AND (w.left_seq IS NULL OR e.seq <= w.left_seq))
                AND NOT EXISTS
-                 (SELECT 1 FROM events d WHERE d.target_id = e.id AND d.kind = 'edit'
+                 (SELECT 1 FROM events d WHERE d.target_id = e.id AND d.kind = 'edit' AND d.seq <= c.open_from
                     AND NOT EXISTS (SELECT 1 FROM events n WHERE n.target_id = e.id AND n.kind = 'edit' AND n.seq > d.seq)
                     AND NOT EXISTS (SELECT 1 FROM members w WHERE w.conversation_id = e.conversation_id
                         AND w.member_id = $1 AND d.seq > w.joined_seq AND (w.left_seq IS NULL OR d.seq <= w.left_seq)))))
@@ -157,7 +158,7 @@ macro_rules! newest_readable {
 
 // In the order of rows, in which alone FTS5 reads without sorting; it is that of ids but for those of one moment.
 const SQLITE: &str = newest_readable!(
-    "SELECT e.id, e.rowid FROM search s
+    "SELECT e.id, e.rowid AS place FROM search s
      CROSS JOIN events e ON e.rowid = s.rowid
      CROSS JOIN conversations c ON c.id = e.conversation_id
      CROSS JOIN members m ON m.conversation_id = e.conversation_id AND m.member_id = $1 AND m.left_seq IS NULL ",
@@ -169,7 +170,7 @@ const POSTGRES: &str = newest_readable!(
     "WITH found AS MATERIALIZED
          (SELECT s.event_id FROM unnest(string_to_array($2, ',')) AS q (terms)
           JOIN search s ON s.terms @> CAST(string_to_array(q.terms, ' ') AS BIGINT[]) WHERE s.event_id < $3)
-     SELECT e.id, CAST(0 AS BIGINT) FROM found s
+     SELECT e.id, CAST(0 AS BIGINT) AS place FROM found s
      JOIN events e ON e.id = s.event_id
      JOIN conversations c ON c.id = e.conversation_id
      JOIN members m ON m.conversation_id = e.conversation_id AND m.member_id = $1 AND m.left_seq IS NULL ",
@@ -179,13 +180,14 @@ const POSTGRES: &str = newest_readable!(
 
 /// The row of an event that `who` may read: the place of a page before it. Any other id is a place by itself, and whether
 /// there is such an event does not tell.
-const ROW_OF_READABLE: &str = "SELECT e.rowid FROM events e JOIN conversations c ON c.id = e.conversation_id
+const ROW_OF_READABLE: &str =
+    "SELECT e.rowid AS place FROM events e JOIN conversations c ON c.id = e.conversation_id
      JOIN members m ON m.conversation_id = e.conversation_id AND m.member_id = $1 AND m.left_seq IS NULL
-     WHERE e.id = $2 AND (c.history = 'all' OR EXISTS
+     WHERE e.id = $2 AND (e.seq > c.open_from OR EXISTS
          (SELECT 1 FROM members w WHERE w.conversation_id = e.conversation_id AND w.member_id = $1
             AND e.seq > w.joined_seq AND (w.left_seq IS NULL OR e.seq <= w.left_seq)))";
 
-/// What a search found.
+/// A page of search results.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
     /// The newest first.
@@ -223,7 +225,7 @@ pub fn page(
     if let (Kind::Sqlite, Some(before)) = (kind, before)
         && let Some(mut found) = tx.first(ROW_OF_READABLE, &[(&who).into(), (&before).into()])?
     {
-        (row, from) = (Some(found.int(0)?), [0xff; 16]);
+        (row, from) = (Some(found.int("place")?), [0xff; 16]);
     }
     let mut found: Vec<(i64, EventId)> = vec![];
     for some in conversations.chunks(TOGETHER) {
@@ -239,7 +241,7 @@ pub fn page(
             params.push(row.unwrap_or(i64::MAX).into());
         }
         tx.each(sql, &params, &mut |mut row| {
-            found.push((row.int(1)?, EventId(row.uuid(0)?)));
+            found.push((row.int("place")?, EventId(row.uuid("id")?)));
             Ok(true)
         })?;
         found.sort_unstable_by(|one, other| other.cmp(one));
@@ -257,7 +259,7 @@ mod tests {
     use super::{SQLITE, words};
     use crate::push::plan_of;
 
-    /// What is found is read in its order, and nothing else is gone through.
+    /// A search uses the index of terms in its order and scans nothing else.
     #[tokio::test]
     async fn a_search_begins_with_the_words() {
         let plan = plan_of(SQLITE, 5).await;

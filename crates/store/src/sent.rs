@@ -1,10 +1,11 @@
-//! What agents sent by the relay, as their senders see it: how far it came, and nothing of what it says.
+//! Relay sends as their senders see them: their progress, not their content.
 //!
-//! A row for each send names the receiver's inbox and the place there; how it stands is the delivery's business. Pages go
-//! from the newest back, because traces are made before they are committed: going forward could pass one over.
+//! A row for each send names the receiver's inbox and the position there; the state is that of the delivery.
+//! Pages go from the newest back, because traces are made before they are committed and a page going forward
+//! could miss one.
 //!
-//! By sender they are in `sent`. SQLite writes whole pages, one for each sender, so there they are appended to `sent_lately`
-//! first and moved when there are many ([`sort_a_lot`]). Whoever reads looks into both.
+//! `sent` is ordered by sender. SQLite would write a page for each sender, so there rows are appended to
+//! `sent_lately` first and moved in bulk ([`sort_a_lot`]). Readers look into both.
 
 use crate::conversations::Event;
 use crate::error::word;
@@ -17,7 +18,7 @@ use std::cmp::Reverse;
 const SORT_FROM: usize = 500;
 /// The most that are brought in order together: the more, the more of them share a page.
 const SORT_MOST: usize = 2048;
-/// How many of them are moved at a time: others wait for it.
+/// The number of rows moved at a time, while other writes wait.
 const SORT_STEP: usize = 256;
 /// Of two that one sender sent under the same trace, to the same place in two inboxes, one is kept.
 const MOVED: &str =
@@ -26,29 +27,22 @@ const MOVED: &str =
 /// One envelope that was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sent {
-    /// What it belongs to.
     pub trace: TraceId,
     /// Its place in the receiver's inbox.
     pub seq: i64,
-    /// The receiver's name.
     pub receiver: String,
-    /// How it travels.
     pub transport: Transport,
-    /// How it stands.
     pub state: DeliveryState,
-    /// Why it failed.
     pub detail: Option<String>,
-    /// When it was stored.
     pub created_at: i64,
-    /// When its state last changed.
     pub updated_at: i64,
-    /// Whether a connection of the receiver's was handed it.
+    /// True if a connection of the receiver got it.
     pub handed: bool,
-    /// When, if that was noted.
+    /// The time of that, if it was recorded.
     pub handed_at: Option<i64>,
 }
 
-/// Where a page of them begins: after this one.
+/// The cursor of a page: rows after this one.
 pub type Place = (TraceId, i64);
 
 /// Notes that an envelope was sent.
@@ -88,8 +82,8 @@ pub fn find_unsorted(tx: &mut dyn Tx, least: usize, most: usize) -> Result<Vec<L
     let sql = "SELECT sender_id, trace_id, seq, agent_id FROM sent_lately ORDER BY trace_id, sender_id, seq LIMIT $1";
     let rows = tx.query(sql, &[(most as i64).into()])?;
     let lately = |mut row: Row| {
-        let (sender, trace) = (AgentId(row.uuid(0)?), TraceId(row.uuid(1)?));
-        Ok(Lately { sender, trace, seq: row.int(2)?, receiver: AgentId(row.uuid(3)?) })
+        let (sender, trace) = (AgentId(row.uuid("sender_id")?), TraceId(row.uuid("trace_id")?));
+        Ok(Lately { sender, trace, seq: row.int("seq")?, receiver: AgentId(row.uuid("agent_id")?) })
     };
     let mut found = rows.into_iter().map(lately).collect::<Result<Vec<_>, StoreError>>()?;
     // Neighbours there share their pages.
@@ -127,9 +121,9 @@ macro_rules! select_sent {
     ($table:literal, $which:literal) => {
         concat!(
             "SELECT s.trace_id, s.seq, a.name, d.transport, d.state, d.detail, d.created_at, d.updated_at,
-                    CASE WHEN s.seq <= i.handed_through AND d.transport = 'inbox' THEN 1 ELSE 0 END,
+                    CASE WHEN s.seq <= i.handed_through AND d.transport = 'inbox' THEN 1 ELSE 0 END AS is_handed,
                     (SELECT h.at FROM handed h WHERE h.agent_id = s.agent_id AND h.through >= s.seq
-                     ORDER BY h.through LIMIT 1)
+                     ORDER BY h.through LIMIT 1) AS handed_at
              FROM (SELECT trace_id, seq, agent_id FROM ",
             $table,
             " ",
@@ -142,18 +136,18 @@ macro_rules! select_sent {
 }
 
 fn sent(mut row: Row) -> Result<Sent, StoreError> {
-    let handed = row.int(8)? == 1;
+    let handed = row.int("is_handed")? == 1;
     Ok(Sent {
-        trace: TraceId(row.uuid(0)?),
-        seq: row.int(1)?,
-        receiver: row.text(2)?,
-        transport: word(&row.text(3)?, Transport::parse)?,
-        state: word(&row.text(4)?, DeliveryState::parse)?,
-        detail: row.opt_text(5)?,
-        created_at: row.int(6)?,
-        updated_at: row.int(7)?,
+        trace: TraceId(row.uuid("trace_id")?),
+        seq: row.int("seq")?,
+        receiver: row.text("name")?,
+        transport: word(&row.text("transport")?, Transport::parse)?,
+        state: word(&row.text("state")?, DeliveryState::parse)?,
+        detail: row.opt_text("detail")?,
+        created_at: row.int("created_at")?,
+        updated_at: row.int("updated_at")?,
         handed,
-        handed_at: row.opt_int(9)?.filter(|_| handed),
+        handed_at: row.opt_int("handed_at")?.filter(|_| handed),
     })
 }
 
@@ -234,7 +228,7 @@ pub fn delivery_of(
     let params = [(&sender).into(), (&envelope.trace).into(), (&receiver).into(), (&envelope.id).into()];
     for sql in [of_event!("sent_lately"), of_event!("sent")] {
         if let Some(mut row) = tx.first(sql, &params)? {
-            return Ok(Some((DeliveryId { agent: receiver, seq: row.int(0)? }, row.int(1)?)));
+            return Ok(Some((DeliveryId { agent: receiver, seq: row.int("seq")? }, row.int("created_at")?)));
         }
     }
     Ok(None)

@@ -5,11 +5,10 @@ use crate::{StoreError, Tx, TxExt};
 /// A value, if it was set.
 pub fn get(tx: &mut dyn Tx, name: &str) -> Result<Option<String>, StoreError> {
     tx.first("SELECT value FROM settings WHERE name = $1", &[name.into()])?
-        .map(|mut row| row.text(0))
+        .map(|mut row| row.text("value"))
         .transpose()
 }
 
-/// Sets a value.
 pub fn set(tx: &mut dyn Tx, name: &str, value: &str) -> Result<(), StoreError> {
     tx.execute(
         "INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",

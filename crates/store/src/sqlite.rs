@@ -22,6 +22,7 @@ mod writer;
 pub use backup::backup;
 pub(crate) use in_place::InPlace;
 pub use inspect::{Diagnosis, diagnose};
+pub(crate) use migrate::migrate;
 pub use options::{Durability, SqliteOptions};
 
 use crate::queue::Queue;
@@ -45,7 +46,7 @@ pub(crate) struct Sqlite {
     reads: Queue<Box<dyn Work>>,
     authentications: Queue<Box<dyn Work>>,
     threads: Vec<JoinHandle<()>>,
-    /// How many commits have changed something.
+    /// The number of commits that changed something.
     changes: Arc<AtomicU64>,
     /// Dropped to end the checkpointer.
     checkpointer: Option<(Sender<()>, JoinHandle<()>)>,
@@ -103,7 +104,7 @@ impl Sqlite {
         Ok(Self { writes, reads, authentications, threads, changes, checkpointer })
     }
 
-    /// Where such closures wait.
+    /// Returns the queue for closures of this purpose.
     pub(crate) fn queue(&self, purpose: Purpose) -> &Queue<Box<dyn Work>> {
         match purpose {
             Purpose::Write | Purpose::WriteOn(_) => &self.writes,
@@ -112,12 +113,12 @@ impl Sqlite {
         }
     }
 
-    /// How many commits have changed something.
+    /// Returns the number of commits that changed something.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// How many writes wait for their turn.
+    /// Returns the number of writes in the queue.
     pub(crate) fn queued(&self) -> usize {
         self.writes.len()
     }
@@ -161,7 +162,7 @@ fn reader(
     })
 }
 
-/// Who flushes what the writer commits, and what is known of that.
+/// The thread that flushes commits, and its state.
 type Flusher = (SyncSender<Committed>, Arc<Flushing>);
 
 /// Writes what is queued. Without a flusher what was committed is answered at once.

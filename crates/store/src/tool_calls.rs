@@ -1,9 +1,10 @@
-//! Who called which of the hub's tools, and what came of it. What was said in a call is nowhere here.
+//! Calls of the hub's tools, and their outcomes, without their arguments.
 //!
-//! Of each caller the newest [`MOST_OF_ONE`] are kept, and none for ever: so nobody fills the table, nor hides what another did.
+//! The newest [`MOST_OF_ONE`] calls of each caller are kept for a limited time, so that no caller fills the
+//! table or pushes out another's calls.
 
 use crate::audit::{KEPT_MS, first_of, time_of};
-use crate::trail::Scope;
+use crate::trail::TrailScope;
 use crate::{Row, StoreError, Tx, TxExt};
 use chorus_protocol::ids::{ConversationId, EventId, Principal};
 use std::collections::BTreeSet;
@@ -12,27 +13,23 @@ use uuid::Uuid;
 /// So many calls of one caller are kept.
 pub const MOST_OF_ONE: i64 = 1000;
 
-/// One call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCall {
     /// Its id, which sorts by time.
     pub id: Uuid,
-    /// Who called.
     pub caller: Principal,
     /// The tool's name, as it is at the door.
     pub tool: String,
-    /// By which door.
     pub door: String,
-    /// Where, if it was a conversation that the caller is in.
+    /// The conversation, if the caller is a member of it.
     pub conversation: Option<ConversationId>,
-    /// About what.
     pub event: Option<EventId>,
     /// `done`, or the code of the refusal.
     pub outcome: String,
 }
 
 impl ToolCall {
-    /// When, as its id has it.
+    /// Returns its time, from the id.
     pub fn at(&self) -> i64 {
         time_of(self.id)
     }
@@ -41,7 +38,6 @@ impl ToolCall {
 const FORGET: &str = "DELETE FROM tool_calls WHERE caller_id = $1 AND id <=
      (SELECT id FROM tool_calls WHERE caller_id = $1 ORDER BY id DESC LIMIT 1 OFFSET $2)";
 
-/// Writes calls down.
 pub fn record(tx: &mut dyn Tx, calls: &[ToolCall]) -> Result<(), StoreError> {
     for call in calls {
         tx.execute(
@@ -81,16 +77,16 @@ const ABOUT: &str = select_calls!("event_id = $1");
 /// Calls in one conversation or of one caller, in order, after a call and since a time.
 pub fn list(
     tx: &mut dyn Tx,
-    scope: Scope,
+    scope: TrailScope,
     after: Option<Uuid>,
     since: i64,
     limit: i64,
 ) -> Result<Vec<ToolCall>, StoreError> {
     let (sql, of) = match scope {
-        Scope::Conversation(id) => (IN, id.0),
-        Scope::Author(who) => (BY, who.uuid()),
+        TrailScope::Conversation(id) => (IN, id.0),
+        TrailScope::Author(who) => (BY, who.uuid()),
     };
-    page(tx, (sql, of), after, since, limit)
+    page(tx, sql, of, after, since, limit)
 }
 
 /// The same for calls about one event.
@@ -101,12 +97,13 @@ pub fn about(
     since: i64,
     limit: i64,
 ) -> Result<Vec<ToolCall>, StoreError> {
-    page(tx, (ABOUT, event.0), after, since, limit)
+    page(tx, ABOUT, event.0, after, since, limit)
 }
 
 fn page(
     tx: &mut dyn Tx,
-    (sql, of): (&'static str, Uuid),
+    sql: &'static str,
+    of: Uuid,
     after: Option<Uuid>,
     since: i64,
     limit: i64,
@@ -117,16 +114,16 @@ fn page(
 }
 
 fn call(mut row: Row) -> Result<ToolCall, StoreError> {
-    let (kind, caller) = (row.text(1)?, row.uuid(2)?);
+    let (kind, caller) = (row.text("caller_kind")?, row.uuid("caller_id")?);
     Ok(ToolCall {
-        id: row.uuid(0)?,
+        id: row.uuid("id")?,
         caller: Principal::new(&kind, caller)
             .ok_or_else(|| StoreError::unexpected(format!("a caller of kind {kind:?}")))?,
-        tool: row.text(3)?,
-        door: row.text(4)?,
-        conversation: row.opt_bytes(5)?.as_deref().and_then(ConversationId::from_slice),
-        event: row.opt_bytes(6)?.as_deref().and_then(EventId::from_slice),
-        outcome: row.text(7)?,
+        tool: row.text("tool")?,
+        door: row.text("door")?,
+        conversation: row.opt_bytes("conversation_id")?.as_deref().and_then(ConversationId::from_slice),
+        event: row.opt_bytes("event_id")?.as_deref().and_then(EventId::from_slice),
+        outcome: row.text("outcome")?,
     })
 }
 

@@ -1,7 +1,7 @@
-//! The trail: who took on what, who called which tool and who said something, in the order of time.
+//! The activity log: claims, tool calls and messages in the order of time.
 //!
-//! Read from claims and the log themselves: nothing is written a second time. What was decided for whom and what became of
-//! it is in [`push`](crate::push). Each question goes to one conversation or one principal by an index.
+//! It is read from claims and the log; nothing is written twice. Attention decisions and their outcomes are in
+//! [`push`](crate::push). Each query goes to one conversation or one principal by an index.
 
 use crate::claims::{Held, held, held_columns};
 use crate::conversations::{Event, event, select_event};
@@ -9,10 +9,9 @@ use crate::{Row, StoreError, Tx, TxExt, audit};
 use chorus_protocol::ids::{AgentId, ConversationId, EventId, Principal};
 use chorus_protocol::words::EventKind;
 
-/// Where something is looked for.
+/// The scope of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
-    /// In one conversation.
+pub enum TrailScope {
     Conversation(ConversationId),
     /// In whatever one agent or person did.
     Author(Principal),
@@ -20,12 +19,9 @@ pub enum Scope {
 
 /// A claim that somebody held, and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Taken {
-    /// On which event.
+pub struct ClaimHolding {
     pub event: EventId,
-    /// Where that was said.
     pub conversation: ConversationId,
-    /// Who, and when.
     pub held: Held,
 }
 
@@ -48,27 +44,27 @@ macro_rules! select_taken {
 const TAKEN_IN: &str = select_taken!("c.conversation_id = $1");
 const TAKEN_BY: &str = select_taken!("h.holder = $1");
 
-fn taken(mut row: Row) -> Result<Taken, StoreError> {
-    Ok(Taken {
-        event: EventId(row.uuid(0)?),
-        conversation: ConversationId(row.uuid(1)?),
-        held: held(&mut row, 2)?.ok_or_else(|| StoreError::unexpected("a claim of nobody"))?,
+fn taken(mut row: Row) -> Result<ClaimHolding, StoreError> {
+    Ok(ClaimHolding {
+        event: EventId(row.uuid("event_id")?),
+        conversation: ConversationId(row.uuid("conversation_id")?),
+        held: held(&mut row)?.ok_or_else(|| StoreError::unexpected("a claim of nobody"))?,
     })
 }
 
 /// Claims after a place, and on events since a time.
 pub fn claims(
     tx: &mut dyn Tx,
-    scope: Scope,
+    scope: TrailScope,
     after: Option<ClaimPlace>,
     since: i64,
     limit: i64,
-) -> Result<Vec<Taken>, StoreError> {
+) -> Result<Vec<ClaimHolding>, StoreError> {
     let begin = (EventId(audit::first_of(since)), 0, AgentId(uuid::Uuid::nil()).into());
     let (event, at, holder) = after.filter(|place| place.0 > begin.0).unwrap_or(begin);
     let (sql, of) = match scope {
-        Scope::Conversation(id) => (TAKEN_IN, id.0),
-        Scope::Author(who) => (TAKEN_BY, who.uuid()),
+        TrailScope::Conversation(id) => (TAKEN_IN, id.0),
+        TrailScope::Author(who) => (TAKEN_BY, who.uuid()),
     };
     let holder = holder.uuid();
     let params = [(&of).into(), (&event).into(), at.into(), (&holder).into(), limit.into()];
@@ -81,7 +77,7 @@ const DONE_IN: &str = select_event!(
 const DONE_BY: &str =
     select_event!("WHERE e.author_id = $1 AND e.seq <> 0 AND e.id > $2 ORDER BY e.id LIMIT $3");
 
-/// What was done in a conversation, of one kind, after a place.
+/// Lists events of one kind in a conversation, after a position.
 pub fn done_in(
     tx: &mut dyn Tx,
     conversation: ConversationId,
@@ -93,7 +89,7 @@ pub fn done_in(
     tx.query(DONE_IN, &params)?.into_iter().map(event).collect()
 }
 
-/// What somebody did after an event, of whatever kind.
+/// Lists events of a principal after an event, of every kind.
 pub fn done_by(
     tx: &mut dyn Tx,
     who: Principal,

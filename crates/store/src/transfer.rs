@@ -1,29 +1,30 @@
-//! Everything of one database as lines of text, and back into another, of whichever kind: the same ids, the same places.
+//! Exports a whole database as lines of text, and imports it into another one of either kind, with the same
+//! ids and sequence numbers.
 //!
-//! A header, then for each table its columns and its rows, then an end, without which a file was cut off. What each database
-//! makes for itself (its version, the words that messages are found by) stays behind; the words are indexed anew when the hub
-//! runs. Tables and columns are asked of the database, not listed here: what a later migration adds goes along. The names in a
-//! file are only ever compared with those, never put into a statement.
+//! The file has a header, then for each table its columns and its rows, then an end line, which a truncated
+//! file lacks. The schema version and the search index of messages are not exported; the index is built anew
+//! when the hub runs. Tables and columns are read from the database, so that later migrations need no change
+//! here. Names in a file are only compared with those, never put into a statement.
 //!
-//! An import goes in steps, each a transaction that also notes how far it came, so that one that was killed goes on there.
+//! An import works in steps. Each step is a transaction that also records the progress, so that an interrupted
+//! import continues there.
 
 use crate::{Cell, Kind, Param, Row, StoreError, Tx, TxExt, migrate, settings};
 use data_encoding::BASE64;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, Write};
 
 /// The form of the file.
 const FORM: i64 = 1;
-/// Where it is noted how far an import came. As long as it is there, the database is not whole.
+/// The setting that records the progress of an import. While it exists, the database is incomplete.
 pub const IMPORTING: &str = "import";
-/// What the hub goes by that indexes messages anew.
+/// The setting that makes the hub index all messages, and its first value.
 const INDEXED_FROM: (&str, &str) = ("search_indexed_from", "ffffffff-ffff-ffff-ffff-ffffffffffff");
 
-/// Why an export or import was not done.
+/// An error of an export or import.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
-    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The file could not be read or written.
@@ -32,19 +33,13 @@ pub enum TransferError {
     /// It is something else.
     #[error("line {line} is not of an export: {what}")]
     NotAnExport {
-        /// Which line, from 1.
+        /// The line number, from 1.
         line: u64,
-        /// What is wrong with it.
         what: String,
     },
     /// It is of another version of the program.
     #[error("the export has schema version {found}, this program knows {known}: use the chorus that made it")]
-    OtherSchema {
-        /// In the file.
-        found: i64,
-        /// In this program.
-        known: i64,
-    },
+    OtherSchema { found: i64, known: i64 },
     /// Somebody lives here already.
     #[error("the database holds something already; an import needs an empty one")]
     NotEmpty,
@@ -62,7 +57,6 @@ pub enum TransferError {
          empty database"
     )]
     OtherRows {
-        /// In the file.
         found: u64,
         /// As its end says.
         expected: u64,
@@ -74,26 +68,26 @@ pub enum TransferError {
     Unfinished,
 }
 
-/// A table, and its columns in order.
-type Tables = BTreeMap<String, Vec<String>>;
+/// The columns of each table, in order.
+pub type Tables = BTreeMap<String, Vec<String>>;
 
 /// The tables that go along.
 fn tables(tx: &mut dyn Tx) -> Result<Tables, StoreError> {
     let sql = match tx.kind() {
         Kind::Sqlite => {
-            "SELECT t.name, c.name FROM sqlite_schema t JOIN pragma_table_info(t.name) c
+            "SELECT t.name AS table_name, c.name AS column_name FROM sqlite_schema t JOIN pragma_table_info(t.name) c
              WHERE t.type = 'table' AND t.name NOT LIKE 'search%' AND t.name NOT LIKE 'sqlite_%' ORDER BY t.name, c.cid"
         }
         Kind::Postgres => {
-            "SELECT table_name::text, column_name::text FROM information_schema.columns
+            "SELECT table_name::text AS table_name, column_name::text AS column_name FROM information_schema.columns
              WHERE table_schema = current_schema() AND table_name NOT LIKE 'search%' AND table_name <> 'schema_version'
              ORDER BY table_name, ordinal_position"
         }
     };
     let mut tables = Tables::new();
     for mut row in tx.query(sql, &[])? {
-        let table = row.text(0)?;
-        tables.entry(table).or_default().push(row.text(1)?);
+        let table = row.text("table_name")?;
+        tables.entry(table).or_default().push(row.text("column_name")?);
     }
     Ok(tables)
 }
@@ -145,7 +139,7 @@ fn line(row: Row) -> Value {
         Cell::Text(text) => text.into(),
         Cell::Bytes(bytes) => json!({"b": BASE64.encode(&bytes)}),
     };
-    row.0.into_iter().map(cell).collect()
+    row.into_cells().into_iter().map(cell).collect()
 }
 
 fn cell(value: &Value) -> Option<Cell> {
@@ -165,13 +159,12 @@ struct Rows {
     rows: Vec<Vec<Cell>>,
 }
 
-/// What one step of an import writes.
+/// The rows that one step of an import writes.
 #[derive(Debug, Clone, Default)]
-pub struct Step {
+pub struct ImportStep {
     tables: Vec<Rows>,
     /// The lines up to here are in it, or in a step before.
     through: u64,
-    /// Whether it is the last.
     last: bool,
 }
 
@@ -180,16 +173,17 @@ pub struct Import<R> {
     lines: io::Lines<R>,
     /// Lines that were read.
     read: u64,
-    /// Rows among them.
     rows: u64,
-    /// What the export is called.
+    /// The id of the export.
     id: String,
     known: Tables,
     insert: Option<(&'static str, usize)>,
+    /// The export is of an earlier version, whose tables may lack columns that have a default.
+    is_older: bool,
     done: bool,
 }
 
-/// How many rows, and how many bytes of them, one step holds.
+/// The maximum rows and bytes of one step.
 const STEP_ROWS: usize = 500;
 const STEP_BYTES: usize = 4 * 1024 * 1024;
 
@@ -211,7 +205,6 @@ fn begun(tx: &mut dyn Tx, id: &str) -> Result<u64, TransferError> {
 }
 
 impl<R: BufRead> Import<R> {
-    /// Reads the header.
     pub fn open(reader: R) -> Result<Self, TransferError> {
         let mut import = Self {
             lines: reader.lines(),
@@ -220,35 +213,34 @@ impl<R: BufRead> Import<R> {
             id: String::new(),
             known: Tables::new(),
             insert: None,
+            is_older: false,
             done: false,
         };
         let header = import.next_line()?.ok_or(TransferError::CutOff)?;
         if header["chorus_export"].as_i64() != Some(FORM) {
             return Err(import.fault("this is no export of a hub, or of another form"));
         }
-        let found = header["schema"].as_i64().unwrap_or(0);
-        if found != migrate::KNOWN {
+        let found = migrate::exported_version(header["schema"].as_i64().unwrap_or(0));
+        if !(migrate::FIRST..=migrate::KNOWN).contains(&found) {
             return Err(TransferError::OtherSchema { found, known: migrate::KNOWN });
         }
+        import.is_older = found < migrate::KNOWN;
         header["id"].as_str().unwrap_or_default().clone_into(&mut import.id);
         Ok(import)
     }
 
-    /// What the export is called.
+    /// Returns the id of the export.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// How many rows were read, those that a database had already included.
+    /// Returns the number of rows read, including those that the database already had.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Goes past what a database has already, and says how many lines that was. `tables` and `through` are from [`prepare`].
-    pub fn begin(
-        &mut self,
-        (tables, through): (BTreeMap<String, Vec<String>>, u64),
-    ) -> Result<u64, TransferError> {
+    /// Skips the lines that a database has already. `tables` and `through` are from [`prepare`].
+    pub fn begin(&mut self, tables: Tables, through: u64) -> Result<(), TransferError> {
         self.known = tables;
         while self.read < through {
             let line = self.next_line()?.ok_or(TransferError::CutOff)?;
@@ -258,15 +250,15 @@ impl<R: BufRead> Import<R> {
                 self.rows += 1;
             }
         }
-        Ok(through)
+        Ok(())
     }
 
     /// The next step; nothing after the last.
-    pub fn next_step(&mut self) -> Result<Option<Step>, TransferError> {
+    pub fn next_step(&mut self) -> Result<Option<ImportStep>, TransferError> {
         if self.done {
             return Ok(None);
         }
-        let (mut step, mut rows, mut bytes) = (Step::default(), 0, 0);
+        let (mut step, mut rows, mut bytes) = (ImportStep::default(), 0, 0);
         while rows < STEP_ROWS && bytes < STEP_BYTES {
             let Some(line) = self.next_line()? else { return Err(TransferError::CutOff) };
             if let Some(end) = line.get("end") {
@@ -298,7 +290,7 @@ impl<R: BufRead> Import<R> {
         Ok(Some(step))
     }
 
-    /// Whether everything came that was written.
+    /// Checks the number of rows against the end line.
     fn check_rows(&self, end: &Value) -> Result<(), TransferError> {
         let expected = end.as_u64().ok_or_else(|| self.fault("an end that does not say how many rows"))?;
         let found = self.rows;
@@ -311,18 +303,20 @@ impl<R: BufRead> Import<R> {
         let columns: Option<Vec<&str>> =
             line["columns"].as_array().and_then(|columns| columns.iter().map(Value::as_str).collect());
         let known = self.known.get_key_value(table).zip(columns);
-        let Some(((table, known), columns)) = known.filter(|((_, known), columns)| same(known, columns))
+        let Some(((table, _), columns)) =
+            known.filter(|((_, known), columns)| fits(known, columns, self.is_older))
         else {
             return Err(self.fault("a table that this program does not know"));
         };
-        let places: Vec<_> = (1..=known.len()).map(|n| format!("${n}")).collect();
-        // The columns are those of the database by now, in the order of the file.
+        let places: Vec<_> = (1..=columns.len()).map(|n| format!("${n}")).collect();
+        let count = columns.len();
+        // Each column is one of the database's, in the order of the file.
         let (columns, places) = (columns.join(", "), places.join(", "));
-        // What a new database was made with is replaced.
+        // Values that a new database was made with are replaced.
         let replace =
             if table == "settings" { " ON CONFLICT (name) DO UPDATE SET value = excluded.value" } else { "" };
         let sql = format!("INSERT INTO {table} ({columns}) VALUES ({places}){replace}");
-        self.insert = Some((statement(sql), known.len()));
+        self.insert = Some((statement(sql), count));
         Ok(())
     }
 
@@ -337,13 +331,12 @@ impl<R: BufRead> Import<R> {
     }
 }
 
-/// Whether these are all of them, in whichever order.
-fn same(known: &[String], columns: &[&str]) -> bool {
-    let mut known: Vec<_> = known.iter().map(String::as_str).collect();
-    let mut columns = columns.to_vec();
-    known.sort_unstable();
-    columns.sort_unstable();
-    known == columns
+/// Returns whether each column is one of the known ones, and is named once. Only an older export may lack some.
+fn fits(known: &[String], columns: &[&str], is_older: bool) -> bool {
+    let named: BTreeSet<_> = columns.iter().collect();
+    named.len() == columns.len()
+        && (is_older || columns.len() == known.len())
+        && columns.iter().all(|column| known.iter().any(|known| known == column))
 }
 
 fn size(cell: &Cell) -> usize {
@@ -355,13 +348,13 @@ fn size(cell: &Cell) -> usize {
 }
 
 /// Makes a database ready for the import of this name: which tables it has, and the lines of it that it has already.
-pub fn prepare(tx: &mut dyn Tx, id: &str) -> Result<(BTreeMap<String, Vec<String>>, u64), TransferError> {
+pub fn prepare(tx: &mut dyn Tx, id: &str) -> Result<(Tables, u64), TransferError> {
     let through = begun(tx, id)?;
     Ok((tables(tx)?, through))
 }
 
 /// Writes one step of the import of this name. After the last the database is whole.
-pub fn write(tx: &mut dyn Tx, id: &str, step: &Step) -> Result<(), TransferError> {
+pub fn write(tx: &mut dyn Tx, id: &str, step: &ImportStep) -> Result<(), TransferError> {
     for Rows { insert, rows } in &step.tables {
         for row in rows {
             let params: Vec<Param<'_>> = row.iter().map(Into::into).collect();
@@ -387,4 +380,40 @@ fn know_the_tables(tx: &mut dyn Tx) -> Result<(), StoreError> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exports_of_the_last_builds_before_the_first_release_are_read() {
+        let open = |schema: i64| {
+            let header = json!({"chorus_export": FORM, "schema": schema, "id": "x"}).to_string();
+            Import::open(io::Cursor::new(header)).map(|import| import.id().to_owned())
+        };
+        assert_eq!(open(50).unwrap(), "x");
+        assert_eq!(open(migrate::KNOWN).unwrap(), "x");
+        assert_eq!(open(migrate::FIRST).unwrap(), "x");
+        for other in [49, migrate::KNOWN + 1] {
+            assert!(matches!(open(other), Err(TransferError::OtherSchema { found, .. }) if found == other));
+        }
+    }
+
+    #[test]
+    fn only_an_older_export_may_lack_columns() {
+        let known = ["a", "b"].map(str::to_owned);
+        for (columns, now, older) in [
+            (&["b", "a"][..], true, true),
+            (&["a"][..], false, true),
+            (&["a", "c"][..], false, false),
+            (&["a", "a"][..], false, false),
+        ] {
+            assert_eq!(
+                [fits(&known, columns, false), fits(&known, columns, true)],
+                [now, older],
+                "{columns:?}"
+            );
+        }
+    }
 }

@@ -1,27 +1,122 @@
-//! How many bytes are stored of what each agent and each account said, wrote and sent.
+//! Counts the bytes that are stored for each agent, account and wallet owner.
 //!
-//! What an agent does counts for it and for the account that owns it. The figures are sums that whoever stores or removes
-//! something adds to, some time after it did: they are what quotas are measured by, not what the disk holds.
+//! The functions that insert, replace or delete rows call [`charge`] and [`give_back`], so an act cannot store something without
+//! counting it. A [`Meter`] takes the figures, and may refuse what exceeds a quota. Bytes of an agent also count for the account
+//! that owns it. An owner without an account is counted under the id of its wallet, which no agent has. The figures are what
+//! quotas are measured by, not what the disk holds. [`recount`] computes them from the tables.
 
+mod recount;
+
+pub use recount::recount;
+
+use crate::market::wallets::Wallet;
 use crate::{StoreError, Tx, TxExt};
-use chorus_protocol::ids::{AccountId, AgentId, Principal};
+use chorus_protocol::ids::{AccountId, AgentId, Principal, WalletId};
+use std::sync::Arc;
 
-/// What an event, or a version of a document, counts besides what it says: its row and its places in the indexes.
+/// The bytes that a row counts besides its texts: its fixed columns and its entries in the indexes.
 pub const ROW_BYTES: i64 = 256;
+/// The bytes of a job besides its texts: its row, its movements in the ledger and its change of a reputation.
+pub(crate) const JOB_BYTES: i64 = 6 * ROW_BYTES;
+/// The bytes of a transfer: its row and its movement in the ledger.
+pub(crate) const TRANSFER_BYTES: i64 = 2 * ROW_BYTES;
+/// The bytes of a work stream: its row with its name, and who takes part.
+pub(crate) const WORK_STREAM_BYTES: i64 = 4 * ROW_BYTES;
+
+/// Says whether a full quota refuses what is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    WhenFull,
+    /// It is counted and never refused: leaving, deleting and archiving stay possible, and nobody's act depends on the quota of
+    /// somebody else.
+    Never,
+}
+
+pub trait Meter: Send + Sync {
+    /// Counts `bytes` for `who` if the transaction is committed; a negative number gives bytes back.
+    fn count(
+        self: Arc<Self>,
+        tx: &mut dyn Tx,
+        who: Principal,
+        bytes: i64,
+        refusal: Refusal,
+    ) -> Result<(), StoreError>;
+}
+
+/// Counts `bytes` that are about to be stored for `who`. Fails with [`StoreError::Quota`] if that exceeds a quota.
+pub fn charge(tx: &mut dyn Tx, who: Principal, bytes: i64, refusal: Refusal) -> Result<(), StoreError> {
+    match tx.meter() {
+        Some(meter) if bytes != 0 => meter.count(tx, who, bytes, refusal),
+        _ => Ok(()),
+    }
+}
+
+/// Counts `bytes` of `who` that are removed.
+pub fn give_back(tx: &mut dyn Tx, who: Principal, bytes: i64) -> Result<(), StoreError> {
+    charge(tx, who, -bytes, Refusal::Never)
+}
+
+/// Counts a row that was replaced: `before` and `after` are its bytes.
+pub(crate) fn replace(tx: &mut dyn Tx, who: Principal, before: i64, after: i64) -> Result<(), StoreError> {
+    let refusal = if after > before { Refusal::WhenFull } else { Refusal::Never };
+    charge(tx, who, after - before, refusal)
+}
+
+/// The bytes of a row with texts of these lengths.
+pub(crate) fn row_bytes<const N: usize>(texts: [usize; N]) -> i64 {
+    texts
+        .into_iter()
+        .fold(ROW_BYTES, |sum, length| sum.saturating_add(i64::try_from(length).unwrap_or(i64::MAX)))
+}
+
+/// The length of a text that may be absent.
+pub(crate) fn length(text: Option<&str>) -> usize {
+    text.map_or(0, str::len)
+}
+
+/// Returns who answers for what is stored of a wallet: its account, or the wallet itself.
+pub fn payer(wallet: &Wallet) -> Principal {
+    wallet.account.map_or_else(|| AgentId(wallet.id.0).into(), Principal::Account)
+}
+
+/// Returns the same by the wallet's id.
+pub fn payer_by_id(tx: &mut dyn Tx, id: WalletId) -> Result<Principal, StoreError> {
+    let row = tx.first("SELECT account_id FROM wallets WHERE id = $1", &[(&id).into()])?;
+    let account = row.map_or(Ok(None), |mut row| row.opt_uuid("account_id"))?;
+    Ok(account.map_or_else(|| AgentId(id.0).into(), |account| AccountId(account).into()))
+}
+
+/// Returns the bytes of an agent's record and of its offers on the market. Read it before and after a change, and pass both to
+/// [`replace`].
+pub fn of_record(tx: &mut dyn Tx, agent: AgentId) -> Result<i64, StoreError> {
+    let row = tx.first(recount::ONE_RECORD, &[(&agent).into()])?;
+    row.map_or(Ok(0), |mut row| row.int("bytes"))
+}
+
+/// Makes a change of an agent's record or of its offers, and counts by how much it grew or shrank. Returns that as well.
+pub(crate) fn changing_record<T>(
+    tx: &mut dyn Tx,
+    agent: AgentId,
+    change: impl FnOnce(&mut dyn Tx) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    let before = of_record(tx, agent)?;
+    let changed = change(tx)?;
+    let after = of_record(tx, agent)?;
+    replace(tx, agent.into(), before, after)?;
+    Ok(changed)
+}
 
 /// A quota that would be exceeded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the quota {quota} is {limit}, and {used} are used: {}", advice(.quota))]
 pub struct Exceeded {
-    /// Which.
     pub quota: &'static str,
-    /// How much is used, or would be.
+    /// The bytes used, or that would be used.
     pub used: u64,
-    /// How much may be.
     pub limit: u64,
 }
 
-/// What can be done about a quota that is used up.
+/// Returns the advice for an exhausted quota.
 fn advice(quota: &str) -> &'static str {
     match quota {
         "document_bytes" => "make the document shorter, or make two of it",
@@ -37,7 +132,7 @@ fn advice(quota: &str) -> &'static str {
     }
 }
 
-/// What is stored of somebody.
+/// The stored bytes of a principal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stored {
     /// Its own; of an account, with that of its agents.
@@ -46,18 +141,21 @@ pub struct Stored {
     pub owner: Option<(AccountId, i64)>,
 }
 
-/// What is stored of somebody.
+/// Returns the stored bytes of a principal.
 pub fn of(tx: &mut dyn Tx, who: Principal) -> Result<Stored, StoreError> {
     let row = tx.first(
-        "SELECT COALESCE((SELECT bytes FROM usage WHERE principal_id = $1), 0), a.owner_id,
-                COALESCE((SELECT u.bytes FROM usage u WHERE u.principal_id = a.owner_id), 0)
+        "SELECT COALESCE((SELECT bytes FROM usage WHERE principal_id = $1), 0) AS bytes, a.owner_id,
+                COALESCE((SELECT u.bytes FROM usage u WHERE u.principal_id = a.owner_id), 0) AS owner_bytes
          FROM (SELECT 1 AS one) AS always LEFT JOIN agents a ON a.id = $1",
         &[(&who.uuid()).into()],
     )?;
     let Some(mut row) = row else { return Ok(Stored::default()) };
-    let bytes = row.int(0)?;
-    let owner = row.opt_bytes(1)?.as_deref().and_then(AccountId::from_slice);
-    Ok(Stored { bytes, owner: owner.map(|owner| Ok::<_, StoreError>((owner, row.int(2)?))).transpose()? })
+    let bytes = row.int("bytes")?;
+    let owner = row.opt_bytes("owner_id")?.as_deref().and_then(AccountId::from_slice);
+    Ok(Stored {
+        bytes,
+        owner: owner.map(|owner| Ok::<_, StoreError>((owner, row.int("owner_bytes")?))).transpose()?,
+    })
 }
 
 /// Adds to what is stored of somebody, and of its owner, and says what it is now.
@@ -69,7 +167,7 @@ pub fn add(tx: &mut dyn Tx, who: Principal, bytes: i64) -> Result<Stored, StoreE
          RETURNING bytes",
         &[(&who.uuid()).into(), bytes.into()],
     )?;
-    let bytes_now = total.map_or(Ok(0), |mut row| row.int(0))?;
+    let bytes_now = total.map_or(Ok(0), |mut row| row.int("bytes"))?;
     let Principal::Agent(agent) = who else { return Ok(Stored { bytes: bytes_now, owner: None }) };
     let owner = tx.first(
         "INSERT INTO usage (principal_id, bytes)
@@ -80,8 +178,9 @@ pub fn add(tx: &mut dyn Tx, who: Principal, bytes: i64) -> Result<Stored, StoreE
          RETURNING principal_id, bytes",
         &[(&agent).into(), bytes.into()],
     )?;
-    let owner =
-        owner.map(|mut row| Ok::<_, StoreError>((AccountId(row.uuid(0)?), row.int(1)?))).transpose()?;
+    let owner = owner
+        .map(|mut row| Ok::<_, StoreError>((AccountId(row.uuid("principal_id")?), row.int("bytes")?)))
+        .transpose()?;
     Ok(Stored { bytes: bytes_now, owner })
 }
 
@@ -101,26 +200,25 @@ pub fn bring(
     Ok(())
 }
 
-/// What is stored of everybody.
+/// Returns the stored bytes of all principals.
 pub fn total(tx: &mut dyn Tx) -> Result<i64, StoreError> {
-    // What an agent has is in its owner's.
+    // The bytes of an owned agent are part of its owner's.
     let sum = tx.first(
-        "SELECT CAST(COALESCE(SUM(u.bytes), 0) AS BIGINT) FROM usage u LEFT JOIN agents a ON a.id = u.principal_id
+        "SELECT CAST(COALESCE(SUM(u.bytes), 0) AS BIGINT) AS bytes FROM usage u LEFT JOIN agents a ON a.id = u.principal_id
          WHERE a.owner_id IS NULL",
         &[],
     )?;
-    sum.map_or(Ok(0), |mut row| row.int(0))
+    sum.map_or(Ok(0), |mut row| row.int("bytes"))
 }
 
-/// How many agents an account owns.
+/// Counts the agents that an account owns.
 pub fn agents(tx: &mut dyn Tx, owner: AccountId) -> Result<i64, StoreError> {
-    let sql = "SELECT COUNT(*) FROM agents WHERE owner_id = $1 AND deleted_at IS NULL";
-    tx.first(sql, &[(&owner).into()])?.map_or(Ok(0), |mut row| row.int(0))
+    let sql = "SELECT COUNT(*) AS count FROM agents WHERE owner_id = $1 AND deleted_at IS NULL";
+    tx.first(sql, &[(&owner).into()])?.map_or(Ok(0), |mut row| row.int("count"))
 }
 
-/// How many channels somebody owns that are not archived.
+/// Counts the channels that a principal owns and that are not archived.
 pub fn channels(tx: &mut dyn Tx, owner: Principal) -> Result<i64, StoreError> {
-    let sql =
-        "SELECT COUNT(*) FROM conversations WHERE owner_id = $1 AND kind = 'channel' AND archived_at IS NULL";
-    tx.first(sql, &[(&owner.uuid()).into()])?.map_or(Ok(0), |mut row| row.int(0))
+    let sql = "SELECT COUNT(*) AS count FROM conversations WHERE owner_id = $1 AND kind = 'channel' AND archived_at IS NULL";
+    tx.first(sql, &[(&owner.uuid()).into()])?.map_or(Ok(0), |mut row| row.int("count"))
 }

@@ -3,12 +3,13 @@
 //! The answer is kept back until the commit is known: `run` computes it, `finish` delivers it, or the reason why
 //! there is none.
 
-use crate::{Kind, Param, Row, StoreError, Tx};
+use crate::usage::Meter;
+use crate::{Kind, MeterSlot, Param, Row, StoreError, StreamKey, Tx};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use tokio::sync::oneshot;
-use uuid::Uuid;
 
-/// What the threads see of it.
+/// A closure as the threads see it.
 pub(crate) trait Work: Send {
     /// Does the work and says whether to keep its changes.
     fn run(&mut self, tx: &mut dyn Tx) -> bool;
@@ -16,7 +17,7 @@ pub(crate) trait Work: Send {
     fn finish(self: Box<Self>, committed: Result<(), StoreError>);
 }
 
-/// What a closure is for; this decides who runs it.
+/// The purpose of a closure, which decides which thread runs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Write,
@@ -31,19 +32,20 @@ pub(crate) enum Purpose {
 
 struct Closure<T, E, F> {
     work: F,
+    meter: MeterSlot,
     result: Option<Result<T, E>>,
     answer: oneshot::Sender<Result<T, E>>,
 }
 
-/// Packs `work`, and returns where its answer will arrive.
-pub(crate) fn pack<T, E, F>(work: F) -> (Box<dyn Work>, oneshot::Receiver<Result<T, E>>)
+/// Packs `work`, and returns where its answer will arrive. Bytes that it stores are counted by `meter`.
+pub(crate) fn pack<T, E, F>(work: F, meter: MeterSlot) -> (Box<dyn Work>, oneshot::Receiver<Result<T, E>>)
 where
     F: Fn(&mut dyn Tx) -> Result<T, E> + Send + 'static,
     T: Send + 'static,
     E: From<StoreError> + Send + 'static,
 {
     let (answer, receiver) = oneshot::channel();
-    (Box::new(Closure { work, result: None, answer }), receiver)
+    (Box::new(Closure { work, meter, result: None, answer }), receiver)
 }
 
 impl<T, E, F> Work for Closure<T, E, F>
@@ -53,7 +55,7 @@ where
     E: From<StoreError> + Send,
 {
     fn run(&mut self, tx: &mut dyn Tx) -> bool {
-        let mut tx = Watched { tx, failed: None };
+        let mut tx = Watched { tx, meter: &self.meter, failed: None };
         // A panic fails this work, not the thread it shares with everybody else's.
         let mut result = catch_unwind(AssertUnwindSafe(|| (self.work)(&mut tx)))
             .unwrap_or_else(|_| Err(StoreError::Panicked.into()));
@@ -80,6 +82,7 @@ where
 /// by then, and would answer COMMIT as if it had not.
 struct Watched<'a> {
     tx: &'a mut dyn Tx,
+    meter: &'a MeterSlot,
     failed: Option<String>,
 }
 
@@ -118,17 +121,22 @@ impl Tx for Watched<'_> {
         self.note(result)
     }
 
-    fn next_seq(&mut self, stream: Uuid) -> Result<i64, StoreError> {
+    fn next_seq(&mut self, stream: StreamKey) -> Result<i64, StoreError> {
         let result = self.tx.next_seq(stream);
         self.note(result)
     }
 
-    fn head(&mut self, stream: Uuid) -> Result<i64, StoreError> {
+    fn head(&mut self, stream: StreamKey) -> Result<i64, StoreError> {
         let result = self.tx.head(stream);
         self.note(result)
     }
 
-    fn lock(&mut self, stream: Uuid) -> Result<(), StoreError> {
+    fn set_head(&mut self, stream: StreamKey, head: i64) -> Result<(), StoreError> {
+        let result = self.tx.set_head(stream, head);
+        self.note(result)
+    }
+
+    fn lock(&mut self, stream: StreamKey) -> Result<(), StoreError> {
         let result = self.tx.lock(stream);
         self.note(result)
     }
@@ -139,6 +147,10 @@ impl Tx for Watched<'_> {
 
     fn after_commit(&mut self, action: Box<dyn FnOnce() + Send>) {
         self.tx.after_commit(action);
+    }
+
+    fn meter(&self) -> Option<Arc<dyn Meter>> {
+        self.meter.get().cloned()
     }
 }
 

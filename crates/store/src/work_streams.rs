@@ -1,31 +1,30 @@
-//! Work streams: a piece of work that goes on in one or more channels, whose it is, and what was said in it.
+//! Work streams: pieces of work in one or more channels, with their owners and events.
 //!
-//! A stream has no readers of its own: whoever is in one of its channels sees it, as far as that channel goes, and what somebody
-//! owns of it counts only as long as it is there. So nothing here outlives a membership. What belongs to a stream is numbered
-//! in it, so that it can be read by a cursor across channels. Who may do what is not decided here.
+//! A stream has no readers of its own: members of its channels see the part in their channels, and a
+//! principal's part in a stream counts only while it is a member. So nothing here outlives a membership. The
+//! events of a stream are numbered in it, so that they can be read by a cursor across channels. Callers decide
+//! on permissions.
 
 use crate::members::Member;
+use crate::usage::{self, Refusal, WORK_STREAM_BYTES};
 use crate::{Row, StoreError, Tx, TxExt, members};
 use chorus_protocol::ids::{ConversationId, EventId, Principal, StreamId, TraceId};
+use chorus_protocol::redact::MaskedText;
 use uuid::Uuid;
 
 /// The most agents of a stream that something said in it may concern.
 const MAX_CONCERNED: i64 = 50;
 
-/// One work stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkStream {
-    /// Its id.
     pub id: StreamId,
-    /// What people call it.
-    pub name: String,
-    /// When it was made.
+    pub name: MaskedText,
     pub created_at: i64,
     /// Since when nothing belongs to it any more.
     pub closed_at: Option<i64>,
 }
 
-/// What somebody is in a stream.
+/// A principal's part in a stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Part {
     /// The work is its; else it takes part.
@@ -36,15 +35,15 @@ pub struct Part {
 
 fn work_stream(mut row: Row) -> Result<WorkStream, StoreError> {
     Ok(WorkStream {
-        id: StreamId(row.uuid(0)?),
-        name: row.text(1)?,
-        created_at: row.int(2)?,
-        closed_at: row.opt_int(3)?,
+        id: StreamId(row.uuid("id")?),
+        name: MaskedText::stored(row.text("name")?),
+        created_at: row.int("created_at")?,
+        closed_at: row.opt_int("closed_at")?,
     })
 }
 
-/// Adds a stream.
 pub fn insert(tx: &mut dyn Tx, new: &WorkStream, maker: Principal, trace: TraceId) -> Result<(), StoreError> {
+    usage::charge(tx, maker, WORK_STREAM_BYTES, Refusal::WhenFull)?;
     tx.execute(
         "INSERT INTO work_streams (id, name, maker_id, created_at, closed_at, trace_id) VALUES ($1, $2, $3, $4, $5, $6)",
         &[
@@ -74,10 +73,10 @@ pub fn by_id(tx: &mut dyn Tx, id: StreamId) -> Result<Option<WorkStream>, StoreE
     tx.first(sql, &[(&id).into()])?.map(work_stream).transpose()
 }
 
-/// How many open ones somebody made.
+/// Counts the open streams that a principal made.
 pub fn made_by(tx: &mut dyn Tx, maker: Principal) -> Result<i64, StoreError> {
-    let sql = "SELECT COUNT(*) FROM work_streams WHERE maker_id = $1 AND closed_at IS NULL";
-    tx.first(sql, &[(&maker.uuid()).into()])?.map_or(Ok(0), |mut row| row.int(0))
+    let sql = "SELECT COUNT(*) AS count FROM work_streams WHERE maker_id = $1 AND closed_at IS NULL";
+    tx.first(sql, &[(&maker.uuid()).into()])?.map_or(Ok(0), |mut row| row.int("count"))
 }
 
 /// It goes on in these channels from now on, and in no others.
@@ -96,7 +95,7 @@ pub fn put_conversations(
     Ok(())
 }
 
-/// These and no others own it from now on, or take part in it. Who owns it does not take part besides.
+/// Replaces the owners and participants of a stream. An owner is not a participant as well.
 pub fn put_members(
     tx: &mut dyn Tx,
     id: StreamId,
@@ -116,10 +115,10 @@ pub fn put_members(
             &[(&id).into(), (&who.uuid()).into(), i64::from(owns).into()],
         )?;
     }
-    leads.map_or(Ok(()), |mut row| set_lead(tx, id, row.uuid(0)?))
+    leads.map_or(Ok(()), |mut row| set_lead(tx, id, row.uuid("member_id")?))
 }
 
-/// Who has a part in it and answers for the others, from now on.
+/// Makes one of the members the lead.
 pub fn set_lead(tx: &mut dyn Tx, id: StreamId, who: Uuid) -> Result<(), StoreError> {
     tx.execute(
         "UPDATE work_stream_members SET lead = CASE WHEN member_id = $2 THEN 1 ELSE 0 END WHERE stream_id = $1",
@@ -153,24 +152,27 @@ pub(crate) fn forget(tx: &mut dyn Tx, who: Principal) -> Result<(), StoreError> 
     Ok(())
 }
 
-/// What somebody is in a stream, wherever it is a member.
+/// Returns a principal's part in a stream, if it is a member of one of its channels.
 pub fn part_of(tx: &mut dyn Tx, id: StreamId, who: Principal) -> Result<Option<Part>, StoreError> {
     let sql = "SELECT owns, lead FROM work_stream_members WHERE stream_id = $1 AND member_id = $2";
     let found = tx.first(sql, &[(&id).into(), (&who.uuid()).into()])?;
-    found.map(|mut row| Ok(Part { owns: row.int(0)? == 1, lead: row.int(1)? == 1 })).transpose()
+    found.map(|mut row| Ok(Part { owns: row.int("owns")? == 1, lead: row.int("lead")? == 1 })).transpose()
 }
 
-/// How many have a part in it.
+/// Counts the owners and participants.
 pub fn count_members(tx: &mut dyn Tx, id: StreamId) -> Result<i64, StoreError> {
-    let sql = "SELECT COUNT(*) FROM work_stream_members WHERE stream_id = $1";
-    tx.first(sql, &[(&id).into()])?.map_or(Ok(0), |mut row| row.int(0))
+    let sql = "SELECT COUNT(*) AS count FROM work_stream_members WHERE stream_id = $1";
+    tx.first(sql, &[(&id).into()])?.map_or(Ok(0), |mut row| row.int("count"))
 }
 
 /// The channels it goes on in, in the order of their ids.
 pub fn conversations(tx: &mut dyn Tx, id: StreamId) -> Result<Vec<ConversationId>, StoreError> {
     let sql =
         "SELECT conversation_id FROM work_stream_conversations WHERE stream_id = $1 ORDER BY conversation_id";
-    tx.query(sql, &[(&id).into()])?.into_iter().map(|mut row| Ok(ConversationId(row.uuid(0)?))).collect()
+    tx.query(sql, &[(&id).into()])?
+        .into_iter()
+        .map(|mut row| Ok(ConversationId(row.uuid("conversation_id")?)))
+        .collect()
 }
 
 /// Those of them that somebody is in now.
@@ -186,7 +188,7 @@ pub fn conversations_of(
         &[(&id).into(), (&who.uuid()).into()],
     )?
     .into_iter()
-    .map(|mut row| Ok(ConversationId(row.uuid(0)?)))
+    .map(|mut row| Ok(ConversationId(row.uuid("conversation_id")?)))
     .collect()
 }
 
@@ -202,7 +204,7 @@ pub fn open_in(
         &[(&conversation).into(), limit.into()],
     )?
     .into_iter()
-    .map(|mut row| Ok(StreamId(row.uuid(0)?)))
+    .map(|mut row| Ok(StreamId(row.uuid("stream_id")?)))
     .collect()
 }
 
@@ -233,7 +235,7 @@ pub fn members_seen_by(
     who: Principal,
 ) -> Result<Vec<(Principal, String, Part)>, StoreError> {
     tx.query(
-        "SELECT m.kind, p.member_id, MIN(m.handle), p.owns, p.lead
+        "SELECT m.kind, p.member_id, MIN(m.handle) AS handle, p.owns, p.lead
          FROM work_stream_members p CROSS JOIN work_stream_conversations w CROSS JOIN members m CROSS JOIN members me
          WHERE p.stream_id = $1 AND w.stream_id = $1
            AND m.conversation_id = w.conversation_id AND m.member_id = p.member_id AND m.left_seq IS NULL
@@ -243,9 +245,9 @@ pub fn members_seen_by(
     )?
     .into_iter()
     .map(|mut row| {
-        let (kind, id) = (row.text(0)?, row.uuid(1)?);
+        let (kind, id) = (row.text("kind")?, row.uuid("member_id")?);
         let who = Principal::new(&kind, id).ok_or_else(|| StoreError::unexpected(format!("a {kind}")))?;
-        Ok((who, row.text(2)?, Part { owns: row.int(3)? == 1, lead: row.int(4)? == 1 }))
+        Ok((who, row.text("handle")?, Part { owns: row.int("owns")? == 1, lead: row.int("lead")? == 1 }))
     })
     .collect()
 }
@@ -270,7 +272,7 @@ pub fn members_hidden_from(
     )?
     .into_iter()
     .map(|mut row| {
-        let (kind, id) = (row.text(0)?, row.uuid(1)?);
+        let (kind, id) = (row.text("kind")?, row.uuid("member_id")?);
         Principal::new(&kind, id).ok_or_else(|| StoreError::unexpected(format!("a {kind}")))
     })
     .collect()
@@ -283,7 +285,7 @@ pub fn agents_in(
     conversation: ConversationId,
 ) -> Result<Vec<(Member, Part)>, StoreError> {
     tx.query(
-        "SELECT m.kind, m.member_id, m.handle, m.roles, m.lead, m.joined_seq, m.joined_at, p.owns, p.lead
+        "SELECT m.kind, m.member_id, m.handle, m.roles, m.lead, m.joined_seq, m.joined_at, p.owns, p.lead AS leads_stream
          FROM work_stream_members p CROSS JOIN members m
          WHERE p.stream_id = $1 AND m.conversation_id = $2 AND m.member_id = p.member_id AND m.left_seq IS NULL
            AND m.kind = 'agent' ORDER BY p.owns DESC, p.lead DESC, m.handle_key LIMIT $3",
@@ -291,7 +293,7 @@ pub fn agents_in(
     )?
     .into_iter()
     .map(|mut row| {
-        let part = Part { owns: row.int(7)? == 1, lead: row.int(8)? == 1 };
+        let part = Part { owns: row.int("owns")? == 1, lead: row.int("leads_stream")? == 1 };
         Ok((members::member(row)?, part))
     })
     .collect()
@@ -300,7 +302,7 @@ pub fn agents_in(
 /// The stream that something was said in.
 pub fn of_event(tx: &mut dyn Tx, event: EventId) -> Result<Option<StreamId>, StoreError> {
     let sql = "SELECT stream_id FROM work_stream_events WHERE event_id = $1";
-    tx.first(sql, &[(&event).into()])?.map(|mut row| Ok(StreamId(row.uuid(0)?))).transpose()
+    tx.first(sql, &[(&event).into()])?.map(|mut row| Ok(StreamId(row.uuid("stream_id")?))).transpose()
 }
 
 /// Something was said in a stream, at this place of its conversation.
@@ -308,9 +310,10 @@ pub(crate) fn append(
     tx: &mut dyn Tx,
     id: StreamId,
     event: EventId,
-    (conversation, seq): (ConversationId, i64),
+    conversation: ConversationId,
+    seq: i64,
 ) -> Result<(), StoreError> {
-    let place = tx.next_seq(id.0)?;
+    let place = tx.next_seq(id.into())?;
     tx.execute(
         "INSERT INTO work_stream_events (stream_id, place, event_id, conversation_id, seq) VALUES ($1, $2, $3, $4, $5)",
         &[(&id).into(), place.into(), (&event).into(), (&conversation).into(), seq.into()],
@@ -318,7 +321,7 @@ pub(crate) fn append(
     Ok(())
 }
 
-/// What was said in a stream (`$1`), as far as somebody (`$2`) may read it.
+/// The events of a stream (`$1`) that a principal (`$2`) may read.
 macro_rules! select_readable {
     ($rest:literal) => {
         concat!(
@@ -326,7 +329,7 @@ macro_rules! select_readable {
              WHERE w.stream_id = $1 AND c.id = w.conversation_id
                AND EXISTS (SELECT 1 FROM members n WHERE n.conversation_id = w.conversation_id AND n.member_id = $2
                            AND n.left_seq IS NULL)
-               AND (c.history = 'all' OR EXISTS (SELECT 1 FROM members m WHERE m.conversation_id = w.conversation_id
+               AND (w.seq > c.open_from OR EXISTS (SELECT 1 FROM members m WHERE m.conversation_id = w.conversation_id
                     AND m.member_id = $2 AND m.joined_seq < w.seq AND (m.left_seq IS NULL OR m.left_seq >= w.seq))) ",
             $rest
         )
@@ -334,10 +337,10 @@ macro_rules! select_readable {
 }
 
 fn placed(mut row: Row) -> Result<(i64, EventId), StoreError> {
-    Ok((row.int(0)?, EventId(row.uuid(1)?)))
+    Ok((row.int("place")?, EventId(row.uuid("event_id")?)))
 }
 
-/// What was said in a stream after this place, as far as somebody may read it, each with its place.
+/// Lists the events of a stream after this position that a principal may read, with their positions.
 pub fn page(
     tx: &mut dyn Tx,
     id: StreamId,
@@ -350,12 +353,12 @@ pub fn page(
     found.into_iter().map(placed).collect()
 }
 
-/// Where to go on in a stream for who read up to this event, or nothing: in words that tell of no other.
+/// Returns the cursor after this event, or of the beginning. It reveals nothing about other events.
 pub fn cursor(last: Option<EventId>) -> String {
     last.map_or_else(|| "0".to_owned(), |event| event.to_string())
 }
 
-/// What [`cursor`] was made of, if it is one.
+/// Parses a cursor made by [`cursor`].
 pub fn after(cursor: &str) -> Option<Option<EventId>> {
     if cursor == "0" { Some(None) } else { EventId::parse(cursor).map(Some) }
 }
@@ -363,7 +366,7 @@ pub fn after(cursor: &str) -> Option<Option<EventId>> {
 /// The place of an event in a stream. One that is gone was among the oldest: from the beginning.
 pub fn place_of(tx: &mut dyn Tx, id: StreamId, event: EventId) -> Result<i64, StoreError> {
     let sql = "SELECT place FROM work_stream_events WHERE event_id = $2 AND stream_id = $1";
-    tx.first(sql, &[(&id).into(), (&event).into()])?.map_or(Ok(0), |mut row| row.int(0))
+    tx.first(sql, &[(&id).into(), (&event).into()])?.map_or(Ok(0), |mut row| row.int("place"))
 }
 
 /// The last event up to a place that somebody may read.

@@ -1,20 +1,17 @@
-//! A certificate authority that nobody knows, for tests of TLS.
+//! A private certificate authority for tests of TLS.
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
-/// Signs certificates.
 pub struct Authority(CertifiedIssuer<'static, KeyPair>);
 
-/// A certificate and its key, both in PEM.
+/// A certificate and its private key, both in PEM.
 pub struct Certified {
-    /// For everybody.
     pub certificate: String,
-    /// For its server alone.
     pub key: String,
 }
 
 impl Authority {
-    /// A new one.
+    /// Creates an authority with a new key.
     pub fn new() -> Self {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -23,12 +20,12 @@ impl Authority {
         Self(CertifiedIssuer::self_signed(params, key).expect("it is well formed"))
     }
 
-    /// What has to be trusted, in PEM.
+    /// Returns the root certificate in PEM.
     pub fn certificate(&self) -> String {
         self.0.pem()
     }
 
-    /// A certificate for a server with these names or addresses.
+    /// Issues a certificate for a server with these names or addresses.
     pub fn certify(&self, names: &[&str]) -> Certified {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let params = CertificateParams::new(names).expect("these are names");

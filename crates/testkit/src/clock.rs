@@ -1,11 +1,11 @@
-//! A clock set by hand, in milliseconds since 1970, and beside it one that says only how much time has passed.
+//! A manual clock in milliseconds since 1970, with a second clock that measures elapsed time only.
 //!
-//! Clones share their times. They never move by themselves and wake nobody; sleeping is not their business.
+//! Clones share both times. The clock never moves by itself and wakes no timer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// See the [module](self).
+/// A manual clock; see the [module](self).
 #[derive(Debug, Clone)]
 pub struct ManualClock {
     now: Arc<AtomicI64>,
@@ -13,33 +13,33 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// A clock that stands at `ms`.
+    /// Creates a clock that shows `ms`.
     pub fn new(ms: i64) -> Self {
         Self { now: Arc::new(AtomicI64::new(ms)), elapsed: Arc::default() }
     }
 
-    /// The time it shows.
+    /// Returns the time that the clock shows.
     pub fn now(&self) -> i64 {
         self.now.load(Ordering::SeqCst)
     }
 
-    /// How much time has passed.
+    /// Returns the elapsed time in milliseconds.
     pub fn elapsed(&self) -> i64 {
         self.elapsed.load(Ordering::SeqCst)
     }
 
-    /// So much time passes.
+    /// Lets `ms` milliseconds pass on both clocks.
     pub fn advance(&self, ms: i64) {
         self.elapsed.fetch_add(ms, Ordering::SeqCst);
         self.now.fetch_add(ms, Ordering::SeqCst);
     }
 
-    /// So much time passes that it shows `ms`.
+    /// Lets time pass until the clock shows `ms`.
     pub fn set(&self, ms: i64) {
         self.advance(ms - self.now());
     }
 
-    /// Somebody sets it on by `ms`, or back if that is negative. No time passes.
+    /// Sets the clock forward by `ms`, or back if negative, without elapsed time.
     pub fn step(&self, ms: i64) {
         self.now.fetch_add(ms, Ordering::SeqCst);
     }

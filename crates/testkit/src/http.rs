@@ -1,21 +1,24 @@
-//! The HTTP client of tests: it shows what the server said, and nothing on the way may change that.
+//! The HTTP client of tests, which shows the server's response unchanged.
 //!
-//! No proxy, no redirects followed, no certificate authority trusted. It is not the guarded client of the hub.
+//! It uses no proxy, follows no redirect and trusts no certificate authority. It is not the hub's guarded
+//! client.
 
 use std::time::Duration;
 
-/// Silence after which a request fails rather than hanging the test run; pings of a stream come more often.
+/// The read timeout, after which a request fails instead of hanging the test run. Streams send keep-alives
+/// more often.
 const SILENCE: Duration = Duration::from_mins(1);
 
-/// A new client. Each test wants its own, since pooled connections belong to the runtime that opened them.
+/// Creates a client. Each test needs its own, because pooled connections belong to the runtime that opened
+/// them.
 pub fn client() -> reqwest::Client {
-    // It fails when some other code installed a provider first, which is as good.
+    // This fails if other code installed a provider first, which is fine.
     rustls::crypto::ring::default_provider().install_default().ok();
     reqwest::Client::builder()
         .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
         .read_timeout(SILENCE)
-        // The system's certificates would be read from disk for every client.
+        // Otherwise every client would read the system's certificates from disk.
         .tls_certs_only([])
         .build()
         .expect("a client with fixed settings")

@@ -1,10 +1,10 @@
-//! For tests only: the world around the hub, made breakable.
+//! Test doubles for the environment of the hub, with faults on demand.
 //!
-//! A real PostgreSQL that dies with the test process, a fake agent, a proxy that can be cut, a client for event
-//! streams, WebSockets, raw sockets, a clock set by hand, a model that is no model. One idea per module.
+//! The modules provide a real PostgreSQL that ends with the test process, a fake agent, a proxy that can be
+//! cut, clients for event streams, WebSockets and raw sockets, a manual clock and a scripted model.
 //!
-//! The kit knows the protocol and nothing else: it never depends on the hub or its store, so that it cannot repeat
-//! their mistakes. It panics instead of returning errors, because a broken kit should fail the test that uses it.
+//! The kit depends on the protocol crate only, never on the hub or its store, so that it cannot repeat their
+//! mistakes. It panics instead of returning errors, because a broken kit should fail the test that uses it.
 
 pub mod authority;
 pub mod clock;

@@ -1,7 +1,7 @@
-//! A model's server that speaks chat completions, as badly as it is told: for everything that asks a model.
+//! A scripted chat-completions server with faults on demand, for everything that calls a model.
 //!
-//! It gives the next answer of its script to each request and writes the request down; when the script is over it
-//! answers 500. It is written from the public description of the protocol and checks nothing of what it is sent.
+//! It gives the next answer of its script to each request and records the request. After the script it answers
+//! 500. It follows the public description of the protocol and does not check requests.
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -18,45 +18,43 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-/// One answer of the script.
+/// An answer of the script.
 #[derive(Debug, Clone)]
 pub enum Completion {
-    /// This text, streamed in these pieces.
+    /// A text, streamed in these pieces.
     Text(Vec<&'static str>),
-    /// Calls of tools, each a name and its arguments as the model wrote them, streamed in two pieces each.
+    /// Tool calls, each a name and its arguments as the model wrote them, streamed in two pieces each.
     Calls(Vec<(&'static str, &'static str)>),
     /// A text in one JSON body, from a server that does not stream.
     Whole(&'static str),
-    /// A status, perhaps with `Retry-After` in seconds.
+    /// An error status, with an optional `Retry-After` in seconds.
     Status(u16, Option<u32>),
-    /// These pieces of text, and then the connection breaks.
+    /// Pieces of text, followed by a broken connection.
     Broken(Vec<&'static str>),
-    /// These pieces of text, and then nothing more, while the connection stays.
+    /// Pieces of text, followed by silence on an open connection.
     Stuck(Vec<&'static str>),
-    /// Not even a status.
+    /// No response at all.
     Hang,
 }
 
-/// One request, as it came.
+/// A recorded request.
 #[derive(Debug, Clone)]
 pub struct Asked {
-    /// The `Authorization` header.
     pub authorization: Option<String>,
-    /// The body.
     pub body: Value,
 }
 
-/// See the [module](self).
+/// A scripted model server; see the [module](self).
 #[derive(Debug, Clone)]
 pub struct FakeModel {
-    /// The address before `/chat/completions`.
+    /// The base URL, without `/chat/completions`.
     pub url: String,
     script: Arc<Mutex<VecDeque<Completion>>>,
     asked: Arc<watch::Sender<Vec<Asked>>>,
 }
 
 impl FakeModel {
-    /// Starts one with this script, in the runtime of the test.
+    /// Starts a server with this script in the test's runtime.
     pub async fn start(script: impl IntoIterator<Item = Completion>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("some port is free");
         let address = listener.local_addr().expect("a bound socket has an address");
@@ -70,12 +68,12 @@ impl FakeModel {
         model
     }
 
-    /// All requests so far.
+    /// Returns all requests so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.asked.borrow().clone()
     }
 
-    /// All requests, once there are `n` of them. Panics if that takes longer than 30 s.
+    /// Waits for `n` requests and returns them. Panics after 30 s.
     pub async fn wait_for(&self, n: usize) -> Vec<Asked> {
         let mut asked = self.asked.subscribe();
         let all = tokio::time::timeout(Duration::from_secs(30), asked.wait_for(|all| all.len() >= n)).await;
@@ -123,7 +121,7 @@ async fn complete(State(model): State<FakeModel>, headers: HeaderMap, body: Byte
     }
 }
 
-/// How a stream ends.
+/// The end of a stream.
 enum End {
     Well,
     Broken,
@@ -153,7 +151,7 @@ fn events(lines: Vec<String>, end: End) -> Response {
         End::Well => Body::from_stream(lines),
         End::Broken => {
             let broken = async {
-                // What was said before goes out first.
+                // The pause lets the earlier pieces go out first.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 Err(io::Error::other("broken"))
             };

@@ -1,10 +1,10 @@
-//! A throw-away real PostgreSQL: one private cluster per test process, one fresh database per test.
+//! A disposable real PostgreSQL: one private cluster per test process, one fresh database per test.
 //!
-//! Whatever ends the test process, `kill -9` included, ends the cluster and removes its files: a shell script keeps
-//! the server and cleans up when the pipe from the test process breaks. The server keeps `fsync` on, since crash
-//! tests rely on it. Missing server binaries fail the test; nothing is ever skipped.
+//! A shell script runs the server and removes its files when the pipe from the test process breaks, so the
+//! cluster ends with the test process even on `kill -9`. The server keeps `fsync` on, since crash tests rely
+//! on it. Missing server binaries fail the test; nothing is skipped.
 //!
-//! Calls block, which tests may do, and work inside and outside of a runtime. It knows no schema and no migrations.
+//! Calls block and work inside and outside of a runtime. The module knows no schema and no migrations.
 
 use crate::authority::Certified;
 use postgres::{Client, NoTls};
@@ -19,24 +19,24 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Bound of every wait for the server.
+/// The limit of every wait for the server.
 const PATIENCE: Duration = Duration::from_secs(30);
 const KEEPER: &str = include_str!("postgres.sh");
 
 static SHARED: OnceLock<Cluster> = OnceLock::new();
 
-/// A fresh database in the cluster of this test process.
+/// Creates a fresh database in the cluster of this test process.
 pub fn database() -> Database {
     SHARED.get_or_init(own_cluster).database()
 }
 
-/// A cluster that no other test uses, for tests that kill it.
+/// Starts a cluster that no other test uses, for tests that kill it.
 pub fn own_cluster() -> Cluster {
     let bin = server_binaries();
     let parent = std::env::temp_dir().canonicalize().expect("there is a directory for temporary files");
     let dir = tempfile::Builder::new().prefix("chorus-pg-").tempdir_in(parent).expect("it is writable");
-    // A process group of its own, so that what is sent to the group of the tests (^C, a runner's time limit)
-    // cannot keep it from cleaning up.
+    // The script has its own process group, so that signals to the group of the tests (^C, a runner's time
+    // limit) cannot keep it from cleaning up.
     let keeper = Command::new("sh")
         .args(["-c", KEEPER, "chorus-test-postgres"])
         .args([bin.as_path(), dir.path()])
@@ -47,7 +47,7 @@ pub fn own_cluster() -> Cluster {
         .spawn()
         .expect("sh starts");
     let mut cluster = Cluster { dir: dir.keep(), port: 0, keeper, databases: AtomicU32::new(0) };
-    // Someone else may take a free port before the server does.
+    // Another process may take a free port before the server does.
     let started = (0..5).any(|_| {
         cluster.port = free_port();
         cluster.try_start()
@@ -56,20 +56,19 @@ pub fn own_cluster() -> Cluster {
     cluster
 }
 
-/// A database that is dropped with this value, even while others are connected to it.
+/// A database that is dropped with this value, even while clients are connected to it.
 #[derive(Debug)]
 pub struct Database {
-    /// Where to connect, as a superuser.
+    /// The URL to connect to, as a superuser.
     pub url: String,
-    /// Its name.
     pub name: String,
-    /// Another database of the same cluster, to look at this one from outside.
+    /// The URL of another database in the same cluster, to observe this one from outside.
     pub admin_url: String,
 }
 
 impl Drop for Database {
     fn drop(&mut self) {
-        // It fails only when the cluster is down, and then the files of the cluster go anyway.
+        // This fails only if the cluster is down, and then its files are removed anyway.
         execute(&self.admin_url, &format!("DROP DATABASE {} WITH (FORCE)", self.name)).ok();
     }
 }
@@ -79,18 +78,18 @@ impl Drop for Database {
 pub struct Cluster {
     dir: PathBuf,
     port: u16,
-    /// The script, which stops the server and removes the directory when its input ends.
+    /// The script that stops the server and removes the directory when its input ends.
     keeper: Child,
     databases: AtomicU32,
 }
 
 impl Cluster {
-    /// Where to connect, as a superuser.
+    /// Returns the URL to connect to, as a superuser.
     pub fn url(&self) -> String {
         self.url_of("postgres")
     }
 
-    /// A fresh database.
+    /// Creates a fresh database.
     pub fn database(&self) -> Database {
         let name = format!("test_{}", self.databases.fetch_add(1, Ordering::Relaxed));
         let (url, admin_url) = (self.url_of(&name), self.url());
@@ -98,14 +97,14 @@ impl Cluster {
         Database { url, name, admin_url }
     }
 
-    /// The port on 127.0.0.1.
+    /// Returns the port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// From now on the server offers TLS, with this certificate.
+    /// Enables TLS on the server with this certificate.
     pub fn offer_tls(&self, certified: &Certified) {
-        // The server writes the files itself: they must belong to it, and the key to nobody else.
+        // The server writes the files itself, because it must own them and nobody else may read the key.
         for (name, pem) in [("server.crt", &certified.certificate), ("server.key", &certified.key)] {
             let path = self.dir.join("data").join(name);
             let sql = format!(
@@ -123,26 +122,26 @@ impl Cluster {
         }
     }
 
-    /// Kills the server with SIGKILL and returns when no process of it is left. Its data stay.
+    /// Kills the server with SIGKILL and waits until all its processes have ended. Its data remain.
     pub fn kill9(&self) {
         self.order("kill");
         self.wait_until_idle();
     }
 
-    /// Starts the server again after [`Self::kill9`], on the same data and port.
+    /// Restarts the server after [`Self::kill9`], on the same data and port.
     pub fn start(&self) {
         let started = (0..5).any(|_| self.try_start());
         assert!(started, "PostgreSQL does not start again:\n{}", self.log_tail());
     }
 
-    /// False if the server gave up, as it does when the port is taken.
+    /// Starts the server. Returns `false` if it gave up, for example because the port is taken.
     fn try_start(&self) -> bool {
         self.wait_until_idle();
         fs::remove_file(self.idle()).expect("the mark is there and ours to remove");
         self.order(&format!("start {}", self.port));
         let deadline = Instant::now() + PATIENCE;
         while !self.idle().exists() {
-            // On a port lost to another test process, it is that one's server that answers.
+            // If another test process took the port, its server answers.
             let answer = query(&self.url(), "SHOW data_directory");
             if answer.is_ok_and(|dir| Path::new(&dir) == self.dir.join("data")) {
                 return true;
@@ -186,12 +185,12 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        // This closes the pipe first. The server ends any process of its own that takes longer than 5 s.
+        // `wait` closes the pipe first. The server terminates processes of its own that take longer than 5 s.
         self.keeper.wait().ok();
     }
 }
 
-/// The directory with `postgres` and `initdb`.
+/// Finds the directory with `postgres` and `initdb`.
 fn server_binaries() -> PathBuf {
     let complete = |dir: &PathBuf| dir.join("postgres").exists() && dir.join("initdb").exists();
     if let Some(dir) = std::env::var_os("CHORUS_TEST_PG_BIN").map(PathBuf::from) {
@@ -206,7 +205,7 @@ fn server_binaries() -> PathBuf {
     )
 }
 
-/// `<parent>/<highest version>/bin`.
+/// Returns `<parent>/<highest version>/bin`.
 fn newest(parent: &Path, complete: impl Fn(&PathBuf) -> bool) -> Option<PathBuf> {
     let versions = fs::read_dir(parent).ok()?.flatten();
     let versions = versions.filter(|version| complete(&version.path().join("bin")));
@@ -228,7 +227,7 @@ fn query(url: &str, sql: &str) -> Result<String, postgres::Error> {
     with_client(url, |client| Ok(client.query_one(sql, &[])?.get(0)))
 }
 
-/// In a thread of its own, because the client blocks on a runtime and the caller may be inside of another.
+/// Runs the client in its own thread, because it blocks on a runtime and the caller may be inside another one.
 fn with_client<T: Send>(
     url: &str,
     work: impl FnOnce(&mut Client) -> Result<T, postgres::Error> + Send,
@@ -281,13 +280,13 @@ mod tests {
         assert!(!dir.exists());
     }
 
-    /// This test runs itself once more in a process that it kills.
+    /// This test runs itself again in a process that it kills.
     #[test]
     fn nothing_outlives_the_process() {
         const VICTIM: &str = "CHORUS_TESTKIT_VICTIM";
         if std::env::var_os(VICTIM).is_some() {
             let cluster = own_cluster();
-            // A child that lives on must not hold the pipe to the keeper open.
+            // A surviving child must not hold the pipe to the script open.
             let mut child = Command::new("sleep").arg("30").stdout(Stdio::null()).spawn().unwrap();
             let lock = fs::read_to_string(cluster.dir.join("data/postmaster.pid")).unwrap();
             println!("\nvictim {} {} {}", lock.lines().next().unwrap(), child.id(), cluster.dir.display());

@@ -1,13 +1,13 @@
-# Keeps one PostgreSQL cluster for a test process. Arguments: the server's binaries, an empty directory.
+# Runs one PostgreSQL cluster for a test process. Arguments: the folder of the server's binaries, an empty directory.
 #
-# Orders come by standard input, of which only the test process holds the other end: `start PORT` and `kill`.
-# Its end means that the process is gone, however it went; then nothing of the cluster stays.
-# The file `idle` exists whenever an order may come and no process of the server is left.
+# Standard input carries the orders `start PORT` and `kill`. Only the test process holds its other end, so the end of
+# input means that the test process has ended; the script then stops the server and removes the directory.
+# The file `idle` exists while no process of the server is left and an order may come.
 bin=$1 dir=$2 server=
 cd "$dir" && exec >>log 2>&1 || exit 1
 as=
 if [ "$(id -u)" = 0 ]; then
-    # PostgreSQL refuses to run as root. Unlike su and runuser, setpriv stays no process of its own.
+    # PostgreSQL refuses to run as root. Unlike su and runuser, setpriv does not stay as a process of its own.
     as='setpriv --reuid=postgres --regid=postgres --init-groups --'
     chown postgres .
 fi
@@ -17,7 +17,7 @@ $as "$bin/initdb" --pgdata=data --username=postgres --auth=trust --encoding=UTF8
 while read -r order port; do
     case $order in
     start)
-        # Every process of the server holds this pipe open, so its end means that the last one is gone.
+        # Every process of the server holds this pipe open, so its end means that the last one has ended.
         { cat output; : >idle; } >>log &
         # Other kinds of dynamic shared memory would outlive a killed server outside of the directory.
         $as "$bin/postgres" -D "$dir/data" -p "$port" -k "$dir" -c listen_addresses=127.0.0.1 \
@@ -25,12 +25,13 @@ while read -r order port; do
             </dev/null >output 2>&1 &
         server=$!
         ;;
-    # Waiting takes the dead process off the table, where the next server would mistake it for a living one.
+    # `wait` removes the zombie process, which the next server would mistake for a running one.
     kill) kill -KILL "$server"; wait "$server"; server= ;;
     esac
 done
 if [ -n "$server" ]; then
-    # QUIT ends it at once, but the shell makes its children ignore it; TERM ends one not yet prepared for either.
+    # QUIT ends the server at once, but the shell makes its children ignore it until they install handlers; TERM ends
+    # a server that has not installed them yet.
     kill -TERM "$server"; kill -QUIT "$server"
 fi
 wait

@@ -1,7 +1,7 @@
-//! A TCP proxy that can be broken and mended while connections run through it.
+//! A TCP proxy that can be broken and restored while connections run through it.
 //!
-//! Its port stays its own as long as it lives, cut or not. It copies bytes and does not look at them. How often its clients
-//! waited for an answer it tells from who spoke when: whatever is said to the server after that has spoken is a round trip.
+//! It keeps its port while it lives, even when cut. It copies bytes without looking at them. It counts round
+//! trips: each time a client sends after the server has sent.
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use std::io;
@@ -14,21 +14,22 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// See the [module](self).
+/// A TCP proxy; see the [module](self).
 #[derive(Debug)]
 pub struct Proxy {
     addr: SocketAddr,
     target: SocketAddr,
     frozen: watch::Sender<bool>,
     round_trips: Arc<AtomicU64>,
-    /// Owns the listener and all connections, so that its end is theirs. None while cut.
+    /// The task that owns the listener and all connections, which end with it. `None` while cut.
     task: Mutex<Option<JoinHandle<()>>>,
-    /// Bound but never listening: it keeps the port ours while nobody listens, and the system refuses callers.
+    /// A bound socket that never listens. It keeps the port reserved while the proxy is cut, and the system
+    /// refuses connections.
     _reserved: TcpSocket,
 }
 
 impl Proxy {
-    /// Starts one in front of `target`.
+    /// Starts a proxy in front of `target`.
     #[expect(clippy::unused_async, reason = "it spawns, so it must be called inside a runtime")]
     pub async fn start(target: SocketAddr) -> Self {
         let reserved = bind((Ipv4Addr::LOCALHOST, 0).into());
@@ -45,17 +46,17 @@ impl Proxy {
         proxy
     }
 
-    /// Where to connect instead of the target.
+    /// Returns the address to use instead of the target.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// How often all connections together went from listening to speaking to the server.
+    /// Returns the number of round trips of all connections.
     pub fn round_trips(&self) -> u64 {
         self.round_trips.load(Ordering::Relaxed)
     }
 
-    /// Refuses new connections and drops those there are; all of it has happened when this returns.
+    /// Refuses new connections and drops existing ones. Both are done when this returns.
     pub async fn cut(&self) {
         let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(task) = task {
@@ -64,12 +65,12 @@ impl Proxy {
         }
     }
 
-    /// Keeps connections open, and accepts new ones, but moves no bytes, not even an end of stream.
+    /// Keeps connections open and accepts new ones, but forwards no bytes and no end of stream.
     pub fn freeze(&self) {
         self.frozen.send_replace(true);
     }
 
-    /// Undoes [`Self::cut`] and [`Self::freeze`]; bytes held back by the latter go on.
+    /// Undoes [`Self::cut`] and [`Self::freeze`], and forwards the bytes held back by the latter.
     pub fn restore(&self) {
         self.frozen.send_replace(false);
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
@@ -109,7 +110,7 @@ async fn serve(
                 let (client, _) = accepted.expect("accepting works while the proxy lives");
                 connections.push(carry(client, target, frozen.clone(), Arc::clone(&round_trips)));
             }
-            // How a connection ended is for its two ends to see.
+            // Both ends see for themselves how the connection ended.
             Some(_) = connections.next() => {}
         }
     }
@@ -148,7 +149,7 @@ async fn copy(
     let mut buffer = vec![0; 16 * 1024];
     loop {
         let length = from.read(&mut buffer).await?;
-        // What was read in a frozen time waits here. A missing sender means that the proxy is gone.
+        // Bytes read while frozen wait here. A missing sender means that the proxy is gone.
         frozen.wait_for(|frozen| !frozen).await.map_err(io::Error::other)?;
         if length == 0 {
             return to.shutdown().await;
@@ -164,7 +165,7 @@ mod tests {
     use std::time::Duration;
     use tokio::time::timeout;
 
-    /// A server that sends back what it gets.
+    /// Starts a server that echoes what it receives.
     async fn echo() -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();

@@ -7,14 +7,15 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// Writes `bytes` and returns all that comes back until the server closes or `timeout` is over.
+/// Writes `bytes` and returns everything that the server sends until it closes or `timeout` is over.
 ///
 /// The sending side stays open, so a closed connection is the server's own decision.
 pub async fn raw_exchange(addr: SocketAddr, bytes: &[u8], timeout: Duration) -> Vec<u8> {
     let mut stream = TcpStream::connect(addr).await.expect("the server under test listens");
     let (mut reader, mut writer) = stream.split();
     let mut answer = Vec::new();
-    // Reading goes on beside writing: a server may refuse a large body before it has read all of it.
+    // Reading runs in parallel with writing, because a server may reject a large body before it has read all
+    // of it.
     let write = async {
         writer.write_all(bytes).await.ok();
         std::future::pending::<()>().await;
@@ -28,13 +29,13 @@ pub async fn raw_exchange(addr: SocketAddr, bytes: &[u8], timeout: Duration) -> 
     answer
 }
 
-/// The status of an answer, if it begins with a status line.
+/// Returns the status of a response, or `None` if it has no status line.
 pub fn status_of(answer: &[u8]) -> Option<u16> {
     let line = answer.strip_prefix(b"HTTP/1.")?.get(1..5)?;
     std::str::from_utf8(line).ok()?.strip_prefix(' ')?.parse().ok()
 }
 
-/// What follows the headers of an answer; empty if they never ended.
+/// Returns the body of a response; empty if its headers never ended.
 pub fn body_of(answer: &[u8]) -> &[u8] {
     let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n");
     end.map_or(&[], |end| &answer[end + 4..])

@@ -1,7 +1,7 @@
-//! An agent that receives webhooks: it records every request and answers as it is told, badly if need be.
+//! An agent that receives webhooks: it records every request and answers as configured, with faults on demand.
 //!
-//! It has a runtime of its own, so that it answers while the test blocks, lives by real time when the test pauses
-//! its clock, and takes every open connection with it when dropped. It does not check what it receives.
+//! It has its own runtime, so that it answers while the test blocks, uses real time when the test pauses its
+//! clock, and closes all connections when dropped. It does not check what it receives.
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -19,39 +19,38 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
-/// How a [`FakeAgent`] answers.
+/// The answer of a [`FakeAgent`].
 #[derive(Debug, Clone)]
 pub enum Reply {
-    /// This status and JSON body.
+    /// This status with a JSON body.
     Json(u16, Value),
-    /// This status and plain text.
+    /// This status with plain text.
     Text(u16, String),
-    /// `307` to this URL.
+    /// A `307` redirect to this URL.
     Redirect(String),
-    /// Never.
+    /// No answer.
     Hang,
-    /// By closing the connection without a byte.
+    /// A connection closed without a byte.
     DropConnection,
-    /// After a pause.
+    /// Another answer after a pause.
     Slow(Duration, Box<Reply>),
-    /// `200` and a JSON body of blanks that never ends.
+    /// `200` with a JSON body of blanks that never ends.
     Endless,
-    /// `200` and an event stream of these bytes.
+    /// `200` with an event stream of these bytes.
     Events(String),
-    /// `200` and an event stream of `chunk`s of a KiB that never ends; each one made counts.
+    /// `200` with an endless event stream of `chunk`s of one KiB each, which are counted.
     EndlessEvents(Arc<AtomicUsize>),
 }
 
-/// One recorded request.
+/// A recorded request.
 #[derive(Debug, Clone)]
 pub struct Received {
-    /// Its path, without the query.
+    /// The path, without the query.
     pub path: String,
-    /// Its headers.
     pub headers: HeaderMap,
-    /// Its body; `null` if that is not JSON.
+    /// The body as JSON; `null` if it is not JSON.
     pub body: Value,
-    /// Its body as it came.
+    /// The body as received.
     pub raw: Bytes,
 }
 
@@ -61,17 +60,17 @@ struct Shared {
     requests: watch::Sender<Vec<Received>>,
 }
 
-/// See the [module](self).
+/// A fake agent; see the [module](self).
 #[derive(Debug)]
 pub struct FakeAgent {
     addr: SocketAddr,
     shared: Arc<Shared>,
-    /// Always there until the agent is dropped.
+    /// The runtime; `None` only while the agent is dropped.
     runtime: Option<Runtime>,
 }
 
 impl FakeAgent {
-    /// Starts one that answers `200 {"status": "ok"}`.
+    /// Starts an agent that answers `200 {"status": "ok"}`.
     pub async fn start() -> Self {
         let runtime =
             Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime starts");
@@ -86,27 +85,26 @@ impl FakeAgent {
         Self { addr, shared, runtime: Some(runtime) }
     }
 
-    /// Where it listens.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Its webhook; it answers under every other path too.
+    /// Returns the URL of its webhook. Every other path works too.
     pub fn url(&self) -> String {
         format!("http://{}/receive", self.addr)
     }
 
-    /// Answers like this from the next request on.
+    /// Sets the answer for all requests from now on.
     pub fn set(&self, reply: Reply) {
         *self.shared.reply.lock().unwrap_or_else(PoisonError::into_inner) = reply;
     }
 
-    /// All requests so far, in the order in which they were read completely.
+    /// Returns all requests so far, in the order in which they were read completely.
     pub fn requests(&self) -> Vec<Received> {
         self.shared.requests.borrow().clone()
     }
 
-    /// All requests, once there are `n` of them. Panics if that takes longer than `timeout`.
+    /// Waits for `n` requests and returns them. Panics after `timeout`.
     pub async fn wait_for(&self, n: usize, timeout: Duration) -> Vec<Received> {
         let mut requests = self.shared.requests.subscribe();
         let Ok(all) = tokio::time::timeout(timeout, requests.wait_for(|all| all.len() >= n)).await else {
@@ -119,7 +117,7 @@ impl FakeAgent {
 impl Drop for FakeAgent {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // The plain drop of a runtime would block, which is forbidden inside the runtime of a test.
+            // Dropping a runtime would block, which is forbidden inside the runtime of a test.
             runtime.shutdown_background();
         }
     }
@@ -127,7 +125,8 @@ impl Drop for FakeAgent {
 
 async fn receive(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap, raw: Bytes) -> Response {
     let body = serde_json::from_slice(&raw).unwrap_or_default();
-    // Taken before the request is shown, so that a test which saw it may already set the next answer.
+    // The answer is taken before the request is recorded, so that a test that saw the request may already set
+    // the next answer.
     let reply = shared.reply.lock().unwrap_or_else(PoisonError::into_inner).clone();
     shared.requests.send_modify(|all| all.push(Received { path: uri.path().to_owned(), headers, body, raw }));
     answer(reply).await
@@ -159,7 +158,7 @@ async fn answer(mut reply: Reply) -> Response {
             ([(header::CONTENT_TYPE, "text/event-stream")], Body::from_stream(pieces)).into_response()
         }
         Reply::Hang | Reply::Slow(..) => std::future::pending().await,
-        // Unwinding ends the task of the connection and so closes it; unlike a panic, it prints nothing.
+        // Unwinding ends the connection's task and so closes the connection. Unlike a panic it prints nothing.
         Reply::DropConnection => resume_unwind(Box::new("the connection is dropped")),
     }
 }

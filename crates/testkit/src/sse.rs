@@ -1,6 +1,6 @@
-//! A client for event streams that knows only the protocol: it never reconnects and remembers nothing by itself.
+//! A client for event streams that never reconnects and keeps no state between streams.
 //!
-//! Bytes are read only inside [`SseClient::next`], so an idle client is a slow reader, as some tests want.
+//! It reads bytes only inside [`SseClient::next`], so an idle client is a slow reader, as some tests need.
 
 use crate::http;
 use chorus_protocol::sse::{Event, Item, Parser};
@@ -9,12 +9,12 @@ use serde_json::Value;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// One open stream.
+/// An open event stream.
 #[derive(Debug)]
 pub struct SseClient {
     response: Response,
     parser: Parser,
-    /// Complete events not asked for yet.
+    /// Complete events that were not returned yet.
     ready: VecDeque<Event>,
     comments: Vec<String>,
     last_id: Option<String>,
@@ -22,7 +22,8 @@ pub struct SseClient {
 }
 
 impl SseClient {
-    /// Opens the stream at `url`. A refusal is its status and JSON body (`null` if it is not JSON).
+    /// Opens the stream at `url`. A refusal is returned as its status and JSON body (`null` if it is not
+    /// JSON).
     pub async fn open(
         url: &str,
         bearer: &str,
@@ -53,7 +54,7 @@ impl SseClient {
         })
     }
 
-    /// The next event, or nothing if none came in time or the stream [ended](Self::ended).
+    /// Returns the next event, or `None` if none arrived in time or the stream [ended](Self::ended).
     pub async fn next(&mut self, timeout: Duration) -> Option<Event> {
         let event = tokio::time::timeout(timeout, self.read()).await.ok()??;
         if event.id.is_some() {
@@ -62,7 +63,7 @@ impl SseClient {
         Some(event)
     }
 
-    /// May be dropped at its only pause without losing a byte.
+    /// Reads the next event. Cancelling it loses no byte.
     async fn read(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -82,17 +83,17 @@ impl SseClient {
         }
     }
 
-    /// The comments read so far.
+    /// Returns the comments read so far.
     pub fn comments(&self) -> &[String] {
         &self.comments
     }
 
-    /// The id of the last event that [`Self::next`] returned and that had one: what to resume with.
+    /// Returns the id of the last event returned by [`Self::next`] that had one, for resuming.
     pub fn last_id(&self) -> Option<&str> {
         self.last_id.as_deref()
     }
 
-    /// Whether the server closed the stream, cleanly or not.
+    /// Returns `true` if the server closed the stream, cleanly or not.
     pub fn ended(&self) -> bool {
         self.ended
     }

@@ -1,4 +1,4 @@
-//! A WebSocket client that shows what the server said, message by message.
+//! A WebSocket client that returns the server's messages one by one.
 
 use crate::http;
 use futures_util::{SinkExt, StreamExt};
@@ -9,20 +9,19 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
-/// What came.
+/// A received message.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Heard {
-    /// A text, which is JSON.
+    /// A text message with JSON.
     Json(Value),
-    /// The server closed, with this code.
+    /// A close frame with this code.
     Closed(u16),
 }
 
-/// An open WebSocket.
 pub struct WebSocket(WebSocketStream<Upgraded>);
 
 impl WebSocket {
-    /// Opens one with a key, or says with which status it was refused.
+    /// Opens a WebSocket with a key, or returns the status of the refusal.
     pub async fn open(url: &str, key: &str) -> Result<Self, u16> {
         let request = http::client()
             .get(url)
@@ -40,23 +39,24 @@ impl WebSocket {
         Ok(Self(WebSocketStream::from_raw_socket(upgraded, Role::Client, None).await))
     }
 
-    /// Sends a text as it is.
+    /// Sends a text unchanged.
     pub async fn send_text(&mut self, text: impl Into<String>) {
-        // Whether the server is still there is told by what comes.
+        // A lost connection shows in the next read.
         self.0.send(Message::text(text.into())).await.ok();
     }
 
-    /// Sends bytes that are no text.
+    /// Sends a binary message.
     pub async fn send_bytes(&mut self, bytes: Vec<u8>) {
         self.0.send(Message::binary(bytes)).await.ok();
     }
 
-    /// Sends a message.
+    /// Sends a JSON message.
     pub async fn send(&mut self, message: &Value) {
         self.send_text(message.to_string()).await;
     }
 
-    /// What comes next, within a time. Nothing if it stays quiet; a connection that broke counts as closed with 1006.
+    /// Returns the next message, or `None` if none arrives in time. A broken connection counts as closed with
+    /// 1006.
     pub async fn next(&mut self, within: Duration) -> Option<Heard> {
         let next = async {
             loop {

@@ -28,7 +28,7 @@ export function compose(composer, main, sent) {
   async function ask() {
     const mine = ++asked;
     if (!field.value.trim()) {
-      preview.replaceChildren(quiet("While you write, this says whom it wakes."));
+      preview.replaceChildren(quiet("While you write, this shows who will be woken."));
       return;
     }
     try {

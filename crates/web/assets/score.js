@@ -65,20 +65,22 @@ if (form) {
 // A file is converted by the hub, in memory, and what comes back is put where it would have been pasted.
 const evidence = $("form[data-evidence]");
 if (evidence) {
-  const [chosen, text, format] = [$("[data-file]", evidence), $("textarea", evidence), $("select", evidence)];
+  const [chosen, text, format] = [$("[data-file]", evidence), $("textarea", evidence), evidence.elements.format];
   chosen.hidden = false;
   $("input", chosen).addEventListener("change", async (event) => {
     const file = event.target.files[0];
     if (!file) return;
     const content = await file.text();
-    if (format.value === "bundle" || (format.value === "auto" && /^\s*\{[^]*"schema"\s*:\s*"choir\.evidence/.test(content.slice(0, 100_000)))) {
+    if (format.value === "bundle" || (format.value === "auto" && /^\s*\{[^]*"schema"\s*:\s*"choir\.(evidence|answers)/.test(content.slice(0, 100_000)))) {
       [text.value, format.value, evidence.dataset.ready] = [content, "bundle", ""];
       return;
     }
     const link = /\/edit\/(es_[^/]+)/.exec(location.pathname)?.[1];
     const query = new URLSearchParams({ score: evidence.dataset.scoreId });
     if (evidence.elements.complete.checked) query.set("complete", "true");
-    if (evidence.elements.run_id.value) query.set("run_id", evidence.elements.run_id.value);
+    for (const name of ["run_id", "scenario", "voice"]) {
+      if (evidence.elements[name].value) query.set(name, evidence.elements[name].value);
+    }
     const answer = await fetch(`/api/v1/adapt/${format.value}?${query}`, {
       method: "POST", body: content, headers: { "content-type": "application/json", ...(link && { authorization: `Bearer ${link}` }) },
     });

@@ -1,11 +1,12 @@
-//! What pages refer to: embedded, and named after its content, so that it can be cached for ever.
+//! Embedded assets of the pages. Each file name contains a hash of the content, so browsers may cache it for
+//! ever.
 
 use axum::Router;
 use axum::extract::Path;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use chorus_app::AppState;
+use chorus_node::AppState;
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 use std::sync::LazyLock;
@@ -61,7 +62,7 @@ assets! {
     mark: "mark", "svg", SVG;
 }
 
-/// The scripts that a conversation's page needs besides its own: the browser fetches them at once and not one after the other.
+/// Returns the scripts to preload on a conversation page, so that the browser fetches them in parallel.
 pub(crate) fn conversation_scripts() -> [&'static str; 8] {
     [
         composer_script(),
@@ -75,7 +76,7 @@ pub(crate) fn conversation_scripts() -> [&'static str; 8] {
     ]
 }
 
-/// A script names those before it that it needs without their hashes; here it gets them.
+/// Builds one asset. Imports of earlier assets are replaced by their hashed names.
 fn asset(made: &[Asset], stem: &str, ending: &str, kind: &'static str, content: &str) -> Asset {
     let content = made.iter().fold(content.to_owned(), |content, other| {
         let plain = other.name.rsplit_once('-').map_or("", |(stem, _)| stem);
@@ -91,7 +92,7 @@ pub(crate) fn routes() -> Router<AppState> {
 
 async fn show(Path(name): Path<String>) -> Response {
     let found = ASSETS.iter().find(|asset| asset.name == name);
-    // A program asked for it, not a person.
+    // Scripts request assets, so a missing one needs no error page.
     let Some(asset) = found else { return StatusCode::NOT_FOUND.into_response() };
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static(asset.kind)),
@@ -105,7 +106,7 @@ mod tests {
     use super::ASSETS;
     use chorus_protocol::words::Reason;
 
-    /// A script that needs another by a name without a hash would not get it: the other comes first in the list.
+    /// A script may import only scripts that stand before it in the list.
     #[test]
     fn scripts_name_those_they_need_by_their_hashes() {
         for asset in ASSETS.iter() {
@@ -115,7 +116,7 @@ mod tests {
         }
     }
 
-    /// Whatever the hub gives as a reason, the preview at the composer says in words.
+    /// The composer's preview has a text for every reason that the hub returns.
     #[test]
     fn every_reason_has_words() {
         let script = include_str!("../assets/composer.js");

@@ -1,17 +1,17 @@
-//! The cookies of browsers: of one that is signed in, and of one in which the operator has shown the key.
+//! The session cookie of a signed-in browser, and helpers for reading and setting cookies.
 
 use axum::http::{HeaderMap, HeaderValue, header};
-use chorus_app::{App, Error};
+use chorus_node::{App, Error};
 
-/// The name of the cookie of a browser that is signed in.
+/// The name of the session cookie.
 pub const SESSION_COOKIE: &str = "chorus_session";
 
-/// The secret of a browser's session.
+/// Returns the session secret from the request's cookies.
 pub fn session_cookie(headers: &HeaderMap) -> Option<&str> {
     cookie(headers, SESSION_COOKIE)
 }
 
-/// A cookie of this name.
+/// Returns the value of the cookie named `wanted`.
 pub(crate) fn cookie<'h>(headers: &'h HeaderMap, wanted: &str) -> Option<&'h str> {
     headers
         .get_all(header::COOKIE)
@@ -23,17 +23,17 @@ pub(crate) fn cookie<'h>(headers: &'h HeaderMap, wanted: &str) -> Option<&'h str
         .map(|(_, secret)| secret)
 }
 
-/// The cookie of a browser that is signed in, for so many seconds.
+/// Returns the header that sets the session cookie for `seconds`.
 pub fn new_cookie(app: &App, secret: &str, seconds: i64) -> Result<HeaderValue, Error> {
     set(app, &format!("{SESSION_COOKIE}={secret}; HttpOnly; SameSite=Lax; Path=/; Max-Age={seconds}"))
 }
 
-/// The cookie that replaces the one of a browser that is signed out.
+/// Returns the header that deletes the session cookie.
 pub fn no_cookie(app: &App) -> Result<HeaderValue, Error> {
     new_cookie(app, "", 0)
 }
 
-/// A cookie that goes over TLS only where the hub is reached by it.
+/// Builds a `Set-Cookie` header. It is marked `Secure` when the hub is reached over HTTPS.
 pub(crate) fn set(app: &App, cookie: &str) -> Result<HeaderValue, Error> {
     let secure = if app.config.public_url.starts_with("https:") { "; Secure" } else { "" };
     HeaderValue::from_str(&format!("{cookie}{secure}")).map_err(Error::internal)

@@ -1,11 +1,11 @@
-//! How agents and people look: an agent's voice is five bars from a hash of who it is, a person has initials. Told apart by
-//! shape as well as colour.
+//! Avatars. An agent has five bars derived from a hash of its id; a person has initials. They differ in shape
+//! as well as colour.
 
 use askama::filters::HtmlSafe;
 use sha2::{Digest, Sha256};
 use std::fmt;
 
-/// How somebody is.
+/// The state of a member, as pages show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     Working,
@@ -26,7 +26,7 @@ impl State {
         }
     }
 
-    /// The same, where it stands above those who are so.
+    /// The name of the state as a heading above its members.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Working => "Working",
@@ -37,7 +37,7 @@ impl State {
         }
     }
 
-    /// A shape of its own for each, so that nothing is said by colour alone.
+    /// Returns a shape that is unique to the state, so that colour alone carries no meaning.
     fn shape(self) -> &'static str {
         match self {
             Self::Working => {
@@ -66,11 +66,11 @@ impl fmt::Display for State {
 }
 impl HtmlSafe for State {}
 
-/// A face.
+/// The avatar of an agent or a person.
 #[derive(Debug, Clone)]
 pub(crate) struct Face {
     hue: u8,
-    /// Heights of an agent's bars; a person's initials.
+    /// The heights of an agent's bars, or a person's initials.
     look: Look,
     size: &'static str,
     state: Option<State>,
@@ -83,7 +83,7 @@ enum Look {
 }
 
 impl Face {
-    /// Of an agent, by something that stays the same: its id.
+    /// Returns the avatar of an agent, derived from its id.
     pub(crate) fn agent(id: &str) -> Self {
         let hash = Sha256::digest(id);
         let bars = [0, 1, 2, 3, 4].map(|n| 4 + hash[n] % 11);
@@ -115,7 +115,8 @@ impl Face {
     }
 }
 
-/// The first letters of the first and the last word. Letters and digits only, so that they are no markup.
+/// Returns the first letters of the first and the last word. Only letters and digits pass, so the result needs
+/// no escaping.
 fn initials(name: &str) -> String {
     let mut words = name.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     let first = words.next().and_then(|word| word.chars().next());

@@ -1,12 +1,11 @@
-//! The few signs that pages use, drawn in the colour of the text beside them.
+//! The icons of the pages, drawn in the colour of the surrounding text.
 
 use askama::filters::HtmlSafe;
 use std::fmt;
 
-/// A sign.
 pub(crate) struct Icon(&'static str);
 
-/// The sign of this name; an empty one for a name there is none of.
+/// Returns the icon of this name, or an empty one for an unknown name.
 pub(crate) fn icon(name: &str) -> Icon {
     Icon(match name {
         "mark" => r#"<path d="M2 6.5v3M5 3.5v9M8 5.5v5M11 2v12M14 6v4"/>"#,
@@ -82,14 +81,14 @@ impl fmt::Display for Icon {
 }
 impl HtmlSafe for Icon {}
 
-/// The signs that stand at every message. The page of a conversation draws each once ([`drawn_once`]), and the messages point there: a
-/// long page would be mostly signs.
+/// The icons that stand at every message. A conversation page draws each once ([`drawn_once`]) and the
+/// messages refer to it, because icons would otherwise make up most of a long page.
 const AT_MESSAGES: [&str; 8] = ["smile", "reply", "hand", "why", "pencil", "bin", "door", "loop"];
 
-/// A sign that the page has drawn.
+/// A reference to an icon that the page has drawn once.
 pub(crate) struct Again(&'static str);
 
-/// The sign of this name, as the page has drawn it.
+/// Returns a reference to the icon of this name.
 pub(crate) fn again(name: &'static str) -> Again {
     Again(name)
 }
@@ -101,10 +100,10 @@ impl fmt::Display for Again {
 }
 impl HtmlSafe for Again {}
 
-/// The signs that are pointed at.
+/// The definitions of the icons in [`AT_MESSAGES`].
 pub(crate) struct DrawnOnce;
 
-/// Draws the signs that [`again`] points at; once on a page that has any.
+/// Returns the definitions that [`again`] refers to. A page with messages contains them once.
 pub(crate) fn drawn_once() -> DrawnOnce {
     DrawnOnce
 }
@@ -128,7 +127,7 @@ impl HtmlSafe for DrawnOnce {}
 mod tests {
     use super::*;
 
-    /// Whatever a message points at is drawn.
+    /// Every icon that a message refers to is drawn.
     #[test]
     fn what_messages_point_at_is_drawn() {
         let (drawn, items) = (drawn_once().to_string(), include_str!("../templates/items.html"));

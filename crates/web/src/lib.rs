@@ -1,14 +1,14 @@
-//! The pages for people: one shell, rendered on the server, live where talking is.
+//! The pages for people: rendered on the server inside one shell, with live updates in conversations.
 //!
-//! A page is a handler here and a template: it takes who looks ([`visitor`]), calls acts of `chorus_app`, and renders. It
-//! knows no store and no door; the hub mounts [`public`], [`sign_in`] and [`own`] behind its middleware, which has found out who calls
-//! and refused what comes from other sites' pages.
+//! A page is a handler and a template. The handler takes the visitor ([`visitor`]), calls acts of
+//! `chorus_app`, and renders. It knows neither the store nor a door. The hub mounts [`public`], [`sign_in`]
+//! and [`own`] behind its middleware, which has authenticated the caller and refused cross-site requests.
 //!
-//! What always holds: every asset is embedded, and its name changes with its content; nothing is loaded from elsewhere; the
-//! Content-Security-Policy forbids whatever is inline; and what anybody said goes through a template, which escapes it, or
-//! through [`markdown`], which lets through no markup but its own.
+//! Invariants: every asset is embedded, and its name changes with its content. Nothing is loaded from other
+//! hosts. The Content-Security-Policy forbids inline scripts and styles. User text passes through a template,
+//! which escapes it, or through [`markdown`], which emits only its own markup.
 
-#![expect(missing_docs, reason = "a part of this program, not a library: what a name says is not said again")]
+#![expect(missing_docs, reason = "an internal crate: only items that need an explanation have one")]
 
 mod assets;
 pub mod cookies;
@@ -30,19 +30,19 @@ pub use pages::{nothing, reference};
 pub use visitor::OwnPage;
 
 use axum::Router;
-use chorus_app::AppState;
+use chorus_node::AppState;
 
-/// The first page, for everybody: a key that is stale is no reason to refuse it. And what pages refer to.
+/// The first page and the assets, open to everybody. A stale session does not prevent them.
 pub fn public() -> Router<AppState> {
     pages::first::routes().merge(assets::routes()).merge(pages::choir::public())
 }
 
-/// Signing in.
+/// The pages for signing in.
 pub fn sign_in() -> Router<AppState> {
     pages::signin::routes()
 }
 
-/// Pages of somebody who is signed in; others are sent to sign in.
+/// The pages of a signed-in person. Other visitors are redirected to the sign-in page.
 pub fn own() -> Router<AppState> {
     pages::own()
 }

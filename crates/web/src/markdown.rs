@@ -1,8 +1,11 @@
-//! What somebody said, as HTML: markdown without raw markup, mentions as pills.
+//! Renders user text as HTML: Markdown without raw markup, with mentions as pills.
 //!
-//! Raw HTML is shown as the text it is. Links lead to web pages and mail only, pictures are links (nothing is loaded from
-//! elsewhere), and headings are words that stand out, so that a message cannot look like a part of the page. Nesting and
-//! length are bounded by what a message may hold.
+//! Raw HTML is shown as text. Links lead to web pages and mail addresses only. Images become links, because
+//! nothing is loaded from other hosts. Headings become bold text, so that a message cannot look like a part of
+//! the page.
+//!
+//! The output is bounded: markup nested deeper than [`MAX_DEPTH`] is dropped, and a text whose markup would
+//! take more than [`MAX_GROWTH`] times its length is shown as plain text.
 
 use askama::filters::HtmlSafe;
 use chorus_protocol::mentions::MAX_HANDLE;
@@ -10,7 +13,7 @@ use pulldown_cmark::{Alignment, CowStr, Event, Options, Parser, Tag, TagEnd, htm
 use std::collections::HashMap;
 use std::fmt;
 
-/// Rendered and safe.
+/// Rendered HTML that needs no escaping.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rendered(String);
 
@@ -21,11 +24,11 @@ impl fmt::Display for Rendered {
 }
 impl HtmlSafe for Rendered {}
 
-/// Who can be mentioned, by handle or role in lower case.
+/// The handles and roles that can be mentioned, in lower case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Names(HashMap<String, Named>);
 
-/// What a name stands for.
+/// The target of a mention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Named {
     Agent,
@@ -39,26 +42,78 @@ impl Names {
     }
 }
 
-/// Markdown as HTML.
+/// The deepest nesting of markup. Deeper text is shown without its surrounding markup.
+const MAX_DEPTH: usize = 16;
+/// The most bytes of HTML for each byte of text. Escaping alone takes up to five.
+const MAX_GROWTH: usize = 6;
+/// The bytes of HTML that every text may take in addition.
+const FREE_BYTES: usize = 4096;
+
+/// Renders Markdown as HTML.
 pub(crate) fn render(markdown: &str, names: &Names) -> Rendered {
+    let max_bytes = markdown.len().saturating_mul(MAX_GROWTH).saturating_add(FREE_BYTES);
     let options = Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TABLES;
-    let mut harmless = Harmless { names, in_code: false, skipped: vec![] };
+    let mut harmless = Harmless { names, in_code: false, open: vec![], skipped: vec![] };
     let events = Parser::new_ext(markdown, options).flat_map(|event| harmless.step(event));
-    let mut out = String::with_capacity(markdown.len() * 2);
-    html::push_html(&mut out, events);
-    // What scrolls can be reached by keyboard. Nobody's text holds this: angle brackets of texts are escaped.
-    Rendered(out.replace("<pre>", "<pre tabindex=\"0\">"))
+    let mut out = Bounded { html: String::with_capacity(markdown.len() * 2), max_bytes };
+    let written = html::write_html_fmt(&mut out, events);
+    // Scrollable blocks are reachable by keyboard. The replacement cannot match user text, because its angle
+    // brackets are escaped.
+    let html = written.map(|()| out.html.replace("<pre>", "<pre tabindex=\"0\">"));
+    let html = html.ok().filter(|html| html.len() <= max_bytes);
+    Rendered(html.unwrap_or_else(|| plain(markdown)))
+}
+
+/// Renders a text literally, without markup.
+fn plain(text: &str) -> String {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    format!("<pre tabindex=\"0\">{text}</pre>\n")
+}
+
+/// An HTML buffer that fails when it would exceed its limit in bytes.
+struct Bounded {
+    html: String,
+    max_bytes: usize,
+}
+
+impl fmt::Write for Bounded {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.html.len() + text.len() > self.max_bytes {
+            return Err(fmt::Error);
+        }
+        self.html.push_str(text);
+        Ok(())
+    }
 }
 
 struct Harmless<'n> {
     names: &'n Names,
     in_code: bool,
-    /// For each link and picture that is open: whether its tags were left out.
+    /// For each open element: whether its tags are written.
+    open: Vec<bool>,
+    /// For each open link and image: whether its tags were left out.
     skipped: Vec<bool>,
 }
 
 impl Harmless<'_> {
     fn step<'t>(&mut self, event: Event<'t>) -> Vec<Event<'t>> {
+        match &event {
+            Event::Start(tag) => {
+                // Parts of a table are kept or dropped together with it.
+                let is_part = matches!(tag, Tag::TableHead | Tag::TableRow | Tag::TableCell);
+                let is_written =
+                    self.open.last().copied().unwrap_or(true) && (is_part || self.open.len() < MAX_DEPTH);
+                self.open.push(is_written);
+                if !is_written {
+                    return vec![];
+                }
+            }
+            Event::End(tag) if self.open.pop() == Some(false) => {
+                let ends_line = matches!(tag, TagEnd::Paragraph | TagEnd::Item | TagEnd::Heading(_));
+                return if ends_line { vec![Event::SoftBreak] } else { vec![] };
+            }
+            _ => {}
+        }
         match event {
             Event::Html(raw) | Event::InlineHtml(raw) => vec![Event::Text(raw)],
             Event::Start(Tag::HtmlBlock) => vec![Event::Start(Tag::Paragraph)],
@@ -82,7 +137,7 @@ impl Harmless<'_> {
                 self.in_code = false;
                 vec![Event::End(TagEnd::CodeBlock)]
             }
-            // Its alignment would be a style of its own, which our pages forbid.
+            // Column alignment would need an inline style, which the Content-Security-Policy forbids.
             Event::Start(Tag::Table(columns)) => {
                 vec![Event::Start(Tag::Table(vec![Alignment::None; columns.len()]))]
             }
@@ -95,7 +150,7 @@ impl Harmless<'_> {
         let harmless = ["https://", "http://", "mailto:"]
             .iter()
             .any(|begin| url.get(..begin.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(begin)));
-        // A link in a link is none.
+        // Links cannot be nested.
         let skip = !harmless || self.skipped.contains(&false);
         self.skipped.push(skip);
         if skip {
@@ -105,7 +160,7 @@ impl Harmless<'_> {
         vec![Event::InlineHtml(tag.into())]
     }
 
-    /// Text with its mentions as pills.
+    /// Splits text into events, with its mentions as pills.
     fn mentions<'t>(&self, text: &str) -> Vec<Event<'t>> {
         let (mut events, mut rest, mut before) = (vec![], text, None);
         while let Some(at) = rest.find('@') {
@@ -138,7 +193,7 @@ impl Harmless<'_> {
     }
 }
 
-/// Text inside an attribute.
+/// Escapes text for an attribute.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -186,7 +241,48 @@ mod tests {
         }
     }
 
-    /// Whatever is said, the markup is ours.
+    /// The size of the HTML is a bounded multiple of the text, whatever the markup.
+    #[test]
+    fn markup_is_bounded() {
+        let table = format!("|{}\n|{}\n{}", "a|".repeat(500), "-|".repeat(500), "|\n".repeat(3000));
+        let hostile = [
+            ">".repeat(99_000),
+            "> ".repeat(50_000),
+            "- ".repeat(50_000),
+            "* a\n".repeat(25_000),
+            (0..300).map(|n| "  ".repeat(n)).collect::<Vec<_>>().join("- x\n"),
+            format!("{}x{}", "*a **b ".repeat(7000), "** *".repeat(7000)),
+            "@timber ".repeat(12_000),
+            "```\n```\n".repeat(12_000),
+            "&".repeat(99_000),
+            "\"".repeat(99_000),
+            "[a](http:b)".repeat(9_000),
+            table,
+        ];
+        for text in hostile {
+            let html = shown(&text);
+            let begin: String = text.chars().take(20).collect();
+            assert!(html.len() <= MAX_GROWTH * text.len() + FREE_BYTES, "{begin:?}: {} bytes", html.len());
+            let mut depth = 0_usize;
+            let depths = html.split('<').skip(1).map(|piece| {
+                let closes = piece.starts_with('/');
+                let is_void = ["hr", "br"].iter().any(|name| piece.starts_with(name));
+                match (closes, is_void) {
+                    (true, _) => depth = depth.saturating_sub(1),
+                    (false, false) => depth += 1,
+                    (false, true) => {}
+                }
+                depth
+            });
+            // Headings, code and tables write more than one element each.
+            assert!(depths.max().unwrap_or(0) <= MAX_DEPTH + 4, "{begin:?}");
+        }
+        // The text of markup nested too deep is still shown.
+        assert!(shown(&format!("{} deep", ">".repeat(100))).contains("deep"));
+        assert!(shown("> > quoted").contains("<blockquote>\n<blockquote>\n<p>quoted"));
+    }
+
+    /// The output contains only our own markup, whatever the input.
     #[test]
     fn nothing_that_is_said_is_markup() {
         let attacks = [
@@ -216,7 +312,7 @@ mod tests {
         }
     }
 
-    /// Only tags and attributes that this module or the renderer makes.
+    /// Asserts that the HTML holds only tags and attributes that this module or the renderer emits.
     fn check(html: &str, of: &str) {
         const TAGS: [&str; 20] = [
             "p",

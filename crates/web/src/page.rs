@@ -1,34 +1,36 @@
-//! A page on its way out: guarded, or an error that says so to a person.
+//! Page responses: security headers, and error pages for people.
 
 use crate::assets;
 use askama::Template;
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
-use chorus_app::Error;
+use chorus_node::Error;
 use chorus_protocol::code::Code;
 use serde::Deserialize;
 
-/// Marks an answer that is an error and is written as its door speaks: it goes out as it is.
+/// Marks an error response that is already rendered for its door, so that the middleware passes it on
+/// unchanged.
 #[derive(Debug, Clone, Copy)]
 pub struct Rendered;
 
-/// Scripts, styles and images from ourselves only, none inline, no framing.
+/// Allows scripts, styles and images from this hub only; forbids inline code and framing.
 const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// A page, guarded.
+/// Renders a page with its security headers.
 pub(crate) fn page(template: &impl Template) -> Result<Response, Fault> {
     let html = template.render().map_err(Error::internal)?;
     let headers = [
         (header::CONTENT_SECURITY_POLICY, POLICY),
-        // To nobody else. Without any, browsers would not say either that a form was sent from our own page.
+        // Other hosts get no referrer. With `no-referrer`, browsers would omit the origin of our own forms
+        // too.
         (header::REFERRER_POLICY, "same-origin"),
         (header::X_FRAME_OPTIONS, "DENY"),
     ];
     Ok((headers, Html(html)).into_response())
 }
 
-/// A page that is an error, and says so to a person.
+/// Renders an error page.
 pub(crate) fn fault_page(status: StatusCode, template: &impl Template) -> Result<Response, Fault> {
     let mut response = page(template)?;
     *response.status_mut() = status;
@@ -36,7 +38,7 @@ pub(crate) fn fault_page(status: StatusCode, template: &impl Template) -> Result
     Ok(response)
 }
 
-/// What a page of settings is asked with after something on it was saved.
+/// The query of a settings page after a change was saved.
 #[derive(Deserialize)]
 pub(crate) struct Saved {
     told: Option<String>,
@@ -48,7 +50,8 @@ impl Saved {
     }
 }
 
-/// With what status a form is shown again, and what it says. What whoever filled it in cannot mend is a page of its own.
+/// Returns the status and the message with which a form is shown again. An error that the visitor cannot fix
+/// gets its own page.
 pub(crate) fn refused(error: Error) -> Result<(StatusCode, String), Fault> {
     let status = StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     if status.is_server_error() || error.code == Code::Unauthorized {
@@ -57,7 +60,7 @@ pub(crate) fn refused(error: Error) -> Result<(StatusCode, String), Fault> {
     Ok((status, sentence(&error.message)))
 }
 
-/// Why there is no page, for a person. Who is not signed in is sent to sign in.
+/// An error, rendered as a page. A visitor who is not signed in is redirected to the sign-in page.
 #[derive(Debug)]
 pub struct Fault(Error);
 
@@ -110,13 +113,13 @@ impl IntoResponse for Fault {
     }
 }
 
-/// The query of a link, of what has something in it.
+/// Builds a link's query from the parts that are not empty.
 pub(crate) fn query(parts: &[(&str, &str)]) -> String {
     let said = parts.iter().filter(|(_, value)| !value.is_empty());
     format!("?{}", url::form_urlencoded::Serializer::new(String::new()).extend_pairs(said).finish())
 }
 
-/// A message of the API as a sentence: with a capital, and a full stop.
+/// Turns an API message into a sentence with a capital letter and a full stop.
 pub(crate) fn sentence(message: &str) -> String {
     let mut letters = message.chars();
     let first = letters.next().into_iter().flat_map(char::to_uppercase);

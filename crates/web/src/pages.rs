@@ -1,4 +1,5 @@
-//! The pages, one file each. To add one: a file with `routes()`, a line in [`own`], and its place in the rail.
+//! The pages, one file each. A new page needs a file with `routes()`, a line in [`own`], and an entry in the
+//! rail.
 
 pub(crate) mod account;
 pub(crate) mod agent;
@@ -21,9 +22,9 @@ pub(crate) mod signin;
 pub(crate) mod streams;
 
 use axum::Router;
-use chorus_app::AppState;
+use chorus_node::AppState;
 
-/// Pages of somebody who is signed in.
+/// The pages of a signed-in person.
 pub(crate) fn own() -> Router<AppState> {
     account::routes()
         .merge(agent::routes())

@@ -1,15 +1,15 @@
-//! What surrounds every page: the rail with where one can go, and whose page it is.
+//! The frame of every page: the rail with its navigation, and the signed-in person.
 
 use crate::assets;
 use crate::face::Face;
-use chorus_app::caller::Person;
 use chorus_app::conversation::{self, Surroundings};
-use chorus_app::{App, Error};
+use chorus_node::caller::Person;
+use chorus_node::{App, Error};
 use chorus_protocol::api::fleet::{FleetAgent, FleetState};
 use chorus_protocol::time::parse_rfc3339;
 use chorus_protocol::words::{ConversationKind, PrincipalKind};
 
-/// Which page this is, for the rail.
+/// The current page, which the rail highlights.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Here {
     First,
@@ -32,21 +32,22 @@ pub(crate) struct Shell {
     pub(crate) style: &'static str,
     pub(crate) script: &'static str,
     pub(crate) mark: &'static str,
-    /// What this hub is called.
+    /// The host name of this hub.
     pub(crate) host: String,
     pub(crate) person: Option<Whose>,
     pub(crate) channels: Vec<Entry>,
     pub(crate) direct: Vec<Entry>,
-    /// What the hub's clock says, for what is counted in the page.
+    /// The hub's current time in milliseconds, from which scripts count.
     pub(crate) now: i64,
-    /// How many agents need somebody, where that was looked for.
+    /// The number of agents that need attention; 0 if the page did not load the fleet.
     pub(crate) troubled: usize,
-    /// How many conversations hold something for this person, and how much else waits for its answer.
+    /// The number of conversations with something addressed to this person, plus open approvals and
+    /// invitations.
     pub(crate) waiting: usize,
     here: Here,
 }
 
-/// Whose page it is.
+/// The signed-in person, as the rail shows them.
 pub(crate) struct Whose {
     pub(crate) name: String,
     pub(crate) face: Face,
@@ -56,18 +57,18 @@ pub(crate) struct Whose {
 pub(crate) struct Entry {
     pub(crate) id: String,
     pub(crate) name: String,
-    /// Of the other one, in a conversation of two.
+    /// The avatar of the other member of a direct conversation.
     pub(crate) face: Option<Face>,
     pub(crate) new: i64,
-    /// Something of what is new is for this person.
+    /// True if an unread message is addressed to this person.
     pub(crate) asked: bool,
-    /// Since when an agent is at work there, where that was looked for.
+    /// The time since which an agent works there; `None` if the page did not load the fleet.
     pub(crate) at_work: Option<i64>,
     pub(crate) here: bool,
 }
 
 impl Shell {
-    /// Around a page for everybody.
+    /// Returns the shell of a public page without a visitor.
     pub(crate) fn bare(app: &App, here: Here) -> Self {
         Self {
             style: assets::style(),
@@ -84,7 +85,7 @@ impl Shell {
         }
     }
 
-    /// Around a page of this person.
+    /// Returns the shell of a page of this person.
     pub(crate) async fn of(app: &App, person: &Person, here: Here) -> Result<Self, Error> {
         let mut shell = Self::bare(app, here);
         let Surroundings { standings, asks } = conversation::surroundings(app, person).await?;
@@ -111,7 +112,7 @@ impl Shell {
         Ok(shell)
     }
 
-    /// Around a page for everybody, as this one sees it.
+    /// Returns the shell of a public page, with the visitor's rail if somebody is signed in.
     pub(crate) async fn maybe_of(app: &App, person: Option<&Person>, here: Here) -> Result<Self, Error> {
         match person {
             Some(person) => Self::of(app, person, here).await,
@@ -119,7 +120,7 @@ impl Shell {
         }
     }
 
-    /// Says where agents are at work, and how many need somebody.
+    /// Adds to the rail where agents work, and how many need attention.
     pub(crate) fn add_fleet(&mut self, agents: &[FleetAgent]) {
         for agent in agents {
             self.troubled += usize::from(matches!(agent.state, FleetState::Failing | FleetState::Blocked));
@@ -135,7 +136,7 @@ impl Shell {
         }
     }
 
-    /// Marks the entry of the page that is looked at.
+    /// Returns the attribute that marks the entry of the current page.
     pub(crate) fn at(&self, page: &str) -> &'static str {
         let here = match self.here {
             Here::First => "first",

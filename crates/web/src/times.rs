@@ -1,31 +1,32 @@
-//! Times as people read them. The hub writes them in UTC; a script in the page makes them the reader's own.
+//! Times as people read them. The hub writes UTC; a script in the page converts them to the reader's time
+//! zone.
 
 use askama::filters::HtmlSafe;
 use chorus_protocol::time::{parse_rfc3339, rfc3339};
 use std::fmt;
 
-/// A moment: its time of day, and all of it for programs.
+/// A moment, shown as its time of day, with the full time in an attribute.
 #[derive(Debug, Clone)]
 pub(crate) struct Moment(String);
 
 impl Moment {
-    /// From a time that the hub wrote.
+    /// Parses a time written by the hub.
     pub(crate) fn new(time: &str) -> Self {
-        // Read and written again, so that it is a time and nothing else.
+        // The time is parsed and formatted again, so that the result needs no escaping.
         Self(parse_rfc3339(time).map(rfc3339).unwrap_or_default())
     }
 
-    /// In milliseconds, for scripts.
+    /// Returns the moment in milliseconds, for scripts.
     pub(crate) fn ms(&self) -> i64 {
         parse_rfc3339(&self.0).unwrap_or_default()
     }
 
-    /// With its day: both the reader's own, and never one of each.
+    /// Returns the moment with its day. Both are one element, so that a script converts them together.
     pub(crate) fn with_day(&self) -> Written {
         Written { class: "dated", text: format!("{} {}", self.day(), self.time()), at: self.0.clone() }
     }
 
-    /// The day it was.
+    /// Returns the day of the moment.
     pub(crate) fn date(&self) -> Written {
         Written { class: "date", text: self.day().to_owned(), at: self.0.clone() }
     }
@@ -47,7 +48,7 @@ impl fmt::Display for Moment {
 }
 impl HtmlSafe for Moment {}
 
-/// A moment, written longer than by its time of day.
+/// A moment in a longer form than its time of day.
 pub(crate) struct Written {
     class: &'static str,
     text: String,
@@ -62,7 +63,7 @@ impl fmt::Display for Written {
 }
 impl HtmlSafe for Written {}
 
-/// How long ago, or for how long: the largest unit that says something.
+/// Formats a duration in its largest useful unit.
 pub(crate) fn span(ms: i64) -> String {
     let seconds = ms.max(0) / 1000;
     match seconds {
@@ -73,7 +74,7 @@ pub(crate) fn span(ms: i64) -> String {
     }
 }
 
-/// How long ago a time was that the hub wrote.
+/// Formats the time that has passed since `time`.
 pub(crate) fn since(now: i64, time: &str) -> String {
     parse_rfc3339(time).map(|then| span(now - then)).unwrap_or_default()
 }
@@ -87,7 +88,7 @@ mod tests {
         let shown = Moment::new("2026-03-20T10:00:00Z").to_string();
         assert!(shown.contains(r#"datetime="2026-03-20T10:00:00.000Z""#) && shown.ends_with(">10:00</time>"));
         assert!(!Moment::new("<b>").to_string().contains("<b>"));
-        // A day and a time of day are one element, so that a script makes both the reader's.
+        // Day and time are one element, so that a script converts both.
         let whole = Moment::new("2026-03-20T23:30:00Z").with_day().to_string();
         assert!(whole.starts_with("<time") && whole.contains(">2026-03-20 23:30</time>"), "{whole}");
         assert_eq!(

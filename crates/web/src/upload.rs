@@ -1,32 +1,34 @@
-//! A form that carries a file: `multipart/form-data` as browsers write it (RFC 7578), read whole, bounded in size, time and parts.
+//! Forms with a file: `multipart/form-data` as browsers write it (RFC 7578), read whole, bounded in size, time
+//! and number of parts.
 //!
-//! It knows no document and keeps nothing: whoever takes it decides what its file is.
+//! This module does not interpret or store the file.
 
 use crate::extract::read_body;
 use crate::page::Fault;
 use axum::extract::{FromRequest, Request};
 use axum::http::header;
 use bytes::Bytes;
-use chorus_app::{App, AppState, Error, long_work};
+use chorus_node::tasks::blocking::block_in_place_if_large;
+use chorus_node::{App, AppState, Error};
 
-/// What such a form has besides the largest document, and the largest form where documents have no limit.
+/// The room for other fields beside the file, in bytes.
 const AROUND_FILE: usize = 64 * 1024;
 const MAX_UPLOAD: usize = 64 * 1024 * 1024;
-/// More fields than any form of ours has.
+/// The most fields in a form. None of ours has more.
 const MAX_PARTS: usize = 16;
-/// Longer than any boundary may be (RFC 2046, section 5.1.1).
+/// The longest boundary (RFC 2046, section 5.1.1).
 const MAX_BOUNDARY: usize = 70;
 
-/// A form with a file.
+/// A submitted form with a file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Upload {
     fields: Vec<(String, String)>,
-    /// What the file is called where it comes from, and what is in it.
+    /// The name and the content of the file.
     pub(crate) file: Option<(String, Bytes)>,
 }
 
 impl Upload {
-    /// A field with something in it, without the space around it.
+    /// Returns a trimmed field, or `None` if it is absent or empty.
     pub(crate) fn some(&self, name: &str) -> Option<String> {
         let (_, text) = self.fields.iter().find(|(given, _)| given == name)?;
         Some(text.trim().to_owned()).filter(|text| !text.is_empty())
@@ -40,8 +42,8 @@ impl FromRequest<AppState> for Upload {
         let (parts, body) = request.into_parts();
         let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let boundary = kind.and_then(boundary_of).ok_or_else(unread)?.to_owned();
-        let body = read_body(app, &parts.headers, body, most(app)).await?;
-        Ok(long_work(body.len(), || read(&body, &boundary)).ok_or_else(unread)?)
+        let body = read_body(app, &parts, body, most(app)).await?;
+        Ok(block_in_place_if_large(body.len(), || read(&body, &boundary)).ok_or_else(unread)?)
     }
 }
 
@@ -49,13 +51,13 @@ fn unread() -> Error {
     Error::validation("this is no form with a file that can be read")
 }
 
-/// The largest form.
+/// Returns the largest form in bytes: the document quota plus the other fields.
 fn most(app: &App) -> usize {
     let file = usize::try_from(app.config.quotas.document_bytes).unwrap_or(MAX_UPLOAD);
     file.saturating_add(AROUND_FILE).min(MAX_UPLOAD)
 }
 
-/// What stands between the parts of such a form, by its type.
+/// Returns the boundary from the content type of a form with files.
 fn boundary_of(content_type: &str) -> Option<&str> {
     let (kind, parameters) = content_type.split_once(';')?;
     let is_form = kind.trim().eq_ignore_ascii_case("multipart/form-data");
@@ -66,7 +68,7 @@ fn boundary_of(content_type: &str) -> Option<&str> {
     (is_form && (1..=MAX_BOUNDARY).contains(&boundary.len())).then_some(boundary)
 }
 
-/// The parts of a body; nothing if it is not what it says it is.
+/// Parses the parts of a body. Returns `None` for a malformed body.
 fn read(body: &Bytes, boundary: &str) -> Option<Upload> {
     let (first, next) = (format!("--{boundary}"), format!("\r\n--{boundary}"));
     let mut at = body.starts_with(first.as_bytes()).then_some(first.len())?;
@@ -82,7 +84,7 @@ fn read(body: &Bytes, boundary: &str) -> Option<Upload> {
         let (name, file) = disposition(std::str::from_utf8(body.get(begins..begins + head)?).ok()?)?;
         let content = body.slice(begins + head + 4..ends);
         match file {
-            // A field for a file in which none was chosen has no name and nothing in it.
+            // Browsers send a file field without a file as an empty part.
             Some(file) if !file.is_empty() || !content.is_empty() => read.file = Some((file, content)),
             Some(_) => {}
             None => read.fields.push((name, std::str::from_utf8(&content).ok()?.replace("\r\n", "\n"))),
@@ -96,7 +98,7 @@ fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).position(|window| window == wanted)
 }
 
-/// What a part is called, and what its file is, by the lines before it.
+/// Parses the headers of a part into its field name and file name.
 fn disposition(head: &str) -> Option<(String, Option<String>)> {
     const NAME: &str = "content-disposition:";
     let is_it = |line: &&str| line.get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME));
@@ -104,7 +106,8 @@ fn disposition(head: &str) -> Option<(String, Option<String>)> {
     Some((quoted(line, "; name=\"")?, quoted(line, "; filename=\"")))
 }
 
-/// What stands behind this and before the next quotation mark. Those in it are written otherwise by browsers.
+/// Returns the text between `before` and the next quotation mark. Browsers escape quotation marks inside
+/// names.
 fn quoted(line: &str, before: &str) -> Option<String> {
     let (_, rest) = line.split_once(before)?;
     let (text, _) = rest.split_once('"')?;
@@ -170,7 +173,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is sent, it is read or not, and nothing else happens.
+        /// The parser accepts or rejects any input without panicking.
         #[test]
         fn nothing_that_is_sent_breaks_it(bytes in prop::collection::vec(any::<u8>(), 0..300), cut in 0usize..300) {
             let whole = body(&[("name=\"file\"; filename=\"f\"", &bytes)]);

@@ -1,21 +1,20 @@
-//! Who looks at a page, as the hub's middleware found out.
+//! The visitor of a page, as authenticated by the hub's middleware.
 
 use crate::cookies::session_cookie;
 use crate::page::Fault;
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
-use chorus_app::audit::RequestContext;
-use chorus_app::authenticate::of_browser;
-use chorus_app::caller::{Caller, Person, Shown};
-use chorus_app::{App, Error};
+use chorus_node::audit::RequestContext;
+use chorus_node::authentication::of_browser;
+use chorus_node::caller::{Caller, Person, Shown};
+use chorus_node::{App, Error};
 use chorus_protocol::ids::Principal;
 
-/// Whether a request says that it comes from one of our own pages: put into it by the hub.
+/// True if the request comes from one of our own pages. The hub's middleware sets it.
 #[derive(Debug, Clone, Copy)]
 pub struct OwnPage(pub bool);
 
-/// A person who is signed in.
 pub(crate) struct SignedIn {
     pub(crate) person: Person,
     pub(crate) caller: Caller,
@@ -23,16 +22,16 @@ pub(crate) struct SignedIn {
 }
 
 impl SignedIn {
-    /// As a member of conversations.
+    /// Returns the person as a conversation member.
     pub(crate) fn who(&self) -> Principal {
         self.person.id.into()
     }
 }
 
-/// Which request this is, and from where.
+/// The id and origin of the request.
 pub(crate) struct Context(pub(crate) RequestContext);
 
-/// Whoever asks, known or not.
+/// The caller, authenticated or not.
 pub(crate) struct Asking(pub(crate) Caller);
 
 impl<S: Sync> FromRequestParts<S> for Asking {
@@ -43,7 +42,7 @@ impl<S: Sync> FromRequestParts<S> for Asking {
     }
 }
 
-/// What the hub put into a request.
+/// Returns a request extension that the middleware has set.
 fn found<T: Clone + Send + Sync + 'static>(parts: &Parts, what: &str) -> Result<T, Error> {
     parts.extensions.get().cloned().ok_or_else(|| Error::internal(format!("a request without {what}")))
 }
@@ -66,7 +65,7 @@ impl<S: Sync> FromRequestParts<S> for Context {
     }
 }
 
-/// The person whose browser this is, for pages that everybody may see.
+/// Returns the person signed in to this browser, for public pages.
 pub(crate) async fn person(app: &App, headers: &HeaderMap) -> Result<Option<Person>, Error> {
     match session_cookie(headers) {
         Some(session) => of_browser(app, &Shown::session(session)).await,

@@ -1,7 +1,8 @@
-//! One request to a connection string: read, check, hand to the program, answer by a status.
+//! Handles one request to a connection string: reads it, checks it, hands it to the program, answers with a
+//! status.
 //!
-//! A body in JSON says why, for the people of the service: the protocol ignores it. Without the secret everything is
-//! 404, so that nobody learns what else would be wrong.
+//! The JSON body of an error explains it to the service's developers; the protocol ignores it. Without the
+//! secret every request is answered 404, so that strangers learn nothing else.
 
 use super::secret::Digest;
 use super::{Letter, Shared};
@@ -19,7 +20,6 @@ use std::iter;
 use std::net::IpAddr;
 use url::Url;
 
-/// Answers one request.
 pub(super) async fn answer(
     shared: &Shared,
     from: IpAddr,
@@ -34,7 +34,7 @@ pub(super) async fn answer(
 async fn take(shared: &Shared, from: IpAddr, request: Request<Incoming>) -> Result<(), Refusal> {
     let options = &shared.options;
     let (head, body) = request.into_parts();
-    // First of all, so that no service is cut off while it writes.
+    // The body is read first, so that no service is cut off while it writes.
     let body = read_body(body, MAX_BODY, options.body_limit).await;
     if !Network::admit(&options.sources, from) {
         let message = "requests from this address are not taken";
@@ -49,7 +49,8 @@ async fn take(shared: &Shared, from: IpAddr, request: Request<Incoming>) -> Resu
         return Err(refusal.with(ALLOW, "POST"));
     }
     if head.headers.contains_key(ORIGIN) {
-        // Services do not send it, browsers always do: no page may write to an agent of the person who looks at it.
+        // Services do not send this header, but browsers always do. No web page may write to the agent of a
+        // person who views it.
         let message = "messages do not come from web pages";
         return Err(Refusal::new(StatusCode::FORBIDDEN, "forbidden", message));
     }
@@ -69,12 +70,12 @@ async fn take(shared: &Shared, from: IpAddr, request: Request<Incoming>) -> Resu
     hand_over(shared, Letter { post, received_at: now, webhook_id }).await
 }
 
-/// Nobody is told 200 for what could not be answered: an address that would not be called is a fault of the message. Of
-/// tool servers those that are not used anyway do not matter.
+/// Refuses a message whose addresses must not be called, because it could not be answered. Tool servers that
+/// are not used anyway are not checked.
 async fn check_addresses(reach: &Reach, post: &Post) -> Result<(), Refusal> {
     let servers = post.mcp.iter().map(|server| ("mcp.url", &server.url));
     for (place, text) in iter::once(("callback", &post.callback)).chain(servers) {
-        // What is no URL was refused before.
+        // An invalid URL was refused before.
         let Ok(url) = Url::parse(text) else { continue };
         if place == "callback" || reach.takes_tools_from(&url) {
             let blocked = |blocked| format!("{place}: {blocked}");
@@ -85,17 +86,17 @@ async fn check_addresses(reach: &Reach, post: &Post) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether a path is that of the connection string.
+/// Checks whether a path is that of the connection string.
 fn knows_secret(shared: &Shared, path: &str) -> bool {
     let given = Digest::of(path.strip_prefix("/inbox/").unwrap_or_default());
     shared.secret.matches(given)
 }
 
-/// Gives the message to the program, once, and waits for what it says.
+/// Hands the message to the program, once, and waits for its decision.
 async fn hand_over(shared: &Shared, letter: Letter) -> Result<(), Refusal> {
     let name = message_name(&letter.post.channel.id, &letter.post.message.id);
     match shared.desk.hand_over(letter, Some(name), shared.options.answer_limit).await {
-        // Taken now, or before.
+        // Accepted now, or earlier.
         Ok(None | Some(None)) => Ok(()),
         Ok(Some(Some(status))) => {
             let status = StatusCode::from_u16(status).ok();

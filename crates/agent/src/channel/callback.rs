@@ -1,9 +1,9 @@
-//! The way back: what an agent shows of itself, POSTed to the callback that came with a message.
+//! Sends an agent's events to the callback that came with a message.
 //!
-//! Every event is checked before it leaves the machine. Only what may pass is tried again, always with the same
-//! `Idempotency-Key`, so that a service that knows it sees the event once. Keys are an extension that a hub understands:
-//! for other services there is [`Callback::at_most_once`]. Events keep the order in which they are sent one after the
-//! other. A callback is a secret: no error repeats more of it than where it leads.
+//! Every event is checked before it is sent. Only transient failures are retried, always with the same
+//! `Idempotency-Key`, so that a service that supports it processes the event once. The key is an extension
+//! that hubs support; for other services there is [`Callback::at_most_once`]. Events sent one after the other
+//! keep their order. A callback URL is a secret: errors contain only its origin.
 
 use crate::answer::{collect, retry_after};
 use crate::client::REQUEST_LIMIT;
@@ -21,64 +21,53 @@ use serde::Deserialize;
 use std::fmt;
 use std::time::Duration;
 
-/// The largest answer that is read.
+/// The largest response that is read, in bytes.
 const MAX_ANSWER: usize = 64 * 1024;
 
-/// The longest sentence of a service that is passed on.
+/// The longest error message of a service that is passed on, in characters.
 const MAX_MESSAGE: usize = 2000;
 
-/// Why an event did not arrive.
+/// The reason why an event was not delivered.
 #[derive(Debug, thiserror::Error)]
 pub enum CallbackError {
     /// The input is wrong; nothing was sent.
     #[error("{0}")]
     Invalid(Faults),
-    /// The callback has ended, or never was: no event will ever arrive by it.
+    /// The callback has ended or never existed. No later event can be delivered.
     #[error("the callback at {origin} takes no more events (HTTP {status})")]
     Closed {
-        /// Where it leads.
         origin: String,
         /// 404 or 410.
         status: u16,
     },
-    /// The service did not take it.
+    /// The service refused the event.
     #[error("{origin} refused: {message} (HTTP {status})")]
     Refused {
-        /// Where the callback leads.
         origin: String,
-        /// The HTTP status.
         status: u16,
         /// The service's own code, if it gave one.
         code: Option<String>,
-        /// The service's own sentence, or ours.
+        /// The service's own message, or ours if it gave none.
         message: String,
-        /// How long the service asks to wait.
+        /// The pause that the service asks for.
         retry_after: Option<Duration>,
     },
-    /// No answer came.
     #[error("cannot reach the service at {origin}")]
     Unreachable {
-        /// Where the callback leads.
         origin: String,
-        /// What the network said.
         #[source]
         source: reqwest::Error,
     },
-    /// It leads where an agent does not go because a stranger says so; nothing was sent.
+    /// The callback is blocked by the outbound policy; nothing was sent.
     #[error("the callback at {origin} is not called: {blocked}")]
-    Blocked {
-        /// Where it leads.
-        origin: String,
-        /// Why not there.
-        blocked: Blocked,
-    },
+    Blocked { origin: String, blocked: Blocked },
     /// The HTTP client could not be set up.
     #[error("cannot set up the HTTP client")]
     Setup(#[source] reqwest::Error),
 }
 
 impl CallbackError {
-    /// The class of this failure.
+    /// Returns the exit class of this error.
     pub fn exit_class(&self) -> ExitClass {
         match self {
             Self::Invalid(_) => ExitClass::Usage,
@@ -88,10 +77,10 @@ impl CallbackError {
         }
     }
 
-    /// The code, if the service refused with one that this version knows.
+    /// Returns the error code if the service refused with one that this version knows.
     pub(crate) fn code(&self) -> Option<Code> {
         match self {
-            // Callbacks are not the relay's, whose codes have a prefix.
+            // Callbacks use codes without the relay's `ERR_` prefix.
             Self::Refused { code, .. } => {
                 code.as_deref().and_then(|code| Code::parse(&format!("ERR_{code}")))
             }
@@ -99,7 +88,7 @@ impl CallbackError {
         }
     }
 
-    /// Whether the event may have been taken all the same.
+    /// Checks whether the service may have received the event despite this error.
     pub(crate) fn may_have_arrived(&self) -> bool {
         match self {
             Self::Unreachable { source, .. } => !source.is_connect() && !source.is_builder(),
@@ -108,12 +97,12 @@ impl CallbackError {
         }
     }
 
-    /// How long to wait at least before the same event may arrive; `None` when it never will.
+    /// Returns the minimum pause before a retry. `None` if a retry cannot succeed.
     pub(crate) fn transient(&self) -> Option<Duration> {
         match self {
             Self::Unreachable { source, .. } => (!source.is_builder()).then_some(Duration::ZERO),
             Self::Refused { status, retry_after, .. } => {
-                // 409: an earlier try is still being worked on, if a time is given with it.
+                // A 409 with a time means that an earlier try is still in progress.
                 let again =
                     matches!(status, 408 | 429 | 500..=599) || *status == 409 && retry_after.is_some();
                 again.then(|| retry_after.unwrap_or_default())
@@ -140,12 +129,13 @@ impl fmt::Debug for Callback {
 }
 
 impl Callback {
-    /// The callback at `url`, wherever that leads. Nothing is sent yet.
+    /// Creates a callback to `url` without an outbound policy. Nothing is sent yet.
     pub fn new(http: Client, url: &str) -> Result<Self, CallbackError> {
         Ok(Self::with(Http::Free(http), read(url)?))
     }
 
-    /// The callback at `url`, as it came with a message, if it lies within reach. Redirects are not followed.
+    /// Creates a callback to the `url` that came with a message, if `reach` allows it. Redirects are not
+    /// followed.
     pub fn open(url: &str, reach: &Reach) -> Result<Self, CallbackError> {
         let url = read(url)?;
         Ok(Self::with(reach.http(&url).map_err(CallbackError::Setup)?, url))
@@ -156,35 +146,35 @@ impl Callback {
         Self { http, url, retry, at_most_once: false, environment }
     }
 
-    /// The same callback with other ideas of trying again.
+    /// Replaces the retry policy.
     pub fn with_retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
         self
     }
 
-    /// The same callback of a service that may know no keys: only what certainly did not arrive is tried again.
+    /// Limits retries to failures where the event certainly did not arrive, for a service that may not support
+    /// idempotency keys.
     pub fn at_most_once(mut self) -> Self {
         self.at_most_once = true;
         self
     }
 
-    /// The same callback with randomness from elsewhere than the machine.
+    /// Replaces the source of randomness.
     pub fn with_environment(mut self, environment: Environment) -> Self {
         self.environment = environment;
         self
     }
 
-    /// Sends one event.
     pub async fn send(&self, event: &CallbackEvent) -> Result<(), CallbackError> {
         self.send_as(&self.environment.random_hex(), event).await
     }
 
-    /// Sends one event under an idempotency key of the caller's own, which outlives this process.
+    /// Sends one event under the caller's own idempotency key, which may outlive this process.
     pub async fn send_as(&self, key: &str, event: &CallbackEvent) -> Result<(), CallbackError> {
         self.deliver(key, checked(event).map_err(CallbackError::Invalid)?.into()).await
     }
 
-    /// Sends something, which is JSON, under this idempotency key.
+    /// Sends JSON under this idempotency key.
     pub(crate) async fn deliver(&self, key: &str, body: Bytes) -> Result<(), CallbackError> {
         let mut failures = 0;
         loop {
@@ -221,7 +211,7 @@ impl Callback {
         }
     }
 
-    /// Where it leads.
+    /// Returns the callback's origin, the only part of it that may be shown.
     fn origin(&self) -> String {
         self.url.origin().ascii_serialization()
     }
@@ -233,13 +223,13 @@ fn read(url: &str) -> Result<Url, CallbackError> {
     url.ok_or_else(|| CallbackError::Invalid(fault()))
 }
 
-/// An event on one line, or everything that is wrong with it.
+/// Serializes an event on one line, or returns all its faults.
 fn checked(event: &CallbackEvent) -> Result<Vec<u8>, Faults> {
     let line = serde_json::to_vec(event).map_err(|error| Faults::one("event", error))?;
     CallbackEvent::read(&line).map(|_| line)
 }
 
-/// Why an event was refused, by a code and in words, if the answer says so as a hub would.
+/// Returns the code and the message of a refusal, if the response has a hub's error format.
 async fn reason(response: Response) -> (Option<String>, String) {
     #[derive(Deserialize)]
     struct Answer {

@@ -1,15 +1,15 @@
-//! The secret in a connection string, and how it is compared.
+//! The secret in a connection string, and its comparison.
 
 use chorus_environment::Environment;
 use sha2::Sha256;
 use std::fmt;
 
-/// A text is not the secret of a connection string. It does not repeat the text.
+/// The error for a text that is not the secret of a connection string. It does not repeat the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be sk_ and 16 to 128 letters, digits, - or _")]
 pub struct ConnectionSecretFault;
 
-/// What makes a connection string a secret: `sk_…`.
+/// The secret part of a connection string: `sk_…`.
 #[derive(Clone)]
 pub struct ConnectionSecret(String);
 
@@ -20,12 +20,11 @@ impl fmt::Debug for ConnectionSecret {
 }
 
 impl ConnectionSecret {
-    /// A new one.
     pub fn generate(environment: &Environment) -> Self {
         Self(format!("sk_{}", environment.random_hex()))
     }
 
-    /// One that was made before.
+    /// Parses a secret that was generated before.
     pub fn parse(text: &str) -> Result<Self, ConnectionSecretFault> {
         let rest = text.strip_prefix("sk_").ok_or(ConnectionSecretFault)?;
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
@@ -33,7 +32,7 @@ impl ConnectionSecret {
         if good { Ok(Self(text.to_owned())) } else { Err(ConnectionSecretFault) }
     }
 
-    /// As it stands in the connection string, to be kept somewhere safe.
+    /// Returns the secret as it stands in the connection string. Store it safely.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -43,7 +42,7 @@ impl ConnectionSecret {
     }
 }
 
-/// What is kept of a secret: enough to know it again.
+/// A digest of a secret, for comparison.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Digest([u8; 32]);
 
@@ -52,7 +51,7 @@ impl Digest {
         Self(<Sha256 as sha2::Digest>::digest(text).into())
     }
 
-    /// Whether both are of the same text. How long it takes says nothing about either.
+    /// Compares two digests in constant time.
     pub(super) fn matches(self, other: Self) -> bool {
         self.0.iter().zip(other.0).fold(0, |differing, (one, other)| differing | (one ^ other)) == 0
     }

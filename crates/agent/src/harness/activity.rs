@@ -1,7 +1,7 @@
-//! What an agent is doing, for whoever watches: a person at a terminal, or a program.
+//! The agent's activities, reported to an observer: a person at a terminal, or a program.
 //!
-//! Nothing here is a secret, except a new connection string. Texts of others are in it as they are; whoever prints them
-//! makes them harmless.
+//! An activity contains no secret, except a new connection string. Texts of other people are included
+//! unchanged; the printer must sanitize them.
 
 use serde::Serialize;
 use std::sync::Arc;
@@ -10,180 +10,149 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "activity", rename_all = "snake_case")]
 pub enum Activity {
-    /// It has registered itself.
+    /// The agent has registered itself.
     Registered,
-    /// It listens.
     Listening {
-        /// To what: an inbox, or an address.
+        /// The inbox or the address it listens on.
         to: String,
     },
-    /// It can be reached by a connection string, which is a secret.
+    /// The agent can be reached by a connection string, which is a secret.
     Connection {
-        /// The connection string, when it is new.
+        /// The connection string. `None` if it was shown before.
         #[serde(skip_serializing_if = "Option::is_none")]
         connection_string: Option<String>,
-        /// The file where it is kept.
+        /// The file with the connection string.
         kept_in: String,
     },
     /// The hub knows the connection string and posts to it.
     Announced,
-    /// The hub does not know the connection string; what comes by it from elsewhere is another matter.
-    Unannounced {
-        /// Why.
-        why: String,
-    },
-    /// Whoever can reach the address can write to it, under any name.
-    Unguarded {
-        /// The address.
-        address: String,
-    },
-    /// Whether it is in a channel that was named.
+    /// The hub could not be told the connection string. Other services may still use it.
+    Unannounced { why: String },
+    /// The address accepts unsigned messages from everyone who can reach it, under any name.
+    Unguarded { address: String },
+    /// The agent's membership in a channel named in its options.
     Membership {
-        /// The channel.
         channel: String,
-        /// What people call it, if the agent is a member.
+        /// The channel's display name. `None` if the agent is not a member.
         name: Option<String>,
     },
     /// The connection to the hub is lost.
     Reconnecting {
         /// The pause before the next try, in milliseconds.
         in_ms: u64,
-        /// What was wrong.
         why: String,
     },
-    /// Something came that is no message; it is skipped.
+    /// An event that is not a valid message was skipped.
     Skipped {
-        /// What, and why.
+        /// The event and the reason.
         what: String,
     },
-    /// A message is being worked on.
+    /// A message is being processed.
     Took {
-        /// Its id.
         message: String,
-        /// Who wrote it.
         from: String,
-        /// Where, if it was in a channel.
+        /// The channel. `None` for a message outside of channels.
         channel: Option<String>,
-        /// Of how many messages it is put together.
+        /// The number of messages that were merged into this one.
         pieces: usize,
     },
-    /// More of it came before anything was said: it is begun anew, together with that.
-    BrokenOff {
-        /// The message's id.
-        message: String,
-    },
-    /// A message was taken back before it was answered.
-    Superseded {
-        /// Its id.
-        message: String,
-    },
+    /// Another piece of the message came before the answer was sent. The turn starts again with all pieces.
+    BrokenOff { message: String },
+    /// A message was withdrawn before it was answered.
+    Superseded { message: String },
     /// A tool is called.
-    ToolCall {
-        /// Which.
-        name: String,
-    },
+    ToolCall { name: String },
     /// A tool has answered.
     ToolResult {
-        /// Which.
         name: String,
-        /// Whether it did what it was asked to.
+        /// `false` if the tool reported an error.
         ok: bool,
-        /// How long it took.
         elapsed_ms: u64,
     },
-    /// Something went wrong and is tried again.
+    /// A program asks the people of the conversation for permission to call a tool.
+    PermissionAsked {
+        tool: String,
+        /// The approval at the hub.
+        approval: String,
+    },
+    /// A permission request has ended.
+    PermissionDecided {
+        tool: String,
+        /// `agreed`, `declined` or `no answer`.
+        answer: String,
+    },
+    /// A program told the usage of a turn.
+    Used {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        input_tokens: Option<u64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        output_tokens: Option<u64>,
+        /// The cost of the session so far, with its currency.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cost: Option<String>,
+    },
+    /// A step failed and is retried.
     Retrying {
-        /// What.
         why: String,
-        /// The pause before, in milliseconds.
+        /// The pause before the next try, in milliseconds.
         in_ms: u64,
     },
-    /// What the agent shows of itself did not arrive; its answer is another matter.
-    Unseen {
-        /// Why.
-        why: String,
-    },
+    /// A progress report of the agent was not delivered. The answer is sent separately.
+    Unseen { why: String },
     /// A message was answered.
     Answered {
-        /// How long the answer is, in characters.
+        /// The length of the answer, in characters.
         characters: usize,
-        /// Whether it had to be cut to fit.
+        /// `true` if the answer was cut to fit.
         cut: bool,
-        /// How long it took.
         elapsed_ms: u64,
     },
-    /// There was nothing to say.
+    /// The turn ended without an answer.
     Silent {
-        /// Why, if it was not the program's own decision.
+        /// The reason. `None` if it was the program's own decision.
         why: Option<String>,
-        /// How long it took.
         elapsed_ms: u64,
     },
-    /// A message was not answered.
-    Failed {
-        /// Why.
-        why: String,
-        /// How long it took.
-        elapsed_ms: u64,
-    },
-    /// The agent ends in the middle of a message, which is begun anew at its next start.
-    PutOff {
-        /// The message's id.
-        message: String,
-    },
-    /// A message came that was dealt with before.
-    Repeated {
-        /// Its id.
-        message: String,
-    },
-    /// It is on the market.
+    /// The turn failed.
+    Failed { why: String, elapsed_ms: u64 },
+    /// The agent stops in the middle of a message, which is processed again at the next start.
+    PutOff { message: String },
+    /// A message came again that was processed before.
+    Repeated { message: String },
+    /// The agent is listed on the market.
     Offering {
-        /// With what, each `name=price`.
+        /// The skills, each as `name=price`.
         skills: Vec<String>,
-        /// Whose wallet is paid.
+        /// The owner whose wallet is paid.
         owner: String,
-        /// The file where the owner's key is kept, if the owner is new.
+        /// The file with the owner's key. `None` if the owner existed before.
         #[serde(skip_serializing_if = "Option::is_none")]
         kept_in: Option<String>,
     },
-    /// A job is being done.
-    JobBegan {
-        /// Its id.
-        job: String,
-        /// Of which skill.
-        skill: String,
-    },
-    /// It was asked what it would do a job for, and said so.
-    OfferMade {
-        /// Of what.
-        skill: String,
-        /// For how much.
-        price: String,
-    },
-    /// A job's result was taken by the hub.
+    /// A job has started.
+    JobBegan { job: String, skill: String },
+    /// The agent was asked for an offer and made one.
+    OfferMade { skill: String, price: String },
+    /// The hub accepted a job's result.
     JobReported {
-        /// Its id.
         job: String,
-        /// How it stands now.
+        /// The job's status after the report.
         status: String,
-        /// What was paid.
+        /// The amount that was paid.
         paid: String,
     },
-    /// A job has ended at the hub, and is left.
-    JobLeft {
-        /// Its id.
-        job: String,
-    },
-    /// It ends because it was asked to.
+    /// A job ended at the hub, so the worker stopped it.
+    JobLeft { job: String },
+    /// The agent stops because it was told to.
     Stopped,
 }
 
-/// Who is told.
+/// A callback that receives the agent's activities.
 #[derive(Clone)]
 pub struct Observer(Arc<dyn Fn(Activity) + Send + Sync>);
 
 impl Observer {
-    /// Somebody who is told everything, at once, and takes no time for it.
+    /// Creates an observer. `tell` is called synchronously and must not block.
     pub fn new(tell: impl Fn(Activity) + Send + Sync + 'static) -> Self {
         Self(Arc::new(tell))
     }

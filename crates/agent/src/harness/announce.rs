@@ -1,8 +1,8 @@
-//! Who learns the agent's connection string: a person when it is new, and the hub, which would otherwise queue for an
-//! inbox nobody reads.
+//! Announces the agent's connection string: to a person when it is new, and to the hub, which would otherwise
+//! queue messages for an inbox that is not read.
 //!
-//! A hub that is away is asked again until it is there. A connection string that it knows is not set again, since that
-//! ends all callbacks it gave out: the hub is only told that the agent is back.
+//! An unreachable hub is retried until it answers. A connection string that the hub already has is not set
+//! again, since that would end all callbacks issued under it; the hub is only told that the agent is back.
 
 use super::activity::{Activity, Observer};
 use super::error::{HarnessError, sentence};
@@ -21,7 +21,7 @@ use tokio::time::sleep;
 
 const BACKOFF: Backoff = Backoff { base_ms: 1000, max_ms: 30_000 };
 
-/// The address before the connection string's path: what was given, or where the server listens.
+/// Returns the base URL of the connection string: the given one, or the server's own address.
 pub(super) fn base_url(given: Option<&str>, listens: SocketAddr) -> Result<String, HarnessError> {
     let fault = |what| HarnessError::Invalid(Faults::one("connection_url", what));
     match given {
@@ -38,7 +38,7 @@ pub(super) fn base_url(given: Option<&str>, listens: SocketAddr) -> Result<Strin
     }
 }
 
-/// See the [module](self).
+/// A connection string to announce; see the [module](self).
 pub(super) struct Announcement {
     pub(super) hub: Option<Client>,
     pub(super) home: Home,
@@ -48,7 +48,7 @@ pub(super) struct Announcement {
 }
 
 impl Announcement {
-    /// Shows the connection string, if it is new; whether it is not.
+    /// Shows the connection string if it is new. Returns `true` if it was shown before.
     pub(super) fn show(&self, observer: &Observer) -> Result<bool, HarnessError> {
         let told_before = self.home.told_connection()?.as_ref() == Some(&self.connection_string);
         observer.tell(Activity::Connection {
@@ -61,7 +61,7 @@ impl Announcement {
         Ok(told_before)
     }
 
-    /// Tells the hub, however long it is away.
+    /// Tells the hub the connection string, retrying while the hub is unreachable.
     pub(super) async fn tell_hub(&self, told_before: bool, observer: &Observer) {
         let Some(hub) = &self.hub else { return };
         let mut failures = 0;

@@ -1,58 +1,58 @@
-//! What a model says, put together from the pieces of a stream (chat completions, as OpenAI and many others speak
-//! them).
+//! A model's completion, assembled from the pieces of a stream (the chat completions API of OpenAI and
+//! compatible servers).
 //!
-//! Pure and bounded. A stream that ends before the model has said why it stopped is not an answer.
+//! Pure and bounded. A stream that ends without a finish reason is not an answer.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The most text and arguments of one completion, in bytes.
+/// The limit of text and arguments of one completion, in bytes.
 const MAX_COMPLETION: usize = 256 * 1024;
 
-/// The most calls of one completion.
+/// The limit of tool calls in one completion.
 const MAX_CALLS: usize = 64;
 
-/// A tool that the model wants to be called.
+/// A tool call that the model requests.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Call {
     pub(crate) id: String,
     pub(crate) name: String,
-    /// JSON, by promise.
+    /// Supposed to be JSON; not checked here.
     pub(crate) arguments: String,
 }
 
-/// Why pieces make no completion.
+/// The reason why the pieces make no completion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// The model's server says so itself, in the middle.
+    /// The model's server reported an error within the stream.
     Told(String),
-    /// It is longer than anything we want.
+    /// The completion exceeds a limit.
     TooLong,
-    /// The model's server does not want it to be said.
+    /// The server's content filter withheld the completion.
     Withheld,
 }
 
-/// A completion that is being put together.
+/// A completion in progress.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Completion {
     pub(crate) text: String,
     calls: BTreeMap<u64, Call>,
-    /// Whether the model has said why it stopped.
+    /// `true` once the model has given a finish reason.
     pub(crate) finished: bool,
-    /// Whether it stopped because it may not say more.
+    /// `true` if the model stopped at its length limit.
     pub(crate) cut: bool,
     size: usize,
 }
 
 impl Completion {
-    /// Takes the data of one event.
+    /// Adds the data of one event.
     pub(crate) fn push(&mut self, data: &str) -> Result<(), Broken> {
         if data.trim() == "[DONE]" {
-            // Some servers never say why they stopped.
+            // Some servers never send a finish reason.
             self.finished = true;
             return Ok(());
         }
-        // What is no JSON is no piece: proxies write odd things into streams.
+        // Data that is not JSON is ignored: proxies insert their own lines into streams.
         let Ok(chunk) = serde_json::from_str::<Value>(data) else { return Ok(()) };
         if let Some(error) = error_of(&chunk) {
             return Err(Broken::Told(error));
@@ -63,7 +63,7 @@ impl Completion {
         self.end(choice)
     }
 
-    /// Why the model stopped, if it says so and it matters.
+    /// Evaluates the finish reason, if there is one.
     fn end(&mut self, choice: &Value) -> Result<(), Broken> {
         match choice["finish_reason"].as_str() {
             Some("content_filter") => Err(Broken::Withheld),
@@ -74,7 +74,7 @@ impl Completion {
         }
     }
 
-    /// A whole completion, from a server that does not stream.
+    /// Reads a whole completion from a server that does not stream.
     pub(crate) fn whole(body: &Value) -> Result<Self, Broken> {
         if let Some(error) = error_of(body) {
             return Err(Broken::Told(error));
@@ -86,7 +86,7 @@ impl Completion {
         Ok(completion)
     }
 
-    /// The calls, in order.
+    /// Returns the tool calls, in order.
     pub(crate) fn calls(&self) -> impl Iterator<Item = &Call> {
         self.calls.values()
     }
@@ -104,7 +104,7 @@ impl Completion {
                 self.grow(text)?;
             }
             let known = self.calls.entry(index).or_default();
-            // An id or a name that is repeated is the same one.
+            // Some servers repeat the id and the name in every piece.
             if known.id.is_empty() {
                 id.clone_into(&mut known.id);
             }
@@ -122,7 +122,7 @@ impl Completion {
     }
 }
 
-/// What a server calls an error, in its own words.
+/// Returns the error message in a server's response, if there is one.
 pub(crate) fn error_of(body: &Value) -> Option<String> {
     let error = body.get("error").filter(|error| !error.is_null())?;
     let text = error["message"].as_str().or(error.as_str()).unwrap_or("an error without a reason");

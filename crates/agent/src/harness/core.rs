@@ -1,16 +1,22 @@
-//! The harness as a state machine: what happened goes in, what is to be done comes out.
+//! The harness as a state machine: events go in, commands come out.
 //!
-//! No sockets, no threads, no timers, no clock: [`Core::handle`] is told the time. Given the same events at the same
-//! times and the same seed it gives the same commands. The shell (`worker`), or a simulation, carries these out in their order
-//! and tells what came of them.
+//! It uses no sockets, threads, timers or clock: [`Core::handle`] is given the time. The same events at the
+//! same times with the same seed produce the same commands. The shell (`worker`), or a simulation, executes
+//! the commands in order and reports their results as events.
 //!
-//! What always holds: conversations are worked on side by side, a few at once, and the messages of one after the other; of
-//! each at most one turn runs and at most one request is on its way. What a person types in pieces is put together
-//! (`line`), and a turn that runs is broken off for another piece as long as nothing was sent. The answer is in the journal before
-//! it leaves, and a message counts as dealt with only after its answer has arrived, so that a core made from the same
-//! [`Ledger`] goes on where another one died. At most [`Core::has_room`]'s number wait. When the agent is told to stop, a turn that runs is cancelled and begun anew at
-//! the next start, unless a tool was called that may have changed something; an answer that is on its way is given a moment, and
-//! else sent at the next start. It deliberately does not know how anything is sent, nor what makes the answers.
+//! Guarantees:
+//! - A few conversations are processed in parallel, the messages of one conversation in order. A conversation
+//!   has at most one running turn and at most one request in flight.
+//! - Messages that a person sends in pieces are merged (`line`). A running turn is cancelled for another piece
+//!   as long as nothing was sent.
+//! - An answer is in the journal before it is sent. A message counts as done only after its answer has arrived,
+//!   so that a core created from the same [`Ledger`] continues after a crash.
+//! - The number of waiting messages is bounded ([`Core::has_room`]).
+//! - When the agent is told to stop, a running turn is cancelled and started again at the next start, unless a
+//!   tool was called that may have changed something. An answer in flight gets a grace period; if that is not
+//!   enough, it is sent at the next start.
+//!
+//! The core does not know how anything is sent, nor what produces the answers.
 
 mod arrivals;
 mod digests;
@@ -37,16 +43,16 @@ use notice::{Attend, attend, claim, disposed};
 use route::stream_error;
 use task::{Answer, Purpose, Request, Step, Task, Verdict};
 
-/// How many arrivals wait for the agent.
+/// The number of messages that may wait for the agent.
 const QUEUE: usize = 512;
 
-/// How long an answer on its way, or the last word about a turn, may hold up the end of the agent.
+/// The time that an answer in flight, or the final report of a turn, may delay the agent's exit.
 const GRACE_MS: i64 = 5000;
 
-/// How long the last word about a turn is tried.
+/// The time for which the final report of a turn is retried.
 const LAST_PATIENCE_MS: i64 = 60_000;
 
-/// See the [module](self).
+/// The state machine; see the [module](self).
 #[derive(Debug)]
 pub struct Core {
     profile: Profile,
@@ -54,47 +60,48 @@ pub struct Core {
     ledger: Ledger,
     line: Line,
     digests: digests::Digests,
-    /// What is being dealt with, one message of a conversation each.
+    /// The tasks in progress, each for one message of its conversation.
     tasks: Vec<Task>,
     stop: Stop,
-    /// Nothing will come any more.
+    /// Set when no further messages will come.
     closed: bool,
-    /// How many requests were made.
+    /// The number of requests made so far.
     posts: u64,
-    /// How many tasks there were.
+    /// The number of tasks created so far.
     numbers: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stop {
     No,
-    /// What is at hand is brought to an end.
+    /// The current tasks are being finished.
     Asked,
     Ended,
 }
 
 impl Core {
-    /// A core that goes on where `ledger` ends. Time is not taken from `environment`.
+    /// Creates a core that continues from `ledger`. The time is not taken from `environment`.
     pub fn new(profile: Profile, ledger: Ledger, environment: Environment) -> Self {
         let mut line = Line::new(profile.quiet_ms);
-        // What was left over by another process has waited long enough.
+        // Messages left over by an earlier process are due at once.
         let left_over = ledger.taken().iter().filter_map(|taken| taken.turn().ok());
         left_over.for_each(|turn| line.push(Batch::single(turn, i64::MIN)));
         let (tasks, stop, digests) = (vec![], Stop::No, digests::Digests::default());
         Self { profile, environment, ledger, line, digests, tasks, stop, closed: false, posts: 0, numbers: 0 }
     }
 
-    /// What is written, and what will be once all commands were carried out.
+    /// Returns the ledger as it will be after all returned commands were executed.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// Whether another message may come now.
+    /// Returns whether another message may be handed in now.
     pub fn has_room(&self) -> bool {
         self.line.len() < QUEUE && self.stop == Stop::No && !self.closed
     }
 
-    /// When [`Event::Time`] is to come, if nothing else does before; a moment that has passed means at once.
+    /// Returns the time of the next [`Event::Time`], if no other event comes first. A time in the past means
+    /// at once.
     pub fn wake_at_ms(&self) -> Option<i64> {
         let posts = self.tasks.iter().filter_map(|task| Some(task.request.as_ref()?.post.due_ms()));
         let next = match self.stop {
@@ -106,11 +113,12 @@ impl Core {
         posts.chain(next).min()
     }
 
-    /// Takes note of an event; what is to be done now.
+    /// Processes an event and returns the commands to execute.
     pub fn handle(&mut self, now_ms: i64, event: Event) -> Vec<Command> {
         let mut out = Vec::new();
         match event {
-            // What is handed over from here on must come again, also to a process that knows nothing.
+            // The cursor is stored at once, so that messages handed over from here on come again to a new
+            // process.
             Event::Began { cursor } if self.ledger.cursor().is_none() => {
                 self.write(Record::Cursor(cursor), &mut out);
             }
@@ -145,7 +153,7 @@ impl Core {
         out
     }
 
-    /// Tells those tasks that it concerns.
+    /// Passes an event to the tasks that it concerns.
     fn each(&mut self, now_ms: i64, event: &Event, out: &mut Vec<Command>, concerns: impl Fn(&Task) -> bool) {
         let mut tasks = std::mem::take(&mut self.tasks);
         for task in tasks.iter_mut().filter(|task| concerns(task)) {
@@ -159,7 +167,7 @@ impl Core {
         out.push(Command::Write(record));
     }
 
-    /// Writes how far everything was dealt with.
+    /// Records the inbox position up to which everything was processed.
     fn move_cursor(&mut self, out: &mut Vec<Command>) {
         self.line.move_cursor().into_iter().for_each(|record| self.write(record, out));
     }
@@ -169,7 +177,7 @@ impl Core {
         self.write(Record::Intent { id, text: text.to_owned(), as_envelope, merged }, out);
     }
 
-    /// Whether nobody is at work in a conversation.
+    /// Returns whether no task runs in a conversation.
     fn is_free(&self, conversation: &str) -> bool {
         self.tasks.iter().all(|task| task.turn.conversation() != conversation)
     }
@@ -182,7 +190,7 @@ impl Core {
         self.tasks.iter().filter(|task| !task.recorded).flat_map(Task::turns).any(|turn| turn.id == id)
     }
 
-    /// Does what can be done until something has to be waited for.
+    /// Executes steps until every task waits for something.
     fn advance(&mut self, now_ms: i64, out: &mut Vec<Command>) {
         loop {
             for mut task in std::mem::take(&mut self.tasks) {
@@ -255,7 +263,7 @@ impl Core {
         self.tasks.push(task);
     }
 
-    /// What an event means for the message at hand.
+    /// Applies an event to one task.
     fn go_on(&mut self, task: &mut Task, now_ms: i64, event: Event, out: &mut Vec<Command>) {
         match event {
             Event::Stop => self.hurry(task, now_ms, out),
@@ -268,7 +276,8 @@ impl Core {
             Event::Grows { text, .. } if task.running && task.request.is_none() => {
                 match self.profile.piece(&task.turn, text, self.environment.random_hex(), now_ms) {
                     Some(outgoing) => {
-                        // What a sender heard cannot be said differently; what grows in a channel is replaced by what is said.
+                        // A piece that was streamed to a sender cannot be withdrawn. In a channel, the final
+                        // message replaces the partial one.
                         task.committed |= matches!(outgoing.to, To::Piece { .. });
                         self.send(task, Purpose::Shown, outgoing, out);
                     }
@@ -283,9 +292,9 @@ impl Core {
             }
             Event::Ended { outcome, .. } if task.running => {
                 task.running = false;
-                // What it was showing when it ended is not waited for.
+                // A progress report still in flight when the turn ended is dropped.
                 task.cancel_post(out);
-                // Of these nobody has seen what the turn was to show.
+                // In these cases nobody has seen the output of the turn.
                 let failed = matches!(outcome, Outcome::Failed { .. } | Outcome::Withdrawn { .. });
                 self.ended(task, outcome, out);
                 self.end_digests(task.number, failed, out);
@@ -315,7 +324,7 @@ impl Core {
                 let late = request.post.late();
                 self.sent(task, request, late, now_ms, out);
             }
-            // A turn that was broken off may still say something: it counts no more. The rest concerns no task.
+            // Events of a cancelled turn are ignored. The other events concern no task.
             Event::Shows { .. }
             | Event::Grows { .. }
             | Event::Acts { .. }
@@ -330,7 +339,8 @@ impl Core {
         }
     }
 
-    /// The agent is to end: what was not begun is put off, and what is on its way is given a moment.
+    /// Hurries a task because the agent is to stop: work that was not started is put off, and a request in
+    /// flight gets a grace period.
     fn hurry(&mut self, task: &mut Task, now_ms: i64, out: &mut Vec<Command>) {
         if !task.running && !task.steps.iter().any(|step| matches!(step, Step::Run)) {
             if let Some(Request { post, .. }) = &mut task.request {
@@ -342,7 +352,8 @@ impl Core {
         task.cancel_post(out);
         task.running = false;
         task.steps.clear();
-        // Nothing is written, so that the next start begins it anew; only what may have changed something is not done twice.
+        // Nothing is written, so that the next start begins the turn again. Only a tool call that may have
+        // changed something is not repeated.
         if let Known::Acted(tool) = self.ledger.known(&task.turn.id) {
             let why = format!("stopped after calling {tool}; it is not called again");
             return task.fail(&why, "stopped", End::Failed);
@@ -421,7 +432,7 @@ impl Core {
         let mut records = vec![];
         task.recorded = true;
         for turn in &task.earlier {
-            // What failed may come again, piece by piece.
+            // After a failure each piece may come again on its own.
             if end == End::Failed {
                 records.extend(self.line.done(&turn.id, done(&turn.id, vec![])));
             }

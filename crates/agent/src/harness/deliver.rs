@@ -1,6 +1,6 @@
-//! One request of the core: made once, and what came of it in the core's words.
+//! Executes one request of the core, once, and translates its result for the core.
 //!
-//! Whether there is another try, and when, is the core's to say.
+//! The core decides whether and when to retry.
 
 use super::core::{Posted, To};
 use super::session::{Session, SessionError};
@@ -21,22 +21,21 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// It came by a session, and the agent has none: it was started otherwise since.
+/// The message came by a C2A session, but the agent was restarted without one.
 const NO_SESSION: &str = "there is no C2A session; start the agent with --c2a";
 
-/// How many callbacks are kept open.
+/// The number of callbacks that are kept open.
 const MAX_CALLBACKS: usize = 16;
 
-/// Who makes the requests.
+/// Executes the core's requests.
 pub(super) struct Sender {
     hub: Option<Client>,
     session: Option<Session>,
     reach: Reach,
     environment: Environment,
-    /// The callbacks of the messages at hand, the newest last: the connection of each serves everything that is said about
-    /// it.
+    /// The callbacks of the current messages, newest last. All events about a message use the same connection.
     callbacks: Mutex<VecDeque<(String, Callback)>>,
-    /// Answers that are passed on while they are made, by where they go; of those that nobody reads, only that.
+    /// Streamed answers in progress, by URL. `None` marks a stream whose reader has gone.
     streams: Mutex<HashMap<String, Option<Growing>>>,
 }
 
@@ -50,7 +49,7 @@ impl Sender {
         Self { hub, session, reach, environment, callbacks: Mutex::default(), streams: Mutex::default() }
     }
 
-    /// Makes a request.
+    /// Executes a request.
     pub(super) async fn post(&self, to: To) -> Posted {
         match to {
             To::Callback { url, key, event } => self.to_callback(&url, &key, &event).await,
@@ -58,7 +57,7 @@ impl Sender {
             To::Stream { url, text } => self.to_stream(&url, text).await,
             To::StreamError { url, why, code } => {
                 self.fail_stream(&url, &why, &code).await;
-                // Whether anybody listens any more does not matter.
+                // A missing listener is no failure here.
                 Posted::Arrived
             }
             To::Peer { url, body } => self.to_peer(&url, &body).await,
@@ -85,7 +84,7 @@ impl Sender {
         let sent = async { self.callback(url)?.send_as(key, event).await }.await;
         match sent {
             Ok(()) => Posted::Arrived,
-            // Something else was said under this key: it was answered before.
+            // Another text was sent under this key, so the message was answered before.
             Err(error) if error.code() == Some(Code::IdempotencyConflict) => Posted::Arrived,
             Err(error) => failed(error.to_string(), error.transient(), error.may_have_arrived()),
         }
@@ -95,7 +94,7 @@ impl Sender {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Passes a piece of an answer on while it is made.
+    /// Sends a piece of an answer while it is produced.
     async fn grow(&self, url: &str, text: String) -> Posted {
         let known = self.streams().remove(url);
         let growing = match known {
@@ -106,7 +105,7 @@ impl Sender {
             Some(growing) => growing.say(&ReplyLine::Chunk { text }).await,
             None => false,
         };
-        // One that nobody reads stays here as such, until the answer takes another way.
+        // A stream without a reader stays in the map, until the answer is sent in another way.
         self.streams().insert(url.to_owned(), growing.filter(|_| heard));
         if heard { Posted::Arrived } else { Posted::Gone { refused: false } }
     }
@@ -142,7 +141,7 @@ impl Sender {
             let failed = ReplyLine::Error { code: code.to_owned(), message: why.to_owned() };
             if let Some(growing) = growing {
                 growing.say(&failed).await;
-                // Whether anybody listened does not matter.
+                // A missing listener is no failure here.
                 growing.end().await.ok();
             }
             return;
@@ -166,7 +165,7 @@ impl Sender {
             }
             Err(error) if error.code() == Some(Code::IdempotencyConflict) => Posted::Arrived,
             Err(error) => {
-                // However long the hub asks to wait, it is not given up.
+                // The hub is retried no matter how long a pause it asks for.
                 let retry_after = error.transient().map(|_| Duration::ZERO);
                 let unclear = retry_after.is_some() || matches!(error, ClientError::Protocol(_));
                 failed(error.to_string(), retry_after, unclear)
@@ -177,7 +176,7 @@ impl Sender {
     async fn to_tool(&self, tool: ChatTool, arguments: &Map<String, Value>) -> Posted {
         let called = match (&self.session, &self.hub) {
             (Some(session), _) => session.call_tool(tool.as_str(), arguments).await,
-            // Of an inbox it is a single call.
+            // Without a session the tool is called by a single request.
             (None, Some(hub)) if tool == ChatTool::React => {
                 match hub.clone().with_retry(Retry::ONCE).call_c2a(tool, arguments).await {
                     Ok(result) => Ok(result),
@@ -196,11 +195,11 @@ impl Sender {
         let done = match tool {
             ChatTool::Claim => result.outcome::<Claimed>().map(|claimed| Posted::Given(Box::new(claimed))),
             _ if result.is_error => result.outcome::<Recorded>().map(|_| Posted::Arrived),
-            // Whatever it tells besides, it was done.
+            // A result without an error means success; its content is not used.
             _ => Ok(Posted::Arrived),
         };
         done.unwrap_or_else(|failure| match failure {
-            // Something else was said under this key: it was answered before.
+            // Another text was sent under this key, so the message was answered before.
             ToolFailure::Refused(refusal) if refusal.code == RefusalCode::IdempotencyConflict => {
                 Posted::Arrived
             }
@@ -223,7 +222,7 @@ impl Sender {
         }
     }
 
-    /// Tells the hub of an inbox something, by a single call.
+    /// Sends a notification by a single request, for an agent without a session.
     async fn to_c2a(&self, method: Method, params: Map<String, Value>) -> Posted {
         let Some(hub) = &self.hub else { return failed(NO_SESSION.into(), None, false) };
         match hub.clone().with_retry(Retry::ONCE).tell_c2a(method, params).await {
@@ -238,7 +237,7 @@ impl Sender {
             Ok(reply) => {
                 failed(reply.detail.unwrap_or_else(|| "the peer could not use it".into()), None, false)
             }
-            // Whether it may arrive twice is the core's to say.
+            // The core decides whether the message may arrive twice.
             Err(error) => failed(error.to_string(), error.transient(true), error.may_have_arrived()),
         }
     }

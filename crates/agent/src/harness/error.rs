@@ -1,87 +1,87 @@
-//! Why an agent cannot start, or cannot go on, as people are told.
+//! The errors that keep an agent from starting or continuing.
 
 use crate::{BindError, ClientError};
 use chorus_protocol::faults::Faults;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why an agent cannot start, or cannot go on.
+/// The reason why an agent cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum HarnessError {
     /// The input is wrong.
     #[error("{0}")]
     Invalid(Faults),
-    /// The hub does not play along.
+    /// A request to the hub failed.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The name belongs to an agent whose key is not here.
+    /// The name belongs to an agent whose key is not stored here.
     #[error("the name {name} is taken, and its key is not in {}", path.display())]
     Taken {
-        /// The name.
         name: String,
-        /// Where the key would be.
+        /// The file that would hold the key.
         path: PathBuf,
     },
-    /// The key was given by another hub.
+    /// The stored key was issued by another hub.
     #[error("the key of {name} is of the hub {other}, not of {hub}; {} says so", path.display())]
     OtherHub {
-        /// The name.
         name: String,
-        /// The hub that was asked for.
+        /// The hub that was requested.
         hub: String,
-        /// The one that gave the key.
+        /// The hub that issued the key.
         other: String,
-        /// Where it is written.
+        /// The file that names the hub.
         path: PathBuf,
     },
-    /// The key that was given is another agent's.
+    /// The given key belongs to another agent.
     #[error("the given key is the agent {other}'s, not {name}'s")]
     OtherAgent {
-        /// The name.
         name: String,
-        /// Whose key it is.
+        /// The agent that the key belongs to.
         other: String,
     },
-    /// The agent earns for somebody else, whose credits it must not take along.
+    /// The agent earns for another owner, so it must not be moved.
     #[error("{name} earns for {listed} on the market, and cannot be moved to {owner}")]
     OtherOwner {
-        /// The name.
         name: String,
-        /// Whose wallet is paid.
+        /// The owner whose wallet is paid now.
         listed: String,
-        /// Whose it was to be.
+        /// The owner that was requested.
         owner: String,
     },
-    /// The hub does not know the key.
+    /// The hub does not accept the key.
     #[error("the hub does not take the key in {}", path.display())]
     KeyRefused {
-        /// Where the key is.
+        /// The file with the key.
         path: PathBuf,
-        /// What the hub said.
         #[source]
         source: ClientError,
     },
     /// Another process runs this agent.
     #[error("another process runs the agent {0} with the same state folder")]
     Busy(String),
-    /// Another connection took the inbox.
+    /// Another connection took the inbox over.
     #[error("another listener opened the inbox of {0} and took it over")]
     Takeover(String),
-    /// Nothing can be received.
+    /// The server could not start.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The program is not there.
+    /// The program does not exist.
     #[error("there is no program {}", .0.display())]
     NoProgram(PathBuf),
-    /// The program is there and cannot be run.
+    /// The program of a known coding agent does not exist.
+    #[error("there is no program {} on the PATH; install it: {install}", program.display())]
+    NotInstalled {
+        program: PathBuf,
+        /// The instruction that installs it.
+        install: &'static str,
+    },
+    /// The program exists but is not executable.
     #[error("{} is not executable", .0.display())]
     NotExecutable(PathBuf),
-    /// What must not be lost cannot be kept.
+    /// A state file cannot be read or written.
     #[error("cannot keep the agent's state in {}", path.display())]
     State {
-        /// The file.
         path: PathBuf,
-        /// What the system said.
         #[source]
         source: io::Error,
     },
@@ -93,7 +93,7 @@ impl HarnessError {
     }
 }
 
-/// An error and its root cause.
+/// Formats an error and its root cause.
 pub(super) fn sentence(error: &dyn std::error::Error) -> String {
     let mut root: &dyn std::error::Error = error;
     while let Some(source) = root.source() {

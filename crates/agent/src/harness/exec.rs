@@ -1,9 +1,10 @@
-//! A program as an agent: the prompt on its standard input, its answer on its standard output.
+//! A program as an agent: it reads the prompt on standard input and prints its answer on standard output.
 //!
-//! Nothing printed is silence. An exit code other than 0 is a failure, told by the last line of standard error, and
-//! tried again twice; a program that takes too long or prints too much is killed and not tried again. The program
-//! leads a process group of its own, which is killed with it whenever the turn ends before the program does, and after it
-//! if what it left behind holds its streams open. It is given no key.
+//! An empty output means no answer. An exit code other than 0 is a failure, described by the last line of
+//! standard error, and retried twice. A program that takes too long or prints too much is killed and not
+//! retried. The program leads its own process group. The group is killed when the turn ends before the program
+//! does, and also if processes that the program left behind hold its streams open. The program receives no
+//! key.
 
 use super::activity::Activity;
 use super::core::Outcome;
@@ -19,7 +20,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use serde_json::{Value, json};
 use std::fs::Metadata;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -31,52 +32,41 @@ use tokio::time::{sleep, timeout};
 /// The longest answer, or output of a job, in bytes.
 const MAX_OUTPUT: usize = 64 * 1024;
 
-/// How much of the end of standard error is kept.
+/// The number of bytes kept from the end of standard error.
 const MAX_STDERR: usize = 4 * 1024;
 
-/// How long the streams of a program that has ended are still read.
+/// The time for which the streams of a program are read after it has exited.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// The longest value of a variable.
+/// The longest value of an environment variable, in characters.
 const MAX_VARIABLE: usize = 1024;
 
-/// How often a program that failed is run, all together.
+/// The total number of runs of a failing program.
 const TRIES: u32 = 3;
 
-/// How to run a program.
+/// The settings for running a program.
 #[derive(Debug, Clone)]
 pub struct Exec {
-    /// The program.
     pub program: PathBuf,
-    /// Its arguments.
     pub args: Vec<String>,
-    /// How long one run may take.
+    /// The time limit of one run.
     pub limit: Duration,
-    /// The pauses before it is run again.
+    /// The pauses between runs.
     pub backoff: Backoff,
 }
 
 impl Exec {
-    /// This program, with two minutes for each run.
+    /// Creates settings with a time limit of two minutes for each run.
     pub fn new(program: impl Into<PathBuf>, args: Vec<String>) -> Self {
         let backoff = Backoff { base_ms: 1000, max_ms: 10_000 };
         Self { program: program.into(), args, limit: Duration::from_mins(2), backoff }
-    }
-
-    /// Where the program may be: on the path if it is only a name.
-    fn places(&self) -> Vec<PathBuf> {
-        if self.program.components().count() > 1 || self.program.is_absolute() {
-            return vec![self.program.clone()];
-        }
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).map(|folder| folder.join(&self.program)).collect()
     }
 
     fn name(&self) -> String {
         self.program.file_name().unwrap_or(self.program.as_os_str()).to_string_lossy().into_owned()
     }
 
-    /// Runs the program until it succeeds, or has failed for good.
+    /// Runs the program until it succeeds or fails for good.
     pub(super) async fn answer(
         &self,
         turn: &Turn,
@@ -102,9 +92,9 @@ impl Exec {
         }
     }
 
-    /// Does a job: its input data on standard input, its output data on standard output, both JSON. What is printed that is no
-    /// JSON object is taken as `{"text": …}`, and printing nothing is a failure: nobody pays for that. It is run once: whoever hired
-    /// decides whether to try again.
+    /// Does a job: JSON input data on standard input, JSON output data on standard output. Output that is no
+    /// JSON object becomes `{"text": …}`. An empty output is a failure, so that it is not paid. The program
+    /// runs once; the hiring side decides whether to retry.
     pub async fn work(&self, job: &JobHandout) -> Result<Value, String> {
         let variables = [
             ("CHORUS_EVENT_KIND", EntryKind::Job.as_str().to_owned()),
@@ -127,12 +117,7 @@ impl Exec {
         let mut command = Command::new(&self.program);
         command.args(&self.args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.kill_on_drop(true).process_group(0);
-        // Whose keys are in our environment is no business of the program's.
-        for (name, _) in std::env::vars_os() {
-            if name.to_str().is_some_and(|name| name.starts_with("CHORUS_") && name != "CHORUS_URL") {
-                command.env_remove(name);
-            }
-        }
+        hide_keys(&mut command);
         command.envs(variables);
         let spawned = command.spawn().map_err(|error| {
             Fault::last(format!("{} cannot be run: {error}", self.program.display()), "cannot_run")
@@ -169,11 +154,11 @@ impl Exec {
     }
 }
 
-/// Why a run came to nothing.
+/// The reason why a run failed.
 struct Fault {
     why: String,
     code: &'static str,
-    /// Whether another run may do better.
+    /// `true` if another run may succeed.
     again: bool,
 }
 
@@ -183,14 +168,14 @@ impl Fault {
     }
 }
 
-/// A program that was listened to, until its end or until it said too much.
+/// The result of a program that exited or printed too much.
 struct Finished {
     output: Vec<u8>,
     stderr: Vec<u8>,
     status: Option<ExitStatus>,
 }
 
-/// A program and everything it started. Dropped before the program has ended, it takes all of it along.
+/// A program and all processes it started. Dropping it before the program has exited kills all of them.
 struct Group(Child);
 
 impl Drop for Group {
@@ -200,19 +185,20 @@ impl Drop for Group {
 }
 
 impl Group {
-    /// A child that was waited for has no id any more: its number may be somebody else's.
+    /// Returns the process id. `None` once the child was reaped, because the id may then belong to another
+    /// process.
     fn leader(&self) -> Option<Pid> {
         self.0.id().and_then(|id| Pid::from_raw(id.cast_signed()))
     }
 
     fn kill(&self) {
         if let Some(leader) = self.leader() {
-            // It may have ended meanwhile.
+            // The group may have exited already.
             kill_process_group(leader, Signal::KILL).ok();
         }
     }
 
-    /// Waits until the program has ended. It is not reaped, so that its number stays its group's.
+    /// Waits until the program has exited. It is not reaped, so that its id stays reserved for the group.
     async fn ended(&self) -> std::io::Result<()> {
         let mut children = signal(SignalKind::child())?;
         let Some(leader) = self.leader() else { return Ok(()) };
@@ -223,15 +209,15 @@ impl Group {
         Ok(())
     }
 
-    /// Gives it the prompt, and reads until it has said everything and ended. More than is allowed ends it. What it started and
-    /// left behind may hold its streams open: that is waited for no longer than a moment.
+    /// Writes the prompt and reads the output until the program has exited. Too much output ends the run.
+    /// Child processes left behind may hold the streams open; they get a short grace period.
     async fn talk(&mut self, prompt: &str) -> std::io::Result<Finished> {
         let (stdin, stdout, stderr) = (self.0.stdin.take(), self.0.stdout.take(), self.0.stderr.take());
         let (Some(mut stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
             return Err(std::io::Error::other("its standard streams are not there"));
         };
         let write = async {
-            // A program that does not read to the end has its reasons.
+            // A program may exit without reading all of its input.
             stdin.write_all(prompt.as_bytes()).await.ok();
             drop(stdin);
         };
@@ -256,7 +242,8 @@ impl Group {
     }
 }
 
-/// What can be read, up to one byte more than is allowed: then it is dropped, so that a program which prints for ever notices.
+/// Reads up to one byte more than the limit, then closes the pipe, so that a program that prints forever
+/// notices.
 async fn head(mut from: impl AsyncRead + Unpin, kept: &mut Vec<u8>) -> std::io::Result<()> {
     let mut piece = [0; 4096];
     while kept.len() <= MAX_OUTPUT {
@@ -268,8 +255,8 @@ async fn head(mut from: impl AsyncRead + Unpin, kept: &mut Vec<u8>) -> std::io::
     Ok(())
 }
 
-/// The end of what can be read.
-async fn tail(mut from: impl AsyncRead + Unpin, kept: &mut Vec<u8>) {
+/// Reads everything and keeps the end.
+pub(super) async fn tail(mut from: impl AsyncRead + Unpin, kept: &mut Vec<u8>) {
     let mut piece = [0; 1024];
     while let Ok(count @ 1..) = from.read(&mut piece).await {
         kept.extend_from_slice(&piece[..count]);
@@ -279,7 +266,7 @@ async fn tail(mut from: impl AsyncRead + Unpin, kept: &mut Vec<u8>) {
     }
 }
 
-/// What a program is told besides the prompt.
+/// Returns the environment variables that describe a turn.
 fn variables(turn: &Turn) -> impl Iterator<Item = (&'static str, String)> {
     let variables = [
         ("CHORUS_EVENT_KIND", Some(turn.kind.as_str())),
@@ -292,18 +279,37 @@ fn variables(turn: &Turn) -> impl Iterator<Item = (&'static str, String)> {
     variables.into_iter().filter_map(move |(name, value)| Some((name, plain(value?))))
 }
 
-/// A variable cannot hold a zero.
+/// Makes a text fit for an environment variable, which cannot contain a NUL.
 fn plain(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(MAX_VARIABLE).collect()
 }
 
-/// A clear word at the start, if the program is not there or cannot be run.
-pub(crate) fn check(exec: &Exec) -> Result<(), HarnessError> {
-    let files = exec.places().into_iter().filter_map(|place| place.metadata().ok().filter(Metadata::is_file));
+/// Removes the keys in our environment from a program's.
+pub(super) fn hide_keys(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("CHORUS_") && name != "CHORUS_URL") {
+            command.env_remove(name);
+        }
+    }
+}
+
+/// Returns the paths where a program may be. A bare name is looked up on `PATH`.
+fn places(program: &Path) -> Vec<PathBuf> {
+    if program.components().count() > 1 || program.is_absolute() {
+        return vec![program.to_owned()];
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).map(|folder| folder.join(program)).collect()
+}
+
+/// Checks at the start that a program exists and is executable.
+pub(crate) fn check(program: &Path) -> Result<(), HarnessError> {
+    let files =
+        places(program).into_iter().filter_map(|place| place.metadata().ok().filter(Metadata::is_file));
     let executable: Vec<_> = files.map(|file| file.permissions().mode() & 0o111 != 0).collect();
     match executable.iter().any(|executable| *executable) {
         true => Ok(()),
-        false if executable.is_empty() => Err(HarnessError::NoProgram(exec.program.clone())),
-        false => Err(HarnessError::NotExecutable(exec.program.clone())),
+        false if executable.is_empty() => Err(HarnessError::NoProgram(program.to_owned())),
+        false => Err(HarnessError::NotExecutable(program.to_owned())),
     }
 }

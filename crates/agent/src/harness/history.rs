@@ -1,7 +1,7 @@
-//! What was said before a turn: the last messages of its thread or conversation, where the agent may read them.
+//! The history before a turn: the last messages of its thread or conversation, if the agent may read them.
 //!
-//! Bounded in number and in characters, the newest count most. Whoever may not read it, or has no hub, has no
-//! history: that is no failure.
+//! Bounded in number and characters; the newest messages are kept. An agent without a hub, or without
+//! permission to read, gets an empty history, which is no failure.
 
 use super::turn::Turn;
 use crate::Client;
@@ -10,22 +10,22 @@ use chorus_protocol::api::accounts::Me;
 use chorus_protocol::api::events::EventView;
 use chorus_protocol::words::{ConversationKind, EntryKind, EventKind};
 
-/// The most messages, and all of their characters together.
+/// The limits for the number of messages and for their characters in total.
 const MESSAGES: &str = "20";
 const MAX_CHARACTERS: usize = 8000;
 
 /// A message before a turn.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Earlier {
-    /// Whether the agent said it itself.
+    /// `true` for a message of the agent itself.
     pub(super) own: bool,
-    /// Who said it.
     pub(super) author: String,
-    /// What.
     pub(super) text: String,
+    /// The sequence number in the conversation.
+    pub(super) sequence: i64,
 }
 
-/// Whether a turn goes on with something: it is in a thread, or in a conversation of two.
+/// Checks whether a turn continues an exchange: it is in a thread or a direct conversation.
 pub(super) fn goes_on(turn: &Turn) -> bool {
     let is_dm = |kind: &str| kind == ConversationKind::Dm.as_str();
     turn.place
@@ -33,7 +33,7 @@ pub(super) fn goes_on(turn: &Turn) -> bool {
         .is_some_and(|place| place.thread.is_some() || place.kind.as_deref().is_some_and(is_dm))
 }
 
-/// The messages before this turn, oldest first.
+/// Returns the messages before this turn, oldest first.
 pub(super) async fn read(hub: Option<&Client>, turn: &Turn) -> Vec<Earlier> {
     let place = turn.place.as_ref().filter(|_| turn.kind == EntryKind::Chat);
     let (Some(hub), Some(place)) = (hub, place) else { return vec![] };
@@ -46,6 +46,20 @@ pub(super) async fn read(hub: Option<&Client>, turn: &Turn) -> Vec<Earlier> {
     let Ok(Items { items, .. }) = page else { return vec![] };
     let me = hub.api_get::<Me>(&["me"], &[]).await.ok().map(|me| me.id).filter(|id| !id.is_empty());
     newest(&items, me.as_deref())
+}
+
+/// Checks whether the agent has replied to the message of a turn, by a tool of the hub.
+pub(super) async fn has_replied(hub: Option<&Client>, turn: &Turn) -> bool {
+    let place = turn.place.as_ref().filter(|_| turn.kind == EntryKind::Chat);
+    let (Some(hub), Some(place)) = (hub, place) else { return false };
+    let Some(after) = place.sequence.map(|sequence| sequence.to_string()) else { return false };
+    let query = [("after", after.as_str()), ("limit", "100"), ("kind", EventKind::Message.as_str())];
+    let page = hub.api_get::<Items<EventView>>(&["channels", &place.id, "events"], &query).await;
+    let Ok(Items { items, .. }) = page else { return false };
+    let me = hub.api_get::<Me>(&["me"], &[]).await.ok().map(|me| me.id).filter(|id| !id.is_empty());
+    items.iter().any(|event| {
+        me.as_ref() == Some(&event.author.id) && event.reply_to.as_deref() == Some(turn.message_id.as_str())
+    })
 }
 
 fn newest(events: &[EventView], me: Option<&str>) -> Vec<Earlier> {
@@ -61,7 +75,7 @@ fn newest(events: &[EventView], me: Option<&str>) -> Vec<Earlier> {
         let names = [author.handle.as_deref().unwrap_or_default(), &author.id, "somebody"];
         let name = names.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
         let own = me == Some(author.id.as_str());
-        kept.push(Earlier { own, author: name.to_owned(), text: text.to_owned() });
+        kept.push(Earlier { own, author: name.to_owned(), text: text.to_owned(), sequence: event.sequence });
     }
     kept.reverse();
     kept

@@ -1,7 +1,7 @@
-//! The folder where an agent keeps what it must not lose: its key, the secret of its connection string, its journal.
+//! The folder with an agent's durable state: its key, the secret of its connection string, its journal.
 //!
-//! Files are `NAME.key` (and `NAME.hub`, the hub that gave it), `NAME.owner`, `NAME.connection` and `NAME.journal`, readable by
-//! their owner only.
+//! The files are `NAME.key` (and `NAME.hub`, the hub that issued it), `NAME.owner`, `NAME.connection` and
+//! `NAME.journal`, readable by their owner only.
 
 use super::error::HarnessError;
 use super::journal::{Journal, sync_folder};
@@ -20,19 +20,18 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone)]
 pub(crate) struct Home {
     folder: PathBuf,
-    /// What the files are called: every sign of an address may stand in a file's name.
+    /// The base name of the files. An agent's name contains only characters that are valid in file names.
     name: String,
 }
 
 impl Home {
-    /// The folder, made if it is not there.
+    /// Opens the folder, creating it if necessary.
     pub(crate) fn open(folder: &Path, name: &str) -> Result<Self, HarnessError> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
         made.map_err(|source| HarnessError::state(folder, source))?;
         Ok(Self { folder: folder.to_owned(), name: name.to_owned() })
     }
 
-    /// The agent's name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -41,7 +40,7 @@ impl Home {
         self.folder.join(format!("{}.{kind}", self.name))
     }
 
-    /// The journal.
+    /// Opens the journal.
     pub(crate) fn journal(&self) -> Result<Journal, HarnessError> {
         let path = self.path("journal");
         Journal::open(&path).map_err(|source| match source.kind() {
@@ -50,10 +49,10 @@ impl Home {
         })
     }
 
-    /// The agent's key at a hub, if it has one already. One that another hub gave is shown to nobody else.
+    /// Returns the agent's key at a hub, if it has one. A key that another hub issued is an error.
     pub(crate) fn key(&self, hub: &str) -> Result<Option<String>, HarnessError> {
         let key = self.read("key")?;
-        // Keys of former versions, and those that people put there, have no hub beside them.
+        // Keys of former versions, and those that people put there, have no `hub` file beside them.
         match self.read("hub")? {
             Some(other) if key.is_some() && other != hub => {
                 let (hub, path) = (hub.to_owned(), self.path("hub"));
@@ -63,7 +62,7 @@ impl Home {
         }
     }
 
-    /// Keeps a key that somebody gave the agent.
+    /// Stores a key that was given to the agent.
     pub(crate) fn keep_key(&self, hub: &str, key: &str) -> Result<(), HarnessError> {
         if self.read("key")?.as_deref() == Some(key) {
             return Ok(());
@@ -71,7 +70,7 @@ impl Home {
         self.write_key(hub, key)
     }
 
-    /// Nothing that fails in between leaves one hub's key beside another hub's name.
+    /// Stores a key and its hub. A failure in between never leaves one hub's key beside another hub's name.
     fn write_key(&self, hub: &str, key: &str) -> Result<(), HarnessError> {
         if self.read("hub")?.as_deref() != Some(hub) {
             self.remove("key")?;
@@ -80,8 +79,8 @@ impl Home {
         self.write("key", key)
     }
 
-    /// Keeps the key of the owner that the agent was the first to name, and says where. It is the only copy, as every other is that
-    /// is there already: none takes another's place.
+    /// Stores the key of an owner that this agent's registration created, and returns the file. It is the only
+    /// copy, so it never overwrites another key.
     pub(crate) fn keep_owner_key(&self, key: &str) -> Result<PathBuf, HarnessError> {
         let (mut kind, mut number) = ("owner".to_owned(), 1);
         while self.read(&kind)?.is_some_and(|kept| kept != key) {
@@ -92,7 +91,7 @@ impl Home {
         Ok(self.path(&kind))
     }
 
-    /// A failure because of the key names the file in which it is.
+    /// Adds the name of the key file to an error caused by the key.
     pub(crate) fn blame_key(&self, error: HarnessError) -> HarnessError {
         match error {
             HarnessError::Client(source) if source.code() == Some(Code::Unauthorized) => {
@@ -102,8 +101,8 @@ impl Home {
         }
     }
 
-    /// Registers the agent and keeps its key. `anybody` is a client without a key, or with a person's token, to whom
-    /// the agent then belongs.
+    /// Registers the agent and stores its key. `anybody` is a client without a key, or with a person's token;
+    /// the agent then belongs to that person.
     pub(crate) async fn register(
         &self,
         anybody: &Client,
@@ -141,12 +140,12 @@ impl Home {
         HarnessError::Taken { name: self.name.clone(), path: self.path("key") }
     }
 
-    /// Where the agent's connection string is kept.
     pub(crate) fn connection_file(&self) -> PathBuf {
         self.path("connection")
     }
 
-    /// What makes the agent's connection string a secret: the same at each start. It stands on the first line.
+    /// Returns the secret of the agent's connection string, which stays the same across starts. It is the
+    /// first line of the file.
     pub(crate) fn connection_secret(
         &self,
         environment: &Environment,
@@ -161,13 +160,13 @@ impl Home {
         Ok(secret)
     }
 
-    /// The connection string that everybody who must know it was told. It stands on the second line.
+    /// Returns the connection string that was last announced. It is the second line of the file.
     pub(crate) fn told_connection(&self) -> Result<Option<String>, HarnessError> {
         let text = self.read("connection")?;
         Ok(text.and_then(|text| text.lines().nth(1).map(str::to_owned)))
     }
 
-    /// Keeps the connection string that everybody who must know it was told.
+    /// Stores the connection string that was announced.
     pub(crate) fn keep_connection(
         &self,
         secret: &ConnectionSecret,
@@ -176,7 +175,7 @@ impl Home {
         self.write("connection", &format!("{}\n{connection_string}", secret.as_str()))
     }
 
-    fn read(&self, kind: &str) -> Result<Option<String>, HarnessError> {
+    pub(super) fn read(&self, kind: &str) -> Result<Option<String>, HarnessError> {
         let path = self.path(kind);
         match fs::read_to_string(&path) {
             Ok(text) => Ok(Some(text.trim().to_owned()).filter(|text| !text.is_empty())),
@@ -185,8 +184,8 @@ impl Home {
         }
     }
 
-    /// Removes a file, if it is there.
-    fn remove(&self, kind: &str) -> Result<(), HarnessError> {
+    /// Removes a file if it exists.
+    pub(super) fn remove(&self, kind: &str) -> Result<(), HarnessError> {
         let path = self.path(kind);
         match fs::remove_file(&path).and_then(|()| sync_folder(&path)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(HarnessError::state(&path, error)),
@@ -194,8 +193,8 @@ impl Home {
         }
     }
 
-    /// Writes a file in one step: it is there as a whole, or not at all.
-    fn write(&self, kind: &str, text: &str) -> Result<(), HarnessError> {
+    /// Writes a file atomically.
+    pub(super) fn write(&self, kind: &str, text: &str) -> Result<(), HarnessError> {
         let (path, part) = (self.path(kind), self.path(&format!("{kind}.part")));
         let write = || {
             let mut file =
@@ -254,7 +253,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::open(folder.path(), "echo").unwrap();
         home.write("hub", "http://a").unwrap();
-        // Without a key it does not matter whose it was.
+        // Without a key the stored hub does not matter.
         assert!(home.key("http://b").unwrap().is_none());
         home.write("key", "ca_1").unwrap();
         assert_eq!(home.key("http://a").unwrap().as_deref(), Some("ca_1"));

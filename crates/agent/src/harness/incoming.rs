@@ -1,7 +1,8 @@
-//! What came in, before the agent has it: an event, or an offer whose sender waits for a word.
+//! Incoming items before the agent has accepted them: an event, or an offer whose sender waits for an answer.
 //!
-//! What a hub's inbox hands over stays in it until the journal says that it was dealt with. What a service, a peer or a
-//! session hands over is ours alone once we say so, so it is written to the journal first: it comes as an [`Offer`].
+//! An entry of a hub's inbox stays there until the journal records it as done. A message from a service, a
+//! peer or a session exists only here once it is accepted, so it is written to the journal first: it comes as
+//! an [`Offer`].
 
 use super::core::Event;
 use super::error::HarnessError;
@@ -16,25 +17,25 @@ use chorus_protocol::words::EntryKind;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-/// The code of a refusal that may pass.
+/// The error code of a temporary refusal.
 const BUSY: i64 = -32000;
 
-/// Something that came.
+/// An incoming item.
 pub(super) enum Incoming {
     Event(Event),
     Offered(Offer),
-    /// Nothing will come any more.
+    /// No further items will come.
     Closed(Result<(), HarnessError>),
 }
 
-/// A message whose sender waits for a word.
+/// A message whose sender waits for an answer.
 pub(super) enum Offer {
     Post(Delivered),
     Envelope(Received),
     Delivery(Box<SessionDelivery>),
 }
 
-/// A delivery of a session, and where the answer to it goes.
+/// A delivery of a session, and the channel for its answer.
 #[derive(Debug)]
 pub(super) struct SessionDelivery {
     pub(super) id: Id,
@@ -44,25 +45,26 @@ pub(super) struct SessionDelivery {
 
 impl SessionDelivery {
     fn answer(self, response: Response) {
-        // A session that has too much to say, or is gone, does not say this: the delivery comes again, and is known.
+        // If the session is overloaded or gone, the answer is dropped. The delivery then comes again and is
+        // recognized.
         self.answers.try_send(response).ok();
     }
 }
 
-/// The answer to a delivery that was taken.
+/// Creates the answer to an accepted delivery.
 pub(super) fn accepted(id: Id) -> Response {
     let outcome =
         serde_json::to_value(Accepted::ACCEPTED).map_err(|error| RpcError::new(RpcError::INTERNAL, error));
     Response { id: Some(id), outcome }
 }
 
-/// The answer to a delivery that was not taken; it may come again.
+/// Creates the answer to a delivery that was not accepted and may come again.
 pub(super) fn busy(id: Id, why: &str) -> Response {
     Response { id: Some(id), outcome: Err(RpcError::new(BUSY, why)) }
 }
 
 impl Offer {
-    /// What the journal keeps of it.
+    /// Converts the offer to its journal form.
     pub(super) fn taken(&self, environment: &Environment) -> Taken {
         match self {
             Self::Delivery(delivery) => Taken::delivery(delivery.params.clone()),
@@ -70,7 +72,7 @@ impl Offer {
             Self::Envelope(received) => {
                 let data = serde_json::from_str(received.envelope.get()).unwrap_or_default();
                 if received.kind == EntryKind::Chat {
-                    // It has an id where it was signed.
+                    // Only a signed request has an id.
                     let signed = received.webhook_id.is_some();
                     return if signed { Taken::chat(data) } else { Taken::unsigned_chat(data) };
                 }
@@ -79,7 +81,8 @@ impl Offer {
         }
     }
 
-    /// Whether it may come again is the journal's to say: one that failed may.
+    /// Accepts the offer without remembering it: the journal recognizes duplicates, and allows a failed
+    /// message to come again.
     pub(super) fn accept(self) {
         match self {
             Self::Delivery(delivery) => {
@@ -103,11 +106,11 @@ impl Offer {
     }
 }
 
-/// What an envelope without a trace is called: its turn if it is a numbered one, else whatever the hub called the
-/// request, else something new, since two that look alike are two.
+/// Returns the name of an envelope without a trace: its turn if it is numbered, else the id of the request,
+/// else a random name, since two identical envelopes are two messages.
 fn envelope_name(received: &Received, environment: &Environment) -> String {
     if let Some((conversation, number)) = EnvelopeText::read(received.envelope.get()).turn() {
-        // Upper and lower case are the same in addresses.
+        // Addresses are case-insensitive.
         return turn_name(&received.sender_id.to_ascii_lowercase(), conversation, number);
     }
     received.webhook_id.clone().unwrap_or_else(|| environment.random_hex())

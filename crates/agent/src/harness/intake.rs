@@ -1,6 +1,6 @@
-//! How messages come in: from an inbox, a connection string or directly.
+//! The intake of messages: from an inbox, a C2A session, a connection string or directly.
 //!
-//! Nothing is taken while there is no room for it: senders try again. What comes is [`Incoming`].
+//! Nothing is taken while there is no room for it; senders try again. Items come as [`Incoming`].
 
 use super::activity::{Activity, Observer};
 use super::announce::{Announcement, base_url};
@@ -20,24 +20,24 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-/// Where messages come from.
+/// The source of an agent's messages.
 pub(super) struct Intake {
     source: Source,
     session: Option<Session>,
-    /// What goes on beside; it ends with the intake.
+    /// Background tasks, which end with the intake.
     _beside: JoinSet<()>,
 }
 
 enum Source {
-    /// Read beside, so that a connection that is being opened is not given up for every event of the agent: an inbox, or a
-    /// C2A session.
+    /// An inbox or a C2A session, read by a background task, so that opening a connection is not cancelled by
+    /// every other event of the agent.
     Beside(mpsc::Receiver<Incoming>),
     Connection(ConnectionServer),
     Direct(Receiver),
 }
 
 impl Intake {
-    /// Begins to listen; the inbox after the place `cursor`.
+    /// Starts to listen. An inbox is read from after the position `cursor`.
     pub(super) async fn start(
         options: &AgentOptions,
         home: &Home,
@@ -53,7 +53,7 @@ impl Intake {
             Driver::Exec(exec) => {
                 Jobs::start(exec, &options.offering, options.at_once, hub, observer).unzip()
             }
-            Driver::OpenAi(_) => (None, None),
+            Driver::OpenAi(_) | Driver::Acp(_) => (None, None),
         };
         beside.extend(desk);
         let source = match &options.listen {
@@ -108,12 +108,12 @@ impl Intake {
         Ok(Self { source, session, _beside: beside })
     }
 
-    /// The session that messages come by, if they do.
+    /// Returns the C2A session, if messages come by one.
     pub(super) fn session(&self) -> Option<Session> {
         self.session.clone()
     }
 
-    /// The next thing that comes. It may be dropped at its await without losing one.
+    /// Waits for the next item. Dropping the future loses no item.
     pub(super) async fn next(&mut self) -> Incoming {
         let next = match &mut self.source {
             Source::Beside(items) => items.recv().await,
@@ -123,7 +123,7 @@ impl Intake {
         next.unwrap_or(Incoming::Closed(Ok(())))
     }
 
-    /// Takes nothing more, and lets the last answers out.
+    /// Stops taking messages and sends the last answers.
     pub(super) async fn close(self) {
         match self.source {
             Source::Beside(_) => {}
@@ -133,11 +133,11 @@ impl Intake {
     }
 }
 
-/// Reads an inbox.
+/// Reads an inbox in the background.
 struct Reader {
     name: String,
     observer: Observer,
-    /// Where jobs go, if the agent does any.
+    /// The receiver of jobs. `None` if the agent offers no skill.
     jobs: Option<Jobs>,
     out: mpsc::Sender<Incoming>,
 }
@@ -152,7 +152,7 @@ impl Reader {
                 }
                 Ok(item) => self.read(item, inbox.last_id()).map(Incoming::Event),
             };
-            // Nobody takes it only when the agent ends.
+            // The channel is closed only when the agent stops.
             if let Some(incoming) = incoming
                 && self.out.send(incoming).await.is_err()
             {
@@ -165,13 +165,13 @@ impl Reader {
         self.observer.tell(Activity::Skipped { what });
     }
 
-    /// What an item of the inbox means.
+    /// Converts an item of the inbox to an event.
     fn read(&self, item: InboxItem, last_id: Option<&str>) -> Option<Event> {
         let nothing = |id: Option<String>| id.map(|cursor| Event::Nothing { cursor });
         let (id, read) = match item {
             InboxItem::Message { id, message } => (id, Turn::message(message)),
             InboxItem::Other { event, id, data } => match EntryKind::parse(&event) {
-                // What was taken back says nothing any more.
+                // A deleted message requires no answer.
                 Some(EntryKind::Chat) if is_deleted(&data) => return nothing(id),
                 Some(EntryKind::Chat) => (id, Turn::chat(&data)),
                 Some(EntryKind::Channel) => (id, Turn::channel(&data)),
@@ -183,9 +183,9 @@ impl Reader {
                     self.jobs.iter().for_each(|jobs| jobs.take_quote(&data));
                     return nothing(id);
                 }
-                // The hub says why to whoever comes again.
+                // The next request is refused by the hub with the reason.
                 None if Notice::parse(&event) == Some(Notice::Revoked) => return None,
-                // A message comes as one; who offers nothing does no jobs.
+                // Messages come as `InboxItem::Message`. An agent without skills does no jobs.
                 Some(
                     EntryKind::Message
                     | EntryKind::Job
@@ -228,7 +228,7 @@ impl Reader {
     }
 }
 
-/// Whether what was said in a channel was taken back before it was read.
+/// Checks whether a chat message was deleted before it was read.
 fn is_deleted(data: &str) -> bool {
     serde_json::from_str::<Value>(data).is_ok_and(|chat| chat["event"]["deleted"] == true)
 }

@@ -1,7 +1,8 @@
-//! Jobs, beside conversations: what the agent was hired for is given to its program, and what that prints is the result. Asked what it
-//! would do one for, it answers what it lists.
+//! Jobs, processed beside conversations: the agent's program receives the input data and prints the result. A
+//! request for an offer is answered with the listed price.
 //!
-//! How jobs are done is the market worker's business (`market::worker`). So many run at a time as conversations do; some more wait.
+//! The market worker (`market::worker`) executes the jobs. As many jobs run in parallel as conversations do; a
+//! bounded number waits.
 
 use super::activity::{Activity, Observer};
 use super::error::HarnessError;
@@ -19,16 +20,17 @@ use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What an agent offers on the market.
+/// An agent's offering on the market.
 #[derive(Debug, Clone, Default)]
 pub struct Offering {
-    /// Its skills; none if it offers none.
+    /// The offered skills. Empty if the agent is not on the market.
     pub skills: Vec<Skill>,
-    /// Whose wallet is paid; the account's that it belongs to, or the one it had before, unless said.
+    /// The owner whose wallet is paid. `None` keeps the previous owner, or takes the account that the agent
+    /// belongs to.
     pub owner: Option<String>,
 }
 
-/// Puts the agent on the market with its skills.
+/// Lists the agent with its skills on the market.
 pub(super) async fn offer(
     hub: &Client,
     offering: &Offering,
@@ -63,8 +65,8 @@ pub(super) async fn offer(
     Ok(())
 }
 
-/// Refuses to move an agent that is on the market to another owner: a name that was mistyped would take what it earns from now on to a
-/// wallet of its own. An agent that is not there yet may name any owner.
+/// Refuses to move a listed agent to another owner: a mistyped name would send its earnings to a new wallet.
+/// An agent that is not listed yet may name any owner.
 async fn check_owner(hub: &Client, home: &Home, owner: &str) -> Result<(), HarnessError> {
     let listed = match hub.api_get::<Me>(&["me"], &[]).await {
         Ok(me) => hub.market_get::<MarketAgent>(&["agents", &me.id], &[]).await,
@@ -76,22 +78,22 @@ async fn check_owner(hub: &Client, home: &Home, owner: &str) -> Result<(), Harne
             listed: listed.owner_id,
             owner: owner.to_owned(),
         }),
-        // What else is wrong is told when it registers.
+        // Other errors are reported by the registration.
         Ok(_) | Err(_) => Ok(()),
     }
 }
 
-/// Where jobs are put that came.
+/// The queue for incoming jobs.
 #[derive(Debug, Clone)]
 pub(super) struct Jobs {
     queue: WorkQueue,
     desk: Desk,
-    /// What comes again is being done, or was.
+    /// The ids of jobs that are in progress or done, to drop duplicates.
     seen: Arc<Mutex<Seen>>,
 }
 
 impl Jobs {
-    /// A place for jobs, and the task that does them; nothing for an agent that offers nothing.
+    /// Creates the queue and the task that serves it. Returns `None` for an agent that offers no skill.
     pub(super) fn start(
         exec: &Exec,
         offering: &Offering,
@@ -111,7 +113,7 @@ impl Jobs {
         Some((Self { queue, desk, seen: Arc::new(Mutex::new(Seen::new(REMEMBERED))) }, serve))
     }
 
-    /// Takes the data of an inbox's event.
+    /// Takes a job from the data of an inbox event.
     pub(super) fn take(&self, data: &str) {
         match serde_json::from_str(data) {
             Ok(job) => self.put_job(job),
@@ -119,7 +121,7 @@ impl Jobs {
         }
     }
 
-    /// Takes the data of a question what a job would cost.
+    /// Takes a request for an offer from the data of an inbox event.
     pub(super) fn take_quote(&self, data: &str) {
         match serde_json::from_str(data) {
             Ok(quote) => self.put(self.desk.clone().offer(quote)),
@@ -127,7 +129,7 @@ impl Jobs {
         }
     }
 
-    /// Takes what a session brought, and says whether it was a job.
+    /// Takes a job from a session's delivery. Returns `false` if the delivery is not a job.
     pub(super) fn take_delivery(&self, params: &Map<String, Value>) -> bool {
         let Ok(Delivery { exposure: Exposure::Shown { content, .. }, .. }) =
             Delivery::read(Value::Object(params.clone()))
@@ -144,7 +146,8 @@ impl Jobs {
         true
     }
 
-    /// Has the jobs taken that are open at the hub: what was in hand when the process before ended. Beside what comes meanwhile.
+    /// Takes the jobs that are open at the hub, such as those left by a process that died. Runs beside new
+    /// jobs.
     pub(super) fn take_open(&self) {
         let jobs = self.clone();
         self.put(async move {
@@ -173,19 +176,19 @@ impl Jobs {
     }
 }
 
-/// Who does jobs.
+/// Executes jobs and makes offers.
 #[derive(Debug, Clone)]
 struct Desk {
     hub: Client,
     exec: Exec,
     observer: Observer,
     skills: Arc<[Skill]>,
-    /// How long the last job of each skill took that was done.
+    /// The duration of the last completed job of each skill, in milliseconds.
     took_ms: Arc<Mutex<HashMap<String, i64>>>,
 }
 
 impl Desk {
-    /// Answers with the listed price, and with how long the last job of this skill took.
+    /// Makes an offer with the listed price and the duration of the last job of this skill.
     async fn offer(self, quote: QuoteAsked) {
         let Some(skill) = self.skills.iter().find(|skill| skill.skill_name.0 == quote.skill_name) else {
             return;
@@ -210,7 +213,7 @@ impl Desk {
     async fn run(&self, job: &JobHandout) -> Result<Value, String> {
         let begun = tokio::time::Instant::now();
         let output = self.exec.work(job).await?;
-        // Of what it offers, so that there are no more than it has.
+        // Only listed skills are stored, which bounds the map.
         if self.skills.iter().any(|skill| skill.skill_name.0 == job.skill_name) {
             self.took_ms().insert(job.skill_name.clone(), begun.elapsed().as_millis() as i64);
         }
@@ -231,11 +234,12 @@ impl Desk {
                 Activity::Skipped { what: format!("the result of the job {job}: {error}") }
             }
             WorkerEvent::Left(job) => Activity::JobLeft { job: job.to_string() },
-            // Of an inbox or an address that the worker listens at itself.
+            // These events concern a worker that listens by itself.
             WorkerEvent::Listening
             | WorkerEvent::TooMany(_)
             | WorkerEvent::NotAsked(_)
             | WorkerEvent::Answered(_)
+            | WorkerEvent::Deferred(_)
             | WorkerEvent::NotCalledBack(..) => return,
         });
     }

@@ -1,9 +1,10 @@
 //! The [`Ledger`] on disk.
 //!
-//! A file of JSON lines that only grows, each line synced before anything else happens. At the start the file is written
-//! anew without what nobody needs; a line that was cut off by a crash is as good as none.
+//! An append-only file of JSON lines. Each line is synced before anything else happens. At the start the file
+//! is rewritten without obsolete records; a line cut off by a crash is ignored.
 //!
-//! One process at a time has it, by a lock. It holds callbacks, so nobody else may read it.
+//! A lock allows one process at a time. The file contains callbacks, which are secrets, so only its owner may
+//! read it.
 
 use super::ledger::{Ledger, Record};
 use std::fs::{self, File, OpenOptions};
@@ -11,26 +12,28 @@ use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// How many lines are written before the file is written anew.
+/// The number of lines after which the file is rewritten.
 const MAX_LINES: usize = 50_000;
 
-/// The longest line that is read, in bytes: the longest answer, or a message that was taken, with every sign escaped.
+/// The longest line that is read, in bytes: the longest answer or accepted message, with every character
+/// escaped.
 const MAX_LINE: usize = 4 * 1024 * 1024;
 
-/// See the [module](self).
+/// An open journal; see the [module](self).
 #[derive(Debug)]
 pub(crate) struct Journal {
     path: PathBuf,
     file: File,
-    /// A file of its own, which is never replaced, so that two processes cannot lock two of them.
+    /// The lock is a separate file that is never replaced, so that two processes cannot lock two different
+    /// files.
     _lock: File,
     lines: usize,
-    /// What is in the file.
+    /// The state that the file's records lead to.
     ledger: Ledger,
 }
 
 impl Journal {
-    /// Opens the journal at `path`, or begins one.
+    /// Opens the journal at `path`, creating it if necessary.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let lock = lock(&path.with_extension("lock"))?;
         let mut journal = Self {
@@ -43,7 +46,7 @@ impl Journal {
         let mut reader = BufReader::new(File::open(path)?);
         let mut bytes = Vec::new();
         while read_line(&mut reader, &mut bytes)? {
-            // A line that was cut off, or that a newer version wrote, says nothing.
+            // A line that was cut off, or that a newer version wrote, is ignored.
             if let Ok(record) = serde_json::from_slice(&bytes) {
                 journal.ledger.apply(record);
             }
@@ -52,12 +55,11 @@ impl Journal {
         Ok(journal)
     }
 
-    /// What is in it.
     pub(crate) fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// Writes a record. When this returns, it lasts.
+    /// Appends a record. It is durable when this returns.
     pub(crate) fn write(&mut self, record: Record) -> io::Result<()> {
         if self.lines >= MAX_LINES {
             self.rewrite()?;
@@ -71,7 +73,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes what is known to a new file, which takes the place of the old one in one step.
+    /// Writes the current state to a new file, which replaces the old one atomically.
     fn rewrite(&mut self) -> io::Result<()> {
         let part = self.path.with_extension("journal.part");
         fs::remove_file(&part).or_else(|error| match error.kind() {
@@ -94,7 +96,7 @@ impl Journal {
     }
 }
 
-/// Makes a change of names in a file's folder last.
+/// Makes a rename or removal in a file's folder durable.
 pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
@@ -104,7 +106,7 @@ fn append(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).read(true).mode(0o600).open(path)
 }
 
-/// The lock ends with the process, however it ends.
+/// Takes the lock, which the system releases when the process ends.
 fn lock(path: &Path) -> io::Result<File> {
     let file = append(path)?;
     match file.try_lock() {
@@ -116,7 +118,7 @@ fn lock(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Reads one line without its end; a line that is too long is read as an empty one.
+/// Reads one line without its line break. A line that is too long is returned as empty.
 fn read_line(reader: &mut impl io::BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     line.clear();
     let mut whole = io::Read::take(&mut *reader, MAX_LINE as u64);
@@ -174,7 +176,7 @@ mod tests {
         write(&mut journal, Record::Took(taken("g")));
         write(&mut journal, done("f", End::Answered, None));
         drop(journal);
-        // Twice: what is written anew at the start says the same.
+        // Twice, because the file is rewritten at each start.
         for _ in 0..2 {
             let journal = Journal::open(&path).unwrap();
             let known: Vec<_> = ["a", "b", "c", "d", "e"].map(|id| journal.ledger().known(id)).into();

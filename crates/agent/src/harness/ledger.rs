@@ -1,12 +1,12 @@
-//! What was dealt with: the one reason why no message is answered twice.
+//! The record of processed messages, which keeps a message from being answered twice.
 //!
-//! Pure: a [`Ledger`] is what a sequence of [`Record`]s comes to. The journal keeps them on disk; the core writes them,
-//! in this order: before an answer leaves, its text ([`Record::Intent`]); when it has arrived, or nothing more will be
-//! said, that ([`Record::Done`]), together with the place in the inbox to go on after. A program that dies in between
-//! sends the same text again under the same key. Messages that are put together into one turn are dealt with as its last
-//! one is: they are named with it. A change of a message that was taken ends what was taken before of it: of two versions one is
-//! answered. Digests are kept from when they came ([`Record::Digest`]), and knocks that were not taken up
-//! ([`Record::Knock`]), until a turn that showed them ended ([`Record::Told`]).
+//! Pure: a [`Ledger`] is the state that a sequence of [`Record`]s leads to. The journal stores the records on
+//! disk. The core writes them in this order: before an answer is sent, its text ([`Record::Intent`]); when it
+//! has arrived, or the turn has ended otherwise, [`Record::Done`] with the inbox position to continue after. A
+//! process that dies in between sends the same text again under the same key. Messages merged into one turn
+//! are named in the record of their last one and end with it. An edit of an accepted message ends the earlier
+//! version, so that only one version is answered. Digests ([`Record::Digest`]) and knocks that were not
+//! followed up ([`Record::Knock`]) are kept until a turn that showed them has ended ([`Record::Told`]).
 
 use super::turn::{Turn, channel_turn};
 use chorus_protocol::channel::Post;
@@ -15,60 +15,59 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
-/// How many messages that were dealt with are remembered.
+/// The number of processed messages that are remembered.
 pub(super) const REMEMBERED: usize = 10_000;
 
-/// So many digests are kept; the newest say most.
+/// The number of digests that are kept. The oldest is dropped first.
 pub(super) const MAX_DIGESTS: usize = 5;
 
-/// So many knocks are.
+/// The number of knocks that are kept. The oldest is dropped first.
 const MAX_KNOCKS: usize = 20;
 
-/// How something ended.
+/// The result of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// The answer arrived.
+    /// The answer has arrived.
     Answered,
-    /// There was nothing to say.
+    /// The turn ended without an answer.
     Silent,
-    /// It failed, and the other side was told so if it can be; or another has taken it. If it is delivered once more, it is tried once
-    /// more.
+    /// The turn failed, and the other side was told if possible; or another agent has taken the message. The
+    /// message is processed again if it is delivered again.
     Failed,
-    /// An edit, a deletion or a later message took its place.
+    /// An edit, a deletion or a later message replaced it.
     Superseded,
 }
 
-/// What is known of a message.
+/// The state of a message in the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Known {
-    /// Nothing: it is new, or failed and came again.
+    /// The message is new, or failed and came again.
     New,
-    /// A tool that may have changed something was called for it, and what came of that is not known.
+    /// This tool, which may have changed something, was called for it. The result is unknown.
     Acted(String),
-    /// This is the answer, and perhaps it was sent.
+    /// The answer is fixed and may have been sent.
     Intended {
-        /// The answer.
         text: String,
-        /// Its sender no longer listened.
+        /// The sender no longer listens, so the answer goes by envelope.
         as_envelope: bool,
     },
-    /// It was answered, or there was nothing to say.
+    /// The message was answered, or ended without an answer.
     Done,
 }
 
-/// Something that a peer or service was told is taken.
+/// A message that was accepted from a peer, a service or a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Taken {
-    /// The turn's.
+    /// The id of the turn.
     pub(crate) id: String,
     pub(crate) door: Door,
-    /// A post, an envelope or a delivery, as it came.
+    /// The post, the envelope or the delivery, as it came.
     pub(crate) data: Value,
     pub(crate) sender: Option<String>,
 }
 
-/// What [`Taken::data`] is.
+/// The kind of [`Taken::data`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Door {
@@ -80,42 +79,42 @@ pub(crate) enum Door {
 }
 
 impl Taken {
-    /// A post to one's own connection string.
+    /// A post to the agent's own connection string.
     pub fn post(post: &Post) -> Self {
         let id = Turn::post(post.clone()).id;
         Self { id, door: Door::Post, data: serde_json::to_value(post).unwrap_or_default(), sender: None }
     }
 
-    /// An envelope of a peer, which has the name `name` here.
+    /// A peer's envelope, which is called `name` here.
     pub fn envelope(name: &str, sender: &str, data: Value) -> Self {
         Self { id: format!("message {name}"), door: Door::Envelope, data, sender: Some(sender.to_owned()) }
     }
 
-    /// What was said in a conversation of a hub, from its webhook, whose signature was checked.
+    /// A message in a conversation of a hub, from a webhook with a verified signature.
     pub fn chat(data: Value) -> Self {
         let id = format!("chat {}", data["event"]["event_id"].as_str().unwrap_or_default());
         Self { id, door: Door::Chat, data, sender: None }
     }
 
-    /// The same from somebody who signed nothing.
+    /// A message in a conversation, from an unsigned request.
     pub fn unsigned_chat(data: Value) -> Self {
         let id = |path| data.pointer(path).and_then(Value::as_str).unwrap_or_default();
         let id = channel_turn(id("/channel/id"), id("/event/event_id"));
         Self { id, door: Door::UnsignedChat, data, sender: None }
     }
 
-    /// A C2A delivery: its parameters, which hold an `eventId`.
+    /// A C2A delivery: its parameters, which contain an `eventId`.
     pub fn delivery(params: Value) -> Self {
         let id = format!("chat {}", params["eventId"].as_str().unwrap_or_default());
         Self { id, door: Door::Delivery, data: params, sender: None }
     }
 
-    /// The message that it is a change of, as the host calls it.
+    /// Returns the host's id of the message that this one is an edit of.
     fn supersedes(&self) -> Option<&str> {
         self.data["supersedes"].as_str().filter(|_| self.door == Door::Delivery)
     }
 
-    /// What is to be answered.
+    /// Returns the turn to process.
     pub(super) fn turn(&self) -> Result<Turn, Faults> {
         let data = self.data.to_string();
         match self.door {
@@ -135,98 +134,94 @@ impl Taken {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Record {
-    /// What came before this place of the inbox was dealt with.
+    /// Everything up to this position of the inbox was processed.
     Cursor(String),
-    /// A message is taken: from now on it is ours to answer.
+    /// A message was accepted. From now on this agent must answer it.
     Took(Taken),
     /// A tool that may change something is about to be called.
     Acted {
-        /// For which turn.
+        /// The id of the turn.
         id: String,
-        /// Which.
         tool: String,
-        /// The messages that were put together with it: they are dealt with as it is.
+        /// The messages merged into this turn. They end with it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         merged: Vec<String>,
     },
     /// This answer is about to be sent.
     Intent {
-        /// To which turn.
+        /// The id of the turn.
         id: String,
-        /// The answer.
         text: String,
-        /// Its sender no longer listens: from now on it goes no other way.
+        /// The sender no longer listens. From now on the answer goes only by envelope.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         as_envelope: bool,
-        /// The messages that were put together with it: it answers all of them.
+        /// The messages merged into this turn. The answer is for all of them.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         merged: Vec<String>,
     },
-    /// The message was dealt with, and with it everything up to `cursor`.
+    /// The message was processed, and everything up to `cursor` with it.
     Done {
-        /// Which turn.
+        /// The id of the turn.
         id: String,
-        /// How it ended.
         end: End,
-        /// The place in the inbox before which everything was dealt with now, if that has moved.
+        /// The inbox position up to which everything is processed now. `None` if it has not moved.
         cursor: Option<String>,
-        /// The messages that were put together with it, unless it failed.
+        /// The messages merged into this turn. Empty if it failed.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         merged: Vec<String>,
     },
-    /// A digest came, and is to be shown with a turn.
+    /// A digest came and is to be shown with a later turn.
     Digest {
-        /// The turn's that brought it.
+        /// The id of the turn that brought it.
         id: String,
-        /// What it says.
         text: String,
     },
-    /// A knock was not taken up, and is to be shown with a turn.
+    /// A knock was not followed up and is to be shown with a later turn.
     Knock {
-        /// The turn's that brought it.
+        /// The id of the turn that brought it.
         id: String,
-        /// What it says, in one line.
+        /// One line of text.
         text: String,
     },
-    /// These digests and knocks were shown, or are not to be any more.
+    /// These digests and knocks were shown, or are no longer to be shown.
     Told {
-        /// By their ids.
+        /// The ids of the digests and knocks.
         digests: Vec<String>,
     },
 }
 
-/// See the [module](self).
+/// The state of all messages; see the [module](self).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Ledger {
     cursor: Option<String>,
     open: BTreeMap<String, Known>,
     taken: Vec<Taken>,
-    /// What no turn has shown yet, the oldest first: ids and texts.
+    /// Digests that no turn has shown yet, oldest first: ids and texts.
     digests: VecDeque<(String, String)>,
-    /// The same of knocks.
+    /// Knocks that no turn has shown yet, oldest first: ids and texts.
     knocks: VecDeque<(String, String)>,
     done: HashSet<String>,
-    /// The same, the oldest first.
+    /// The same ids, oldest first.
     order: VecDeque<String>,
 }
 
 impl Ledger {
-    /// The place in the inbox to go on after.
+    /// Returns the inbox position to continue after.
     pub fn cursor(&self) -> Option<&str> {
         self.cursor.as_deref()
     }
 
-    /// What was taken and not dealt with, in order.
+    /// Returns the accepted messages that are not processed yet, in order.
     pub(super) fn taken(&self) -> &[Taken] {
         &self.taken
     }
 
-    /// The digests that no turn has shown to its end, the oldest first, with their ids; then the knocks.
+    /// Returns the digests that are still to be shown, oldest first, with their ids; then the knocks.
     pub(super) fn digests(&self) -> impl Iterator<Item = &(String, String)> {
         self.digests.iter().chain(&self.knocks)
     }
 
-    /// What is known of a turn.
+    /// Returns the state of a turn.
     pub fn known(&self, id: &str) -> Known {
         if self.done.contains(id) {
             return Known::Done;
@@ -234,11 +229,11 @@ impl Ledger {
         self.open.get(id).cloned().unwrap_or(Known::New)
     }
 
-    /// Takes note of a record.
+    /// Applies a record.
     pub fn apply(&mut self, record: Record) {
         match record {
             Record::Cursor(cursor) => self.cursor = Some(cursor),
-            // What comes again may say something else of itself.
+            // A message that comes again may have changed.
             Record::Took(taken) => {
                 self.end_superseded(&taken);
                 match self.taken.iter_mut().find(|one| one.id == taken.id) {
@@ -271,8 +266,8 @@ impl Ledger {
         }
     }
 
-    /// A change is taken: of the message it changes, and of earlier changes of that, nothing more is made, unless an answer was
-    /// begun.
+    /// Ends the message that an accepted edit replaces, and earlier edits of it, except those with an answer
+    /// in progress.
     fn end_superseded(&mut self, change: &Taken) {
         let Some(message) = change.supersedes() else { return };
         let of_message = format!("chat {message}");
@@ -301,7 +296,7 @@ impl Ledger {
         }
     }
 
-    /// The fewest records that come to the same.
+    /// Returns the shortest sequence of records that leads to the same state.
     pub(super) fn records(&self) -> impl Iterator<Item = Record> {
         let as_done =
             |id: &String| Record::Done { id: id.clone(), end: End::Answered, cursor: None, merged: vec![] };
@@ -331,7 +326,7 @@ impl Ledger {
     }
 }
 
-/// Keeps what is to be shown, each once, and of too many the newest.
+/// Adds a text unless it is present. Drops the oldest beyond the limit.
 fn keep(kept: &mut VecDeque<(String, String)>, id: String, text: String, most: usize) {
     if kept.iter().all(|(known, _)| *known != id) {
         kept.push_back((id, text));

@@ -1,8 +1,8 @@
 //! A minimal MCP client: lists a server's tools and calls them, over Streamable HTTP.
 //!
-//! JSON-RPC by POST, answered as JSON or as an event stream; the session's id is kept, and a session that the server
-//! has forgotten is opened anew, once. Everything is bounded. A call is never made twice: the server may have done
-//! it. It deliberately knows neither resources nor prompts nor what servers ask of clients.
+//! JSON-RPC by POST, answered as JSON or as an event stream. The session's id is kept. A session that the
+//! server has forgotten is opened again, once. Everything is bounded. A tool call is never repeated, since the
+//! server may have executed it. Resources, prompts and requests from the server are not supported.
 
 use crate::Reach;
 use crate::answer::collect;
@@ -18,25 +18,26 @@ use serde_json::{Map, Value, json};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// The version of MCP that is asked for.
+/// The requested version of MCP.
 const VERSION: &str = "2025-11-25";
 
-/// How long a request may take, its answer included.
+/// The time limit of a request, including its response.
 const REQUEST_LIMIT: Duration = Duration::from_secs(30);
 
-/// The same for a call of a tool. `wait_for_events` of a hub waits for up to 60 s; the turn has a limit of its own.
+/// The time limit of a tool call. `wait_for_events` of a hub waits for up to 60 s; the turn has its own limit.
 const CALL_LIMIT: Duration = Duration::from_secs(90);
 
-/// The largest answer, in bytes.
+/// The largest response, in bytes.
 const MAX_ANSWER: usize = 1024 * 1024;
 
-/// The most pages of tools that are read.
+/// The number of pages of tools that are read.
 const MAX_PAGES: usize = 10;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const PROTOCOL: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
-/// Why a server gave no answer. It names neither the URL nor the headers: they are secrets.
+/// The reason why a request to a server failed. It contains neither the URL nor the headers, which are
+/// secrets.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum McpError {
     #[error("the tool server cannot be used: {0}")]
@@ -55,35 +56,35 @@ pub(crate) enum McpError {
     Refused(String),
 }
 
-/// What a server offers.
+/// A tool that a server offers.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Tool {
     pub(crate) name: String,
     pub(crate) description: Option<String>,
-    /// JSON Schema of its arguments.
+    /// The JSON Schema of the arguments.
     pub(crate) schema: Value,
-    /// Whether calling it twice is the same as calling it once.
+    /// `true` if repeating a call has no further effect.
     pub(crate) harmless: bool,
 }
 
-/// What a tool gave.
+/// The result of a tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Given {
     pub(crate) text: String,
     pub(crate) ok: bool,
 }
 
-/// A server that was greeted.
+/// An initialized connection to a server.
 pub(crate) struct Mcp {
     http: Http,
     url: Url,
-    /// What the service wants to see, then the session and the version.
+    /// The headers that the service requires, then the session and the version.
     headers: HeaderMap,
     next_id: i64,
 }
 
 impl Mcp {
-    /// Greets the server.
+    /// Initializes a connection to the server.
     pub(crate) async fn open(server: &McpServer, reach: &Reach) -> Result<Self, McpError> {
         let url = Url::parse(&server.url).map_err(|_| McpError::Setup("its URL is none"))?;
         let http = reach.http(&url).map_err(|_| McpError::Setup("no HTTP client"))?;
@@ -125,7 +126,7 @@ impl Mcp {
         }
     }
 
-    /// All tools of the server.
+    /// Returns all tools of the server.
     pub(crate) async fn tools(&mut self) -> Result<Vec<Tool>, McpError> {
         let (mut tools, mut cursor) = (Vec::new(), None);
         for _ in 0..MAX_PAGES {
@@ -144,7 +145,6 @@ impl Mcp {
         Ok(tools)
     }
 
-    /// Calls a tool.
     pub(crate) async fn call_tool(
         &mut self,
         name: &str,
@@ -156,7 +156,7 @@ impl Mcp {
         Ok(read_given(&result))
     }
 
-    /// Tells the server that nothing more comes. Whether it listens does not matter.
+    /// Ends the session. A server that does not answer is ignored.
     pub(crate) async fn close(self) {
         if self.headers.contains_key(SESSION) {
             let Ok(request) = self.http.request(Method::DELETE, self.url) else { return };
@@ -164,7 +164,8 @@ impl Mcp {
         }
     }
 
-    /// One request; a session that is gone is opened anew, since the server has done nothing then.
+    /// Makes one request. A session that the server has forgotten is opened again, because the request had no
+    /// effect then.
     async fn call(&mut self, method: &str, params: Map<String, Value>) -> Result<Value, McpError> {
         match self.once(method, params.clone()).await {
             Err(McpError::Status(404)) if self.headers.contains_key(SESSION) => {
@@ -205,7 +206,7 @@ impl Mcp {
     }
 }
 
-/// Parameters by name.
+/// Builds named parameters.
 fn named<const N: usize>(params: [(&str, Value); N]) -> Map<String, Value> {
     params.map(|(name, value)| (name.to_owned(), value)).into_iter().collect()
 }
@@ -214,7 +215,7 @@ fn limit(method: &str) -> Duration {
     if method == "tools/call" { CALL_LIMIT } else { REQUEST_LIMIT }
 }
 
-/// The result of the request `id`, in either form.
+/// Reads the result of the request `id` from a JSON or event stream response.
 async fn read_answer(mut response: HttpResponse, id: i64) -> Result<Value, McpError> {
     let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if !kind.starts_with("text/event-stream") {
@@ -229,7 +230,7 @@ async fn read_answer(mut response: HttpResponse, id: i64) -> Result<Value, McpEr
         read += piece.len();
         let items = parser.push(&piece).map_err(|_| McpError::Protocol("an event is too large"))?;
         for item in items {
-            // What else the server has to say on this stream is not for us.
+            // Other messages of the server on this stream are ignored.
             let Item::Event(event) = item else { continue };
             let Ok(answer) = serde_json::from_str(&event.data) else { continue };
             if let Some(result) = result(answer, id) {
@@ -243,7 +244,7 @@ async fn read_answer(mut response: HttpResponse, id: i64) -> Result<Value, McpEr
     Err(McpError::Protocol("its stream ended without an answer"))
 }
 
-/// What an answer holds, if it is the one to the request `id`.
+/// Returns the result if the response belongs to the request `id`.
 fn result(answer: Value, id: i64) -> Option<Result<Value, McpError>> {
     let answer = Response::read(answer).filter(|answer| answer.id == Some(id.into()))?;
     Some(match answer.outcome {
@@ -265,7 +266,7 @@ fn read_tool(mut tool: Value) -> Option<Tool> {
     Some(Tool { name, description, schema, harmless })
 }
 
-/// The texts of a result, or what it is made of.
+/// Returns the texts of a result. Other content is shown by its type.
 fn read_given(result: &Value) -> Given {
     let parts = result["content"].as_array().map_or(&[][..], Vec::as_slice);
     let texts = parts.iter().map(|part| match (part["type"].as_str(), part["text"].as_str()) {

@@ -1,10 +1,9 @@
-//! A model as an agent: any endpoint that speaks chat completions, with the channel's own tools.
+//! A model as an agent: any endpoint with the chat completions API, with the channel's own tools.
 //!
-//! A turn is a loop of completions and tool calls, bounded in time, in calls and in what the model may say. Every
-//! call is shown in the channel. A call that makes no sense is answered to the model as an error; the third one ends
-//! the turn. What may pass (too many requests, a server in trouble, a broken stream) is tried again; nothing of a
-//! completion counts before it is complete, so nothing is said twice. A tool is never called again because a model's
-//! server failed.
+//! A turn is a loop of completions and tool calls, bounded in time, calls and length. Every call is shown in
+//! the channel. An invalid call is answered to the model as an error; the third one ends the turn. Transient
+//! failures (too many requests, a server error, a broken stream) are retried. A completion counts only when it
+//! is complete, so nothing is said twice. A tool is never called again because a model's server failed.
 
 use super::activity::Activity;
 use super::completion::{Broken, Completion, error_of};
@@ -29,27 +28,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// The most tool calls of one turn.
+/// The limit of tool calls in one turn.
 const MAX_CALLS: usize = 16;
 
-/// How many calls that make no sense end the turn.
+/// The number of invalid calls that end the turn.
 const STRIKES: usize = 3;
 
-/// The least time between two pieces of an answer that grows in a channel, in milliseconds.
+/// The minimum interval between two pieces of an answer streamed to a channel, in milliseconds.
 const PIECE_MS: i64 = 200;
 
-/// The largest answer of a server that does not stream, in bytes.
+/// The largest response of a server that does not stream, in bytes.
 const MAX_ANSWER: usize = 1024 * 1024;
 
 const ADDRESS_FORM: &str = "must be the address before /chat/completions, such as http://127.0.0.1:11434/v1";
 
-/// Why a model cannot be asked. It never repeats the key.
+/// The reason why a model cannot be used. It never contains the key.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelFault {
-    /// The address is none.
+    /// The address is not valid.
     #[error("{0}")]
     Address(&'static str),
-    /// No header can hold the key.
+    /// The key is not a valid header value.
     #[error("the key must be printable ASCII")]
     Key,
     /// The HTTP client could not be set up.
@@ -57,29 +56,27 @@ pub enum ModelFault {
     Setup(#[source] reqwest::Error),
 }
 
-/// How a model is asked.
+/// A model and its settings.
 #[derive(Clone)]
 pub struct OpenAi {
     url: Url,
     http: reqwest::Client,
     /// Marked as sensitive, so that `Debug` does not show it.
     authorization: Option<HeaderValue>,
-    /// Which model.
     pub model: String,
-    /// What the model is told first.
+    /// The system prompt. `None` uses a default.
     pub system: Option<String>,
-    /// The most tokens of one completion.
+    /// The limit of tokens in one completion.
     pub max_tokens: u32,
-    /// How long a whole turn may take.
+    /// The time limit of a whole turn.
     pub turn_limit: Duration,
-    /// How long a server may be silent.
+    /// The longest silence of the server.
     pub idle_limit: Duration,
-    /// How often one completion is tried again.
+    /// The number of retries of one completion.
     pub retries: u32,
-    /// The pauses between.
     pub backoff: Backoff,
-    /// The server wants `max_completion_tokens`, as it has said: what all newer models of OpenAI want, and many other
-    /// servers do not know.
+    /// Set once the server has asked for `max_completion_tokens`, which newer OpenAI models require and many
+    /// other servers do not support.
     new_limit: Arc<AtomicBool>,
 }
 
@@ -93,7 +90,7 @@ impl std::fmt::Debug for OpenAi {
 }
 
 impl OpenAi {
-    /// The model `model` at `url`, the address before `/chat/completions`.
+    /// Creates settings for the model `model` at `url`, the address before `/chat/completions`.
     pub fn new(url: &str, model: &str, key: Option<&str>) -> Result<Self, ModelFault> {
         let base = web_address(url.trim_end_matches('/'), ADDRESS_FORM).map_err(ModelFault::Address)?;
         let url = Url::parse(&format!("{}/chat/completions", base.as_str().trim_end_matches('/')));
@@ -134,7 +131,7 @@ impl OpenAi {
     async fn turn(&self, asked: &Asked<'_>, tools: &mut Tools) -> Outcome {
         let Asked { turn, reporter, .. } = asked;
         reporter.status(&format!("asking {}", self.model)).await;
-        tools.open(turn, asked.session, asked.reach, reporter).await;
+        tools.open(turn, asked.session, asked.reach, reporter, asked.delimiter).await;
         let mut messages = self.opening(asked).await;
         let (mut calls, mut strikes) = (0, 0);
         loop {
@@ -145,7 +142,7 @@ impl OpenAi {
             };
             let wanted: Vec<_> = said.calls().cloned().collect();
             if wanted.is_empty() {
-                // Nobody is answered twice, once by a tool and once by what was said last.
+                // A message that was answered by a tool is not answered again by the final text.
                 return match (tools.said, spoken_last(&said)) {
                     (Said::Answer, _) | (Said::Sign, Outcome::Silence) => Outcome::Answered,
                     (Said::Nothing | Said::Sign, last) => last,
@@ -174,7 +171,7 @@ impl OpenAi {
         }
     }
 
-    /// What the model is told before it says anything.
+    /// Builds the messages that open the conversation with the model.
     async fn opening(&self, asked: &Asked<'_>) -> Vec<Value> {
         let own = asked.own.name;
         let usual = || format!("You are {own}, an agent that talks with people and other agents.");
@@ -193,7 +190,7 @@ impl OpenAi {
         messages
     }
 
-    /// One completion, tried again as long as that may help.
+    /// Requests one completion, retrying transient failures.
     async fn complete(
         &self,
         messages: &[Value],
@@ -260,11 +257,11 @@ impl OpenAi {
         finished(Completion::whole(&body).map_err(Fault::from)?)
     }
 
-    /// Reads a completion as it comes, and passes its words on to whoever listens.
+    /// Reads a streamed completion and passes its text on to listeners.
     async fn read(&self, response: Response, asked: &Asked<'_>) -> Result<Completion, Fault> {
         let mut shown = 0;
         let read = self.read_to_end(response, asked, &mut shown).await;
-        // What was seen cannot be said differently.
+        // A streamed piece that a sender has seen cannot be replaced, so the completion is not retried.
         let heard = shown > 0 && matches!(asked.turn.back, Back::Envelope(_));
         read.map_err(|fault| if heard { Fault { again: None, ..fault } } else { fault })
     }
@@ -276,7 +273,7 @@ impl OpenAi {
         shown: &mut usize,
     ) -> Result<Completion, Fault> {
         let (mut parser, mut said) = (Parser::new(), Completion::default());
-        // Of an answer that grows in a channel, what came meanwhile goes in one piece.
+        // For an answer streamed to a channel, the text of each interval is sent in one piece.
         let pause = if matches!(asked.turn.back, Back::Envelope(_)) { 0 } else { PIECE_MS };
         let mut next_at = i64::MIN;
         loop {
@@ -290,7 +287,7 @@ impl OpenAi {
                 said.push(&event.data)?;
                 let new = said.text.get(*shown..).unwrap_or_default();
                 let now = asked.environment.elapsed();
-                // White space alone may be all there is, which is silence.
+                // An answer of white space only counts as no answer, so it is not streamed.
                 if !new.trim().is_empty() && now >= next_at && asked.turn.is_listened_to() {
                     next_at = now + pause;
                     asked.reporter.grows(new).await;
@@ -304,29 +301,29 @@ impl OpenAi {
     }
 }
 
-/// One turn, as a model is asked.
+/// One turn, as presented to a model.
 pub(super) struct Asked<'a> {
     pub(super) turn: &'a Turn,
-    /// The first of what is answered together: what was said before that is history.
+    /// The first of the merged messages. Earlier messages are history.
     pub(super) begins: &'a Turn,
     pub(super) own: Own<'a>,
     pub(super) prompt: &'a str,
     pub(super) delimiter: &'a str,
-    /// The hub, where the history is.
+    /// The hub, which provides the history.
     pub(super) hub: Option<&'a Client>,
-    /// The session it came by, which has tools.
+    /// The session that the turn came by, which provides tools.
     pub(super) session: Option<&'a Session>,
-    /// Which tool servers are called.
+    /// The outbound policy for tool servers.
     pub(super) reach: &'a Reach,
     pub(super) reporter: &'a Reporter,
     pub(super) environment: &'a Environment,
 }
 
-/// Why a completion came to nothing; whether it may pass, and the pause its server asks for.
+/// The reason why a completion failed. `again` is the server's requested pause if a retry may succeed.
 struct Fault {
     why: String,
     again: Option<Duration>,
-    /// Whether `max_tokens` is what the server does not like.
+    /// `true` if the server rejects `max_tokens`.
     old_limit: bool,
 }
 
@@ -364,7 +361,7 @@ async fn refusal(response: Response) -> Fault {
     Fault { why: format!("the model's server answered HTTP {status}{told}"), again, old_limit }
 }
 
-/// What the model said in the end; that it would have said more shows.
+/// Converts the model's final completion to an outcome. A cut answer ends with an ellipsis.
 fn spoken_last(said: &Completion) -> Outcome {
     match Outcome::of(&said.text) {
         Outcome::Say { text, .. } if said.cut => Outcome::Say { text: format!("{text}…"), cut: true },
@@ -375,12 +372,12 @@ fn spoken_last(said: &Completion) -> Outcome {
     }
 }
 
-/// What the model said, as it is told that it said it.
+/// Converts a completion to a message of the conversation with the model.
 fn spoken(said: &Completion) -> Value {
     let calls: Vec<_> = said
         .calls()
         .map(|call| {
-            // Arguments that are no JSON would make the next request one that some servers refuse.
+            // Some servers refuse a request with arguments that are not JSON.
             let sound = serde_json::from_str::<Map<String, Value>>(&call.arguments).is_ok();
             let arguments = if sound { call.arguments.as_str() } else { "{}" };
             json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}})

@@ -1,5 +1,6 @@
-//! What an agent is started with: who it is, how messages come, what answers them, and until when.
+//! The options of an agent: its identity, the source of its messages, and the driver that answers them.
 
+use super::acp::Acp;
 use super::core::Profile;
 use super::exec::Exec;
 use super::jobs::Offering;
@@ -11,116 +12,114 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How long a person must have paused unless said.
+/// The default pause after a person's last message before the agent answers.
 pub const QUIET: Duration = Duration::from_secs(3);
 
-/// Becomes true when the agent is to end.
+/// A flag that becomes `true` when the agent is to stop.
 pub type Stop = watch::Receiver<bool>;
 
-/// Whether the agent is to end; a stop that nobody can give any more counts as given.
+/// Waits until the agent is to stop. A dropped sender counts as a stop.
 pub(super) async fn stopped(stop: &mut Stop) {
     stop.wait_for(|stop| *stop).await.ok();
 }
 
-/// What makes the answers.
+/// The driver that produces the answers.
 #[derive(Debug, Clone)]
 pub enum Driver {
-    /// A program.
     Exec(Exec),
-    /// A model.
     OpenAi(Box<OpenAi>),
+    Acp(Box<Acp>),
 }
 
-/// How messages come.
+/// The source of an agent's messages.
 #[derive(Debug, Clone)]
 pub enum Listen {
-    /// By the hub's inbox: no public address is needed.
+    /// The hub's inbox. No public address is required.
     Inbox,
-    /// By a C2A session with the hub: no public address either, and the hub learns what became of each event.
+    /// A C2A session with the hub. No public address is required, and the hub learns the outcome of each
+    /// event.
     C2a,
-    /// By a connection string of one's own.
+    /// The agent's own connection string.
     Connection {
-        /// Where to listen.
+        /// The address to listen on.
         address: String,
-        /// This server as services reach it, if that is not the address.
+        /// This server's URL as services reach it. `None` uses the address.
         base: Option<String>,
-        /// Whom it admits.
         guard: Guard,
     },
-    /// Envelopes straight from peers.
+    /// Envelopes directly from peers.
     Direct {
-        /// Where to listen.
+        /// The address to listen on.
         address: String,
-        /// Where peers are answered; others are answered through the hub, if the agent has a key.
+        /// The addresses for replies to peers. Others are answered through the hub, if the agent has a key.
         peers: Peers,
-        /// Whom it admits.
         guard: Guard,
     },
 }
 
-/// Whom one's own server admits.
+/// The access control of the agent's own server.
 #[derive(Debug, Clone, Default)]
 pub struct Guard {
-    /// What requests must be signed with (Standard Webhooks), if anything.
+    /// The secret by which requests must be signed (Standard Webhooks). `None` accepts unsigned requests.
     pub secret: Option<WebhookSecret>,
-    /// From where requests may come; from anywhere if there is none. Behind a proxy this is the proxy's address.
+    /// The networks that requests may come from; empty allows all. Behind a proxy this is the proxy's address.
     pub sources: Vec<Network>,
 }
 
-/// One agent.
+/// The options of one agent.
 #[derive(Clone)]
 pub struct AgentOptions {
-    /// Its name, or its address.
+    /// The agent's name, or its address.
     pub name: String,
-    /// The hub. An agent that only its connection string or its peers reach needs none.
+    /// The hub's URL. `None` for an agent that is reached only by its connection string or its peers.
     pub url: Option<String>,
-    /// What lets it in where sign-up is by invitation.
+    /// The invitation code, for a hub where signing up requires one.
     pub invitation: Option<String>,
-    /// Its key at the hub, if it was registered elsewhere; kept like one that it got itself.
+    /// The key of an agent that was registered elsewhere. It is stored like an issued key.
     pub key: Option<String>,
-    /// The token of a person to whom it belongs when it is registered; without one it belongs to nobody.
+    /// The token of the person who will own the agent when it is registered. `None` leaves it without an
+    /// owner.
     pub token: Option<String>,
-    /// Where it keeps its key and its journal.
+    /// The folder with its key and its journal.
     pub state: PathBuf,
-    /// The culture its user lives in.
+    /// The culture of the agent's user.
     pub culture: String,
-    /// What a program is told before each prompt.
+    /// The text before each prompt of a program.
     pub system: Option<String>,
-    /// Channels it is expected to be in.
+    /// The channels that the agent is expected to be a member of.
     pub channels: Vec<String>,
-    /// How messages come.
     pub listen: Listen,
-    /// What makes the answers.
     pub driver: Driver,
-    /// Private networks where callbacks and tool servers that messages name are called all the same.
+    /// Private networks in which callbacks and tool servers named by messages are called.
     pub allow_private: Vec<Network>,
-    /// Whether tool servers that are not the hub's are used.
+    /// Allows tool servers other than the hub's.
     pub foreign_mcp: bool,
-    /// How many conversations it works on side by side.
+    /// The number of conversations processed in parallel.
     pub at_once: usize,
-    /// How long a person must have paused before what it said is answered; if 0, every message is answered by itself.
+    /// The pause after a person's last message before the agent answers. With 0 every message is answered
+    /// separately.
     pub quiet: Duration,
-    /// Whether what must be answered, and gets no words, is answered with the reaction `seen`.
+    /// Adds the reaction `seen` to a message that requires an answer if the driver gives none.
     pub seen: bool,
-    /// What it offers on the market; jobs go to its program.
+    /// The agent's offering on the market. Jobs are done by its program.
     pub offering: Offering,
-    /// Where time and randomness come from.
+    /// The source of time and randomness.
     pub environment: Environment,
 }
 
 impl AgentOptions {
-    /// Whom it calls because a message says so.
+    /// Returns the outbound policy.
     pub(super) fn reach(&self) -> Reach {
         Reach::new(self.url.as_deref(), self.allow_private.clone()).with_foreign_mcp(self.foreign_mcp)
     }
 
-    /// Who it is, and whom it answers.
+    /// Returns the core's profile of this agent.
     pub(super) fn profile(&self, hub: Option<&Client>) -> Profile {
         let peers = match &self.listen {
             Listen::Direct { peers, .. } => peers.clone(),
             Listen::Inbox | Listen::C2a | Listen::Connection { .. } => Peers::default(),
         };
-        // The address as it was given: without a hub nobody else knows the host.
+        // The address is used as given: without a hub its host is unknown.
         let (name, culture) = (self.name.clone(), self.culture.clone());
         let quiet_ms = i64::try_from(self.quiet.as_millis()).unwrap_or(i64::MAX);
         let hub = hub.map(|hub| hub.base().to_owned());

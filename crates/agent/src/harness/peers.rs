@@ -1,26 +1,26 @@
-//! Peers that are answered directly, by their addresses.
+//! The peers that are answered directly, by address.
 
 use crate::client::web_address;
 use chorus_protocol::address::{Address, AddressFault};
 use std::collections::BTreeMap;
 
-/// Why a peer cannot be one.
+/// The reason why a peer is not valid.
 #[derive(Debug, thiserror::Error)]
 pub enum PeerFault {
-    /// Its address is none.
+    /// The agent's address is not valid.
     #[error("the agent {0}")]
     Agent(AddressFault),
-    /// Where it is answered is no address on the web.
+    /// The URL is not a valid web address.
     #[error("the URL {0}")]
     Url(&'static str),
 }
 
-/// Where peers are answered. Upper and lower case are the same in their addresses.
+/// The reply URLs of peers, by agent address. Addresses are case-insensitive.
 #[derive(Debug, Clone, Default)]
 pub struct Peers(BTreeMap<String, String>);
 
 impl Peers {
-    /// Answers `agent` at `url`.
+    /// Sends replies to `agent` to `url`.
     pub fn add(&mut self, agent: &str, url: &str) -> Result<(), PeerFault> {
         let agent = Address::parse(agent).map_err(PeerFault::Agent)?;
         let form = "must be where the agent receives, such as http://127.0.0.1:8788/receive";

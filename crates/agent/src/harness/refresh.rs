@@ -1,11 +1,13 @@
-//! A turn as it stands when it runs: what was changed, taken back or added in its conversation since it came.
+//! Updates a turn before it runs, by the edits, deletions and additions in its conversation since it came.
 //!
-//! An inbox tells of no changes, and what does not name an agent never comes to it; so the conversation is read before anything
-//! is made of a turn. Each message has its newest words, and one that was taken back is left out. In a channel, what its author
-//! typed after it without naming anybody is a piece of it: as long as nobody else spoke, for as long as pieces are put
-//! together, and bounded. If the author went on after the last message that came, the pause is waited for here.
+//! An inbox reports no edits, and a message that does not mention the agent never reaches it. Therefore the
+//! conversation is read before a turn runs. Each message gets its newest text, and deleted messages are left
+//! out. In a channel, the author's following messages that mention nobody are added as pieces, as long as no
+//! one else has written, within the time for merging pieces, and bounded. If the author has continued after
+//! the last delivered message, this module waits for a pause.
 //!
-//! What cannot be read changes nothing: the turn runs as it came. Nothing here is written down; what was answered stays so.
+//! If the conversation cannot be read, the turn runs unchanged. Nothing is stored here; an answered message
+//! stays answered.
 
 use super::core::Run;
 use super::history;
@@ -22,21 +24,21 @@ use serde::Deserialize;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// How many messages are looked at, those in threads included.
+/// The number of messages that are read, including those in threads.
 const LOOKED_AT: &str = "100";
 
-/// The most pieces that are added, and all of their characters together.
+/// The limits for the number of added pieces and for their characters in total.
 const MAX_ADDED: usize = 20;
 const MAX_CHARACTERS: usize = 8000;
 
-/// How long the hub may take to tell.
+/// The time limit for reading the conversation.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Messages of a turn that were taken back, as the other side calls them.
+/// The deleted messages of a turn, by the ids of the other side.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Gone(pub(super) Vec<String>);
 
-/// A turn as it stands once its author has paused for so long.
+/// Updates a turn, waiting until its author has paused for `quiet`.
 pub(super) async fn refresh(
     hub: Option<&Client>,
     quiet: Duration,
@@ -67,14 +69,14 @@ pub(super) async fn refresh(
     Ok(run)
 }
 
-/// Whether all messages of a turn were taken back while it ran.
+/// Checks whether all messages of a turn were deleted while it ran.
 pub(super) async fn is_gone(hub: Option<&Client>, run: &Run) -> bool {
     let Some(hub) = hub.filter(|_| run.turn.kind == EntryKind::Chat) else { return false };
     let events = read(&hub.clone().with_retry(Retry::ONCE), run).await.unwrap_or_default();
     apply(&mut run.clone(), &events, false).gone.len() == run.turns().count()
 }
 
-/// The messages of a turn's place since its first.
+/// Reads the messages of a turn's place since its first one.
 async fn read(hub: &Client, run: &Run) -> Option<Vec<EventView>> {
     let place = run.earlier.first().unwrap_or(&run.turn).place.as_ref()?;
     let after = (place.sequence? - 1).to_string();
@@ -86,7 +88,7 @@ async fn read(hub: &Client, run: &Run) -> Option<Vec<EventView>> {
     page.ok()?.ok().map(|page| page.items)
 }
 
-/// What the hub tells of the way of an event.
+/// The hub's report on the deliveries of an event.
 #[derive(Deserialize)]
 struct Way {
     deliveries: Vec<Delivery>,
@@ -103,7 +105,8 @@ struct Recipient {
     handle: String,
 }
 
-/// Whether a message that was changed asks nothing of this agent any more. A session is told so; an inbox is not.
+/// Checks whether an edited message no longer asks this agent for anything. A session is notified of that; an
+/// inbox is not.
 async fn is_withdrawn(hub: &Client, message: &str, run: &Run) -> bool {
     let Some(handle) = run.turn.handle.as_deref().filter(|_| matches!(run.turn.back, Back::Callback(_)))
     else {
@@ -115,30 +118,30 @@ async fn is_withdrawn(hub: &Client, message: &str, run: &Run) -> bool {
     last.is_some_and(|one| one.disposition.as_deref() == Some(Disposition::Superseded.as_str()))
 }
 
-/// What was found out about a turn.
+/// The differences between a turn and its conversation.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Found {
-    /// What was taken back.
+    /// The deleted messages.
     gone: Vec<String>,
-    /// What says something else now.
+    /// The messages with another text.
     changed: Vec<String>,
-    /// What was added after the last message that came, if its author may go on.
+    /// The pieces added after the last delivered message, if the author may continue.
     added: Option<Added>,
 }
 
-/// When things were said, by the hub's clock.
+/// The times of messages by the hub's clock, in milliseconds.
 #[derive(Debug, PartialEq, Eq)]
 struct Added {
-    /// The first message of the turn, in milliseconds as the others.
+    /// The first message of the turn.
     began: i64,
-    /// The last message that came: its pause was waited for before the turn began.
+    /// The last delivered message. Its pause was over before the turn began.
     came: i64,
-    /// The last that was added.
+    /// The last added message.
     last: i64,
 }
 
 impl Added {
-    /// How long is to be waited still, so long after the turn began.
+    /// Returns the remaining wait, `elapsed_ms` after the turn began.
     fn pause_ms(&self, quiet_ms: i64, elapsed_ms: i64) -> i64 {
         let now_ms = self.came.saturating_add(quiet_ms).saturating_add(elapsed_ms);
         let quiet_at_ms = self.last.saturating_add(quiet_ms);
@@ -146,18 +149,19 @@ impl Added {
     }
 }
 
-/// Whether what somebody adds to a turn without naming anybody does not come by itself: in a thread, and between two, it does.
+/// Checks whether later messages without a mention must be added. In a thread and in a direct conversation
+/// they are delivered anyway.
 fn takes_pieces(turn: &Turn) -> bool {
     turn.author == Some(AuthorKind::Human) && turn.mode == Some(Mode::Buffered) && !history::goes_on(turn)
 }
 
-/// Makes a turn what the messages of its conversation say.
+/// Updates a turn by the messages of its conversation.
 fn apply(run: &mut Run, events: &[EventView], assembles: bool) -> Found {
     let thread = run.turn.place.as_ref().and_then(|place| place.thread.clone());
     let takes_pieces = assembles && takes_pieces(&run.turn);
     let (mut found, mut author, mut began_ms, mut came_ms) = (Found::default(), None, None, None);
     let (mut added, mut left) = (0, MAX_CHARACTERS);
-    // The message that what is said next is a piece of.
+    // The message that the next pieces belong to.
     let mut open: Option<usize> = None;
     let here = |event: &&EventView| event.kind.known() == Some(EventKind::Message) && event.thread == thread;
     for event in events.iter().filter(here) {
@@ -185,7 +189,7 @@ fn apply(run: &mut Run, events: &[EventView], assembles: bool) -> Found {
         let in_time = times.filter(|(began, _, said)| said - began <= LONGEST_MS);
         let is_piece = author == Some(event.author.id.as_str()) && is_for_nobody(event, text);
         let (Some((began_ms, came_ms, last_ms)), true) = (in_time, is_piece) else {
-            // Somebody else speaks, or it is for somebody else, or too late: what follows belongs to that.
+            // Another author, another recipient or too late: the following messages are no longer pieces.
             (open, found.added) = (None, None);
             continue;
         };
@@ -205,7 +209,7 @@ fn turn_at(run: &mut Run, place: usize) -> &mut Turn {
     run.earlier.get_mut(place).unwrap_or(&mut run.turn)
 }
 
-/// Whether a message names nobody and answers nothing: then it comes to nobody by itself.
+/// Checks whether a message mentions nobody and replies to nothing, and is therefore delivered to nobody.
 fn is_for_nobody(event: &EventView, text: &str) -> bool {
     let is_to = event.more.get("to").and_then(|to| to.as_array()).is_some_and(|to| !to.is_empty());
     mentions(text).is_empty() && event.reply_to.is_none() && !is_to
@@ -233,7 +237,7 @@ mod tests {
         Run { task: 1, turn, earlier, digests: vec![], delimiter: "d".into() }
     }
 
-    /// A message so many milliseconds after the first.
+    /// A message sent `after_ms` milliseconds after the first.
     fn said(id: &str, author: &str, text: &str, after_ms: i64) -> Value {
         json!({"event_id": id, "kind": "message", "author": {"id": author, "kind": "account"}, "content": text,
             "created_at": rfc3339(BEGAN_MS + after_ms)})
@@ -249,7 +253,7 @@ mod tests {
         run.turns().map(|turn| turn.text.as_str()).collect()
     }
 
-    /// The document's own example, as somebody types it in a channel.
+    /// The example of the C2A document, as typed in a channel.
     #[test]
     fn pieces_join_in_order() {
         let mut run = run(&["e1", "e4"]);
@@ -268,7 +272,7 @@ mod tests {
             ["@h1 when someone types\nin\npieces", "like this @h1\nthe agent should wait"]
         );
         let added = found.added.unwrap();
-        // Three seconds after e4 the author has paused for 2.3 of them.
+        // Three seconds after e4 the author has paused for 2.3 seconds.
         assert_eq!((added.pause_ms(3000, 0), added.pause_ms(3000, 700)), (700, 0));
         assert!(Added { last: BEGAN_MS + 29_000, ..added }.pause_ms(3000, 24_900) == 0, "30 s at most");
     }
@@ -283,7 +287,7 @@ mod tests {
         let found = applied(&mut now, &[edited, deleted, said("e3", "acc_1", "@h1 e3", 200)]);
         assert_eq!(found, Found { gone: vec!["e2".into()], changed: vec!["e1".into()], added: None });
         assert_eq!(texts(&now), ["@h1 second wording", "@h1 e2", "@h1 e3"]);
-        // What the page does not show is as it came.
+        // A message that is not on the page stays unchanged.
         let mut unseen = run(&["e9"]);
         assert_eq!(applied(&mut unseen, &[said("e1", "acc_1", "@h1 x", 0)]), Found::default());
         assert_eq!(unseen, run(&["e9"]));
@@ -310,7 +314,7 @@ mod tests {
             let found = applied(&mut run, &[first(), between, said("e3", "acc_1", "after that", 200)]);
             assert_eq!((texts(&run), found), (vec!["@h1 e1"], Found::default()), "{what}");
         }
-        // Nor is what is said elsewhere, does not say anything any more, or comes by itself in a thread.
+        // Messages elsewhere, deleted messages and messages in a thread are no pieces either.
         let mut here = run(&["e1"]);
         let mut deleted = with("deleted", true.into());
         deleted["content"] = Value::Null;

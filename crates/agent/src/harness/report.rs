@@ -1,7 +1,7 @@
-//! What the channel sees while a driver works: status, tool calls.
+//! Progress reports of a running driver to the channel: status and tool calls.
 //!
-//! Each report is handed to the core, which sends it, and is waited for: so their order is kept. They are best effort; one
-//! that does not arrive changes nothing. Credentials are masked in everything but the answer itself, which the hub masks.
+//! The core sends each report, and the driver waits for it, which keeps their order. Reports are best effort:
+//! a lost one changes nothing. Credentials are masked in everything but the answer, which the hub masks.
 
 use super::activity::{Activity, Observer};
 use super::core::Event;
@@ -11,16 +11,15 @@ use chorus_protocol::redact::redact;
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 
-/// Something that a turn tells the core, and waits until it may go on.
+/// An event of a turn for the core. The turn waits for `resume`.
 pub(crate) struct Ask {
     pub(crate) task: u64,
     pub(crate) event: Event,
     pub(crate) resume: oneshot::Sender<()>,
 }
 
-/// The way from a turn to the core.
+/// The connection from a turn to the core.
 pub(crate) struct Reporter {
-    /// Which turn.
     task: u64,
     asks: mpsc::Sender<Ask>,
     observer: Observer,
@@ -38,7 +37,7 @@ impl Reporter {
     pub(crate) async fn tool_call(&self, id: &str, name: &str, args: Map<String, Value>) {
         let name = cut(name, MAX_NAME);
         self.observer.tell(Activity::ToolCall { name: name.clone() });
-        // Masked as a text; what is no JSON any more is left out.
+        // The arguments are masked as a text. If the result is no longer JSON, they are left out.
         let args = redact(&Value::Object(args.clone()).to_string())
             .map_or(Some(args), |masked| serde_json::from_str(&masked.text).ok())
             .unwrap_or_default();
@@ -51,12 +50,13 @@ impl Reporter {
         self.report(CallbackEvent::ToolResult { id: id.to_owned(), content }).await;
     }
 
-    /// A piece of the answer was made.
+    /// Reports a new piece of the answer.
     pub(crate) async fn grows(&self, text: &str) {
         self.ask(Event::Grows { task: self.task, text: text.to_owned() }).await;
     }
 
-    /// A tool that may change something is about to be called. When this returns, that is in the journal.
+    /// Reports that a tool that may change something is about to be called. When this returns, the journal
+    /// contains it.
     pub(crate) async fn acts(&self, tool: &str) {
         self.ask(Event::Acts { task: self.task, tool: tool.to_owned() }).await;
     }
@@ -71,7 +71,7 @@ impl Reporter {
 
     async fn ask(&self, event: Event) {
         let (resume, resumed) = oneshot::channel();
-        // Nobody answers only when the agent ends, and the turn with it.
+        // The core does not answer only when the agent stops. Then the turn ends too.
         if self.asks.send(Ask { task: self.task, event, resume }).await.is_err() || resumed.await.is_err() {
             std::future::pending::<()>().await;
         }

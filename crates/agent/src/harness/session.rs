@@ -1,9 +1,9 @@
-//! A C2A session: deliveries come in, acknowledgements, notices and tool calls go out, and lost connections are opened anew.
+//! A C2A session: receives deliveries, sends acknowledgements, notifications and tool calls, and reconnects.
 //!
-//! A task of its own reads and writes the socket; [`Session`] is the way to it for whoever calls tools. A delivery is
-//! acknowledged when the journal has it, never before; one that nobody has room for is refused, and comes again. Calls
-//! that were under way when a connection was lost are told so: they may have arrived. Everything is bounded, and nothing
-//! here waits for the agent's turns, which themselves wait for calls to be answered.
+//! A separate task reads and writes the socket; [`Session`] is the handle for callers of tools. A delivery is
+//! acknowledged only when the journal contains it. A delivery without room is refused and comes again. Calls
+//! in flight when a connection is lost fail with an error; they may have arrived. Everything is bounded. The
+//! task never waits for the agent's turns, because these wait for the responses to their calls.
 
 use super::activity::{Activity, Observer};
 use super::core::Event;
@@ -27,31 +27,31 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
-/// How many deliveries wait to be taken: more than a host sends before it hears of one.
+/// The number of deliveries that may wait, which is more than a host sends before the first acknowledgement.
 const WAITING: usize = 64;
 
-/// How many calls wait to be sent.
+/// The number of calls that may wait to be sent.
 const CALLS: usize = 64;
 
-/// How many deliveries are remembered by the request they came with.
+/// The number of deliveries that are remembered by their request.
 const REQUESTS: usize = 256;
 
-/// How long a call may take, a connection that is being opened included.
+/// The time limit of a call, including a reconnection.
 const CALL_LIMIT: Duration = Duration::from_secs(90);
 
-/// The way to a session.
+/// A handle to a session.
 #[derive(Debug, Clone)]
 pub(crate) struct Session {
     out: mpsc::Sender<Out>,
 }
 
-/// Why a call came to nothing.
+/// The reason why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SessionError {
-    /// There is no connection, or it was lost; the call may have arrived.
+    /// There is no connection, or it was lost. The call may have arrived.
     #[error("the session with the hub is interrupted")]
     Lost,
-    /// The host does not take the call.
+    /// The host refused the call.
     #[error("{0}")]
     Refused(String),
 }
@@ -63,7 +63,8 @@ enum Out {
 }
 
 impl Session {
-    /// A session, and the task that keeps it: it ends when the hub will not have the agent, or nobody listens.
+    /// Creates a session and the task that keeps it open. The task ends when the hub refuses the agent or the
+    /// receiver is dropped.
     pub(crate) fn start(
         client: Client,
         name: String,
@@ -91,12 +92,12 @@ impl Session {
         (Self { out }, keeper.keep())
     }
 
-    /// How many deliveries may wait between the session and the agent.
+    /// Returns the capacity of the channel between the session and the agent.
     pub(crate) const fn room() -> usize {
         WAITING
     }
 
-    /// Asks the host for something.
+    /// Sends a request to the host and waits for the response.
     pub(crate) async fn call(
         &self,
         method: Method,
@@ -110,7 +111,7 @@ impl Session {
         timeout(CALL_LIMIT, asked).await.map_err(|_| SessionError::Lost)?
     }
 
-    /// Tells the host something; when this returns it was written.
+    /// Sends a notification. It is written when this returns.
     pub(crate) async fn tell(&self, method: Method, params: Map<String, Value>) -> Result<(), SessionError> {
         let (written, done) = oneshot::channel();
         let told = async {
@@ -121,7 +122,6 @@ impl Session {
         timeout(CALL_LIMIT, told).await.map_err(|_| SessionError::Lost)?
     }
 
-    /// Calls a tool.
     pub(crate) async fn call_tool(
         &self,
         name: &str,
@@ -132,28 +132,28 @@ impl Session {
         schema::read(result).map_err(|faults| SessionError::Refused(format!("not a tool's result: {faults}")))
     }
 
-    /// The tools of the host.
+    /// Returns the host's tools.
     pub(crate) async fn tools(&self) -> Result<ToolList, SessionError> {
         let list = self.call(Method::ListTools, Map::new()).await?;
         schema::read(list).map_err(|faults| SessionError::Refused(format!("not a list of tools: {faults}")))
     }
 }
 
-/// Who keeps a session.
+/// The task that keeps a session open.
 struct Keeper {
     client: Client,
     environment: Environment,
     name: String,
     observer: Observer,
-    /// Where jobs go, if the agent does any.
+    /// The receiver of jobs. `None` if the agent offers no skill.
     jobs: Option<Jobs>,
     incoming: mpsc::Sender<Incoming>,
     outs: mpsc::Receiver<Out>,
-    /// Where answers to deliveries come from, once the journal has them.
+    /// The channel for acknowledgements, used once the journal contains the delivery.
     answer: mpsc::Sender<Response>,
     answers: mpsc::Receiver<Response>,
     pending: HashMap<i64, oneshot::Sender<Result<Value, SessionError>>>,
-    /// The requests of the last deliveries, and which events they brought.
+    /// The requests of the last deliveries and the events they brought.
     requests: VecDeque<(Value, String)>,
     calls: i64,
     reconnect: Reconnect,
@@ -169,7 +169,7 @@ impl Keeper {
                 }
                 Err(error) => error,
             };
-            // Whoever waits for an answer of that connection is told.
+            // Dropping the senders fails the calls of the lost connection.
             self.pending.clear();
             let Some(in_ms) = self.reconnect.lost(&lost, &self.environment) else {
                 let why = match lost {
@@ -187,7 +187,7 @@ impl Keeper {
         }
     }
 
-    /// Opens a session and says who we are.
+    /// Opens a session and sends `initialize`.
     async fn open(&mut self) -> Result<Socket, ClientError> {
         let mut socket = self.client.open_c2a().await?;
         let program = Program { name: "chorus-agent".into(), version: env!("CARGO_PKG_VERSION").into() };
@@ -220,14 +220,14 @@ impl Keeper {
         if agreed.protocol_version != PROTOCOL_VERSION {
             return Err(odd(format!("its version is {}", agreed.protocol_version)));
         }
-        // The session is open: for a line about it the name alone will do.
+        // The session is open. For this notice the bare name is enough.
         let to = self.client.whole_name(&self.name).await.unwrap_or_else(|_| self.name.clone());
         self.observer.tell(Activity::Listening { to });
         self.jobs.iter().for_each(Jobs::take_open);
         Ok(socket)
     }
 
-    /// Carries everything both ways until the connection is lost; why it was.
+    /// Transfers messages both ways until the connection is lost, and returns the reason.
     async fn serve(&mut self, mut socket: Socket) -> ClientError {
         loop {
             let done = tokio::select! {
@@ -242,7 +242,7 @@ impl Keeper {
                 Some(out) = self.outs.recv() => self.say(&mut socket, out).await,
                 Some(response) = self.answers.recv() => socket.send(json!(response).to_string()).await,
                 () = self.incoming.closed() => {
-                    // Whether anybody listens does not matter any more.
+                    // The agent stops, so a failure no longer matters.
                     socket.finish().await.ok();
                     return ClientError::Lost("the agent has ended");
                 }
@@ -264,14 +264,14 @@ impl Keeper {
             }
             Out::Tell(notification, written) => {
                 socket.send(json!(notification).to_string()).await?;
-                // Whether anybody waits does not matter.
+                // The caller may have given up waiting.
                 written.send(()).ok();
                 Ok(())
             }
         }
     }
 
-    /// What a message means; the answer to it, if it is given at once.
+    /// Handles a message. Returns the response if it is sent at once.
     fn take(&mut self, text: &str) -> Option<String> {
         match Message::read(text.as_bytes()) {
             Ok(Message::Request(request)) => self.asked(request).map(|answer| json!(answer).to_string()),
@@ -312,7 +312,7 @@ impl Keeper {
             Err(mpsc::error::TrySendError::Full(_)) => {
                 Some(busy(id, "too many messages wait for this agent"))
             }
-            // It is answered once it is in the journal; or the agent ends.
+            // The delivery is answered once it is in the journal, or the agent stops.
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => None,
         }
     }
@@ -339,15 +339,15 @@ impl Keeper {
                     conversation: format!("{id} {thread}"),
                 })
             }
-            // What else a host tells is not for us.
+            // Other notifications of a host are ignored.
             _ => return,
         };
-        // Best effort: what does not fit is told again, or seen when the event comes again.
+        // Best effort: a notification that does not fit is repeated, or noticed when the event comes again.
         self.incoming.try_send(Incoming::Event(event)).ok();
     }
 }
 
-/// An object, as parameters are.
+/// Converts parameters to a JSON object.
 fn object(value: impl Serialize) -> Map<String, Value> {
     match serde_json::to_value(value) {
         Ok(Value::Object(members)) => members,

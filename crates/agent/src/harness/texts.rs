@@ -1,9 +1,9 @@
-//! Texts as a channel may see them: without credentials, and no longer than they may be.
+//! Texts for a channel: without credentials, and cut to a limit.
 
 use chorus_protocol::channel::{CallbackEvent, MAX_ERROR};
 use chorus_protocol::redact::redact;
 
-/// What a channel is told of a failure.
+/// Creates the event that reports a failure to a channel.
 pub(crate) fn error_event(why: &str, code: &str) -> CallbackEvent {
     let mut message = clean(why, MAX_ERROR);
     if message.is_empty() {
@@ -12,13 +12,13 @@ pub(crate) fn error_event(why: &str, code: &str) -> CallbackEvent {
     CallbackEvent::Error { message, code: Some(code.to_owned()) }
 }
 
-/// A text without credentials, of at most so many characters.
+/// Masks credentials and cuts the text to `max` characters.
 pub(crate) fn clean(text: &str, max: usize) -> String {
     let masked = redact(text);
     cut(masked.as_ref().map_or(text, |masked| &masked.text), max)
 }
 
-/// At most so many characters of a text; what was cut shows.
+/// Cuts a text to `max` characters, with an ellipsis at the end.
 pub(crate) fn cut(text: &str, max: usize) -> String {
     match text.char_indices().nth(max) {
         None => text.to_owned(),

@@ -1,11 +1,13 @@
-//! The tools of one turn: what the channel's MCP servers offer, told to a model, called for it, and shown.
+//! The tools of one turn: offered by the channel's MCP servers, described to a model, called for it, and
+//! shown.
 //!
-//! A tool that may change something is written to the journal before it is called: after a crash it is not called
-//! again.
+//! A tool that may change something is written to the journal before it is called, so that it is not called
+//! again after a crash.
 
 use super::activity::Activity;
 use super::completion::Call;
 use super::mcp::{Given, Mcp, McpError, Tool};
+use super::prompt::described;
 use super::report::Reporter;
 use super::session::Session;
 use super::texts::cut;
@@ -17,35 +19,35 @@ use chorus_protocol::words::{EntryKind, Signal};
 use serde_json::{Map, Value, json};
 use url::Url;
 
-/// The most tools a model is told of.
+/// The number of tools that are described to a model.
 const MAX_TOOLS: usize = 128;
 
-/// The longest result of a tool that a model is given, in characters.
+/// The longest tool result that a model is given, in characters.
 const MAX_RESULT: usize = 32_000;
 
-/// The tools of a turn, and where they are.
+/// The tools of a turn and their servers.
 #[derive(Default)]
 pub(super) struct Tools {
     servers: Vec<Server>,
     known: Vec<(usize, Tool)>,
-    /// As a model is told of them.
+    /// The descriptions for a model.
     pub(super) described: Vec<Value>,
-    /// What tools have said to the message.
+    /// The strongest answer that tool calls have given to the message.
     pub(super) said: Said,
 }
 
-/// What a call says to the message that is being answered.
+/// The kind of answer that a tool call gives to the current message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Said {
     #[default]
     Nothing,
-    /// That it was read, or put off: words may follow, and need not.
+    /// An acknowledgement or a deferral. A text may follow.
     Sign,
-    /// What there is to say to it: a text that the model ends with is not sent any more.
+    /// A full answer. The model's final text is not sent.
     Answer,
 }
 
-/// Where tools are.
+/// A server of tools.
 enum Server {
     Mcp(Mcp),
     /// The host of a session.
@@ -53,28 +55,32 @@ enum Server {
 }
 
 impl Tools {
-    /// Greets the servers that came with the message. One that does not answer is left out, and that is said; so is, by
-    /// default, one that is not the hub's.
+    /// Connects to the servers that came with the message. A server that does not answer is left out with a
+    /// notice. So is, by default, one that is not the hub's.
     pub(super) async fn open(
         &mut self,
         turn: &Turn,
         session: Option<&Session>,
         reach: &Reach,
         reporter: &Reporter,
+        delimiter: &str,
     ) {
         if let (Some(session), Back::Session(_)) = (session, &turn.back) {
             match session.tools().await {
-                Ok(list) => self
-                    .add(Server::Session(session.clone()), list.tools.into_iter().map(Tool::from).collect()),
+                Ok(list) => {
+                    let tools = list.tools.into_iter().map(Tool::from).collect();
+                    self.add(Server::Session(session.clone()), tools, None);
+                }
                 Err(error) => {
                     reporter.observer().tell(Activity::Skipped { what: format!("the hub's tools: {error}") });
                 }
             }
         }
         for server in &turn.mcp {
-            // A `chat` is the hub's, with its addresses, by whichever name it calls itself; anything else is whoever wrote it.
-            let foreign = turn.kind != EntryKind::Chat
-                && !Url::parse(&server.url).is_ok_and(|url| reach.takes_tools_from(&url));
+            // The hub itself sends a `chat`, with its own addresses under any of its names. Other messages may
+            // come from strangers.
+            let stranger = turn.kind != EntryKind::Chat;
+            let foreign = stranger && !Url::parse(&server.url).is_ok_and(|url| reach.takes_tools_from(&url));
             if foreign {
                 if reach.tells() {
                     let what = "a tool server that is not the hub's; --foreign-mcp uses such servers".into();
@@ -88,7 +94,7 @@ impl Tools {
                 Ok::<_, McpError>((mcp, tools))
             };
             match opened.await {
-                Ok((mcp, tools)) => self.add(Server::Mcp(mcp), tools),
+                Ok((mcp, tools)) => self.add(Server::Mcp(mcp), tools, stranger.then_some(delimiter)),
                 Err(error) => {
                     reporter
                         .observer()
@@ -98,7 +104,8 @@ impl Tools {
         }
     }
 
-    fn add(&mut self, server: Server, tools: Vec<Tool>) {
+    /// Adds the tools of a server. A stranger's descriptions are put between lines with the delimiter.
+    fn add(&mut self, server: Server, tools: Vec<Tool>, delimiter: Option<&str>) {
         self.servers.push(server);
         for tool in tools {
             let name = spoken(&tool.name);
@@ -106,13 +113,17 @@ impl Tools {
             if double || !callable(&name) || self.known.len() >= MAX_TOOLS {
                 continue;
             }
-            let function = json!({"name": name, "description": tool.description, "parameters": tool.schema});
+            let description = match (&tool.description, delimiter) {
+                (Some(text), Some(delimiter)) => Some(described(text, delimiter)),
+                (text, _) => text.clone(),
+            };
+            let function = json!({"name": name, "description": description, "parameters": tool.schema});
             self.described.push(json!({"type": "function", "function": function}));
             self.known.push((self.servers.len() - 1, tool));
         }
     }
 
-    /// Calls a tool and shows it. Gives what the model is told, and whether the call made sense.
+    /// Calls a tool and shows it. Returns the text for the model, and whether the call was valid.
     pub(super) async fn call(
         &mut self,
         call: &Call,
@@ -182,7 +193,8 @@ impl From<ToolInfo> for Tool {
     }
 }
 
-/// What a call says to the message. A reaction that commits to nothing keeps no answer from being sent.
+/// Returns the kind of answer that a call gives to the message. A reaction that commits to nothing does not
+/// replace an answer.
 fn says(name: &str, args: &Map<String, Value>, turn: &Turn) -> Said {
     let Some((tool, _)) = ChatTool::named(name) else { return Said::Nothing };
     let about = ["inReplyTo", "in_reply_to", "reply_to", "eventId", "event_id"];
@@ -199,12 +211,12 @@ fn says(name: &str, args: &Map<String, Value>, turn: &Turn) -> Said {
     }
 }
 
-/// A tool's name as models are told it: many of their servers refuse dots.
+/// Returns a tool's name as described to models: many of their servers refuse dots.
 fn spoken(name: &str) -> String {
     name.replace('.', "_")
 }
 
-/// Whether models can be told of a tool by this name.
+/// Checks whether a tool can be described to models by this name.
 fn callable(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     (1..=64).contains(&name.len()) && name.bytes().all(plain)

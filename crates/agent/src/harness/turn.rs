@@ -1,7 +1,7 @@
-//! What came, in one form: whichever door it came by, a turn says who wrote what, where, and how to answer.
+//! A turn: a message in one common form, with its author, place and way to answer, for every way it can come.
 //!
-//! Pure. What is not what its kind promises is refused with every fault at once. A turn holds secrets (the callback,
-//! the headers of MCP servers), so its `Debug` shows little.
+//! Pure. Data that does not fit its kind is refused with all its faults at once. A turn contains secrets (the
+//! callback, the headers of MCP servers), so its `Debug` output is short.
 
 mod delivery;
 mod quoted;
@@ -24,35 +24,34 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 
-/// Where something was said.
+/// The place of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Place {
-    /// Its id.
     pub id: String,
-    /// What it is, such as `channel` or `dm`; a channel, unless said.
+    /// The kind, such as `channel` or `dm`. `None` means a channel.
     pub kind: Option<String>,
-    /// What people call it.
+    /// The display name.
     pub name: Option<String>,
-    /// The service it is a channel of.
+    /// The service that the channel belongs to.
     pub service: Option<String>,
-    /// What it is about.
+    /// The channel's description.
     pub context: Option<String>,
-    /// The event that begins the thread it was said in.
+    /// The event that started the thread of the message.
     pub thread: Option<String>,
-    /// Its number in the conversation, where the hub gives one.
+    /// The message's sequence number in the conversation, if the hub gives one.
     pub sequence: Option<i64>,
 }
 
-/// What an envelope says about cultures.
+/// The cultural information of an envelope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Culture {
-    /// The sender's.
+    /// The sender's culture.
     pub sender: String,
-    /// What somebody of another culture should know.
+    /// The sender's explanation for readers of another culture.
     pub context: Option<String>,
 }
 
-/// How to answer.
+/// The way to answer a message.
 #[derive(Clone, PartialEq)]
 pub enum Back {
     /// To the callback that came with it.
@@ -63,74 +62,73 @@ pub enum Back {
     Session(SessionBack),
 }
 
-/// Where the answer to a C2A event goes.
+/// The destination of the answer to a C2A event.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SessionBack {
-    /// The conversation; what the hub says itself may have none.
+    /// The conversation. `None` for some messages of the hub itself.
     pub conversation: Option<String>,
-    /// The thread in it.
     pub thread: Option<String>,
-    /// If it is an envelope, how many answers to answers came before it, by the senders' own account.
+    /// For an envelope, the number of replies before it, by the senders' own count.
     pub depth: u64,
 }
 
-/// What the answer to an envelope takes over from it.
+/// The values that the answer to an envelope takes over from it.
 #[derive(Clone, PartialEq, Default)]
 pub struct EnvelopeBack {
-    /// Where its sender listens, if it does.
+    /// The stream on which the sender listens. `None` if it does not.
     pub reply_stream: Option<String>,
-    /// The conversation it is part of.
     pub conversation: Option<String>,
-    /// Its number there.
+    /// The turn's number in the conversation.
     pub turn: Option<i64>,
-    /// How many answers to answers came before it, by the senders' own account.
+    /// The number of replies before it, by the senders' own count.
     pub depth: u64,
 }
 
-/// One thing to answer.
+/// A message to answer.
 #[derive(Clone, PartialEq)]
 pub struct Turn {
-    /// How it came. A `chat` is known to come from the agent's own hub: by its inbox, in a session, or signed.
+    /// The kind of entry. A `chat` is known to come from the agent's own hub: by its inbox, in a session, or
+    /// signed.
     pub kind: EntryKind,
-    /// The same each time it comes, and of no other message.
+    /// A unique id, the same each time the message comes.
     pub id: String,
-    /// As the other side calls it.
+    /// The id that the other side uses.
     pub message_id: String,
-    /// The hub's name for its way.
+    /// The hub's id for the message's delivery.
     pub trace_id: Option<String>,
-    /// Who wrote it.
+    /// The author's name.
     pub sender: String,
-    /// The sender's id at the hub, where it has one that is not its name: names are what people call themselves.
+    /// The sender's id at the hub, if it differs from the name. Names are chosen by the people themselves.
     pub sender_id: Option<String>,
-    /// What this agent is called there, where the hub says so.
+    /// This agent's name in the channel, if the hub gives it.
     pub handle: Option<String>,
-    /// Where, if it was in a channel.
+    /// The channel. `None` outside of channels.
     pub place: Option<Place>,
-    /// What it says about cultures, if it is an envelope.
+    /// The cultural information. `None` if it is not an envelope.
     pub culture: Option<Culture>,
-    /// Why it comes to this agent.
+    /// The reason why it is delivered to this agent.
     pub reason: Option<Reason>,
-    /// What is expected of it, where the hub says so.
+    /// The response policy, if the hub gives one.
     pub policy: Option<Policy>,
-    /// At whom it is aimed, where the hub says so.
+    /// The addressee, if the hub gives one.
     pub directedness: Option<Directedness>,
-    /// How it is to be shown, where the hub says so.
+    /// The injection mode, if the hub gives one.
     pub mode: Option<Mode>,
-    /// How much it matters, where the hub says so.
+    /// The priority, if the hub gives one.
     pub priority: Option<Priority>,
-    /// What wrote it, where that is known: people type in pieces.
+    /// The kind of author, if known. Only people write in pieces.
     pub author: Option<AuthorKind>,
-    /// The message, as the other side calls it, that this one takes the place of: it was edited.
+    /// The id, by the other side, of the message that this one is an edit of.
     pub supersedes: Option<String>,
-    /// Whether what was said is withheld: it was only told that there is something.
+    /// `true` if the text is withheld and only a knock was delivered.
     pub withheld: bool,
-    /// What was told of it then.
+    /// The knock that announced a withheld message.
     pub knock: Option<Box<Knock>>,
-    /// What was said.
+    /// The text of the message.
     pub text: String,
-    /// What it is about, if that is not its author's: the hub tells what somebody has not answered.
+    /// The message that this one is about, if another author wrote it, as in a hub's reminder about an
+    /// unanswered request.
     pub quoted: Option<Box<Quoted>>,
-    /// How to answer.
     pub back: Back,
     /// The tool servers that came with it.
     pub mcp: Vec<McpServer>,
@@ -143,12 +141,12 @@ impl fmt::Debug for Turn {
 }
 
 impl Turn {
-    /// Whether this is a message, or a change of it: it is meant by the message's id, or by its own.
+    /// Checks whether this is the message with the given id, or an edit of it.
     pub(crate) fn stands_for(&self, message_id: &str) -> bool {
         self.message_id == message_id || self.supersedes.as_deref() == Some(message_id)
     }
 
-    /// The event `chat` of an inbox.
+    /// Reads the event `chat` of an inbox.
     pub fn chat(data: &str) -> Result<Self, Faults> {
         let Chat::<EventView> { trace_id, channel, event, about, handle, attention, callback, mcp } =
             serde_json::from_str(data).map_err(|error| Faults::one("data", format_args!("{error}")))?;
@@ -156,14 +154,14 @@ impl Turn {
         let name = Some(channel.name).filter(|name| !name.is_empty());
         let kind = channel.kind.known().map(|kind| kind.as_str().to_owned());
         let (sender, sender_id) = named(event.author.handle, event.author.id);
-        // The same as a post of the Channel Protocol, so it is held to the same rules.
+        // The content is the same as a post of the Channel Protocol, so the same rules apply.
         let post = json!({
             "channel": {"id": channel.id, "name": name, "context": channel.context},
             "message": {"id": event.event_id, "sender": sender, "content": event.content},
             "callback": callback, "mcp": mcp,
         });
         let mut turn = Self::post(Post::read(post.to_string().as_bytes())?);
-        // The hub's ids are unique whatever the channel.
+        // The hub's ids are unique across channels.
         turn.id = format!("chat {}", turn.message_id);
         turn.kind = EntryKind::Chat;
         (turn.trace_id, turn.handle) = (trace_id, handle);
@@ -174,29 +172,29 @@ impl Turn {
         (turn.sender_id, turn.quoted) = (sender_id, quoted);
         if let Some(place) = &mut turn.place {
             (place.kind, place.thread) = (kind, event.thread);
-            // Sequences begin with 1: a hub that says none has none.
+            // Sequence numbers begin at 1. Without one the field is 0.
             place.sequence = Some(event.sequence).filter(|sequence| *sequence > 0);
         }
         Ok(turn)
     }
 
-    /// What has the shape of a `chat` and is not signed: anybody may have written it. So it is a message of some channel, and
-    /// what it names is held to the rules for strangers.
+    /// Reads an unsigned message in the form of a `chat`. It may come from anyone, so it counts as a message
+    /// of some channel, and the rules for strangers apply to the addresses it names.
     pub fn unsigned_chat(data: &str) -> Result<Self, Faults> {
         let turn = Self::chat(data)?;
         let channel = turn.place.as_ref().map(|place| place.id.as_str()).unwrap_or_default();
         let id = channel_turn(channel, &turn.message_id);
-        // Whose words they are, nobody vouches for.
+        // The author is not authenticated.
         Ok(Self { kind: EntryKind::Channel, id, sender_id: None, ..turn })
     }
 
-    /// The event `channel` of an inbox.
+    /// Reads the event `channel` of an inbox.
     pub fn channel(data: &str) -> Result<Self, Faults> {
         let InboxPost { trace_id, post } = InboxPost::read(data.as_bytes())?;
         Ok(Self { trace_id, ..Self::post(post) })
     }
 
-    /// A post to one's own connection string.
+    /// Converts a post to the agent's own connection string.
     pub fn post(Post { channel, message, callback, mcp }: Post) -> Self {
         Self {
             kind: EntryKind::Channel,
@@ -214,7 +212,7 @@ impl Turn {
                 ..Place::default()
             }),
             culture: None,
-            // What a host makes of what is for one alone, unless it says something else.
+            // The defaults for a message to one recipient.
             reason: Some(Reason::DirectMessage),
             policy: Some(Policy::MustRespond),
             directedness: Some(Directedness::ToMe),
@@ -231,9 +229,10 @@ impl Turn {
         }
     }
 
-    /// The event `message` of an inbox.
+    /// Reads the event `message` of an inbox.
     pub fn message(message: InboxMessage) -> Result<Self, Faults> {
-        // A hub that goes by the document alone may give none: then a message is known by all that it says.
+        // A hub that implements only the relay may give no trace. Then the message is identified by its
+        // content.
         let trace = Some(message.trace_id.0).filter(|trace| !trace.is_empty());
         let name = trace.clone().unwrap_or_else(|| digest(message.envelope.get()));
         let mut turn = Self::envelope(&name, message.envelope.get(), &message.sender_id)?;
@@ -244,7 +243,7 @@ impl Turn {
         Ok(turn)
     }
 
-    /// An envelope that has the name `id` here.
+    /// Reads an envelope, which is called `id` here.
     pub fn envelope(id: &str, envelope: &str, sender: &str) -> Result<Self, Faults> {
         let value = serde_json::from_str(envelope)
             .map_err(|error| Faults::one("envelope", format_args!("{error}")))?;
@@ -273,7 +272,7 @@ impl Turn {
                 sender: envelope.sender_culture.unwrap_or_default(),
                 context: envelope.cultural_context,
             }),
-            // What a host makes of what is for one alone, unless it says something else.
+            // The defaults for a message to one recipient.
             reason: Some(Reason::DirectMessage),
             policy: Some(Policy::MustRespond),
             directedness: Some(Directedness::ToMe),
@@ -290,12 +289,12 @@ impl Turn {
         })
     }
 
-    /// What keeps a second try of the answer from being a second answer. It tells nothing of the message.
+    /// Returns the idempotency key of the answer. It reveals nothing about the message.
     pub fn answer_key(&self) -> String {
         format!("answer-{}", &digest(&format!("answer {}", self.id))[..40])
     }
 
-    /// What is dealt with in order: a channel, or the exchange with one sender.
+    /// Returns the unit of ordering: a channel, or the exchange with one sender.
     pub fn conversation(&self) -> String {
         match &self.place {
             Some(Place { id, service, .. }) => format!("{} {id}", service.as_deref().unwrap_or_default()),
@@ -303,8 +302,8 @@ impl Turn {
         }
     }
 
-    /// Whose words it is put together with, if it may be a piece of something: what a person says where the hub tells how
-    /// it is to be shown. Agents and other services say what they have to say at once, and want an answer to each.
+    /// Returns the source of pieces that this message may be merged with: a person in a place with an
+    /// injection mode. Agents and other services send whole messages and expect an answer to each.
     pub fn source(&self) -> Option<Source> {
         let typed = self.author == Some(AuthorKind::Human)
             && matches!(self.mode, Some(Mode::Buffered | Mode::Immediate));
@@ -313,23 +312,24 @@ impl Turn {
         Some(Source { author: self.sender.clone(), conversation: format!("{} {thread}", place.id) })
     }
 
-    /// Whether somebody sees the answer while it is made.
+    /// Checks whether someone sees the answer while it is produced.
     pub fn is_listened_to(&self) -> bool {
         match &self.back {
             Back::Envelope(back) => back.reply_stream.is_some(),
-            // What a hub posts, in a channel or for an envelope: other services know of no pieces.
+            // Messages posted by a hub, in a channel or for an envelope. Other services do not support partial
+            // answers.
             Back::Callback(_) => self.kind == EntryKind::Chat || self.message_id.starts_with("msg_"),
             Back::Session(_) => false,
         }
     }
 
-    /// Where it was said, in a few words for a person.
+    /// Returns the display name of the place.
     pub fn whereabouts(&self) -> Option<&str> {
         self.place.as_ref().map(|place| place.name.as_deref().unwrap_or(&place.id))
     }
 }
 
-/// What somebody is called, and the id if that is another.
+/// Returns the display name, and the id if it differs.
 fn named(handle: Option<String>, id: String) -> (String, Option<String>) {
     let name = handle.unwrap_or_else(|| id.clone());
     let id = Some(id).filter(|id| !id.is_empty() && *id != name);
@@ -344,7 +344,7 @@ fn author_kind(kind: Option<PrincipalKind>) -> Option<AuthorKind> {
     }
 }
 
-/// The name of a turn that anybody may write: of none that the hub tells of.
+/// Returns the id of a message that anyone may have written. It never equals the id of a hub's message.
 pub(super) fn channel_turn(channel: &str, message: &str) -> String {
     format!("channel {}", message_name(channel, message))
 }
@@ -382,7 +382,7 @@ mod tests {
         assert_eq!(turn.reason, Some(Reason::DirectMention));
         assert_eq!(turn.mcp[0].headers["Authorization"], "Bearer x");
         assert!(matches!(&turn.back, Back::Callback(url) if url.ends_with("tok_1")));
-        // A callback is fresh each time; the message is the same.
+        // The callback differs each time; the message is the same.
         let mut again = chat();
         again["callback"] = "http://hub/channels/ch_1/inbox/tok_2".into();
         let again = Turn::chat(&again.to_string()).ok().unwrap();
@@ -410,7 +410,7 @@ mod tests {
         assert_eq!(Turn::unsigned_chat(&data).ok().unwrap().sender_id, None);
     }
 
-    /// What a service posts and what comes as an envelope is for this agent alone.
+    /// A service's post and an envelope are for this agent alone.
     #[test]
     fn what_says_nothing_of_attention_is_a_direct_message() {
         let post = json!({"channel": {"id": "c"}, "message": {"id": "1", "sender": "s", "content": "c"},
@@ -433,7 +433,7 @@ mod tests {
         data["channel"]["kind"] = "assembly".into();
         data["channel"]["history"] = "a_week".into();
         let mut usual = Turn::chat(&chat().to_string()).ok().unwrap();
-        // What it does not know it does not say.
+        // An unknown kind is dropped.
         usual.place.as_mut().unwrap().kind = None;
         assert_eq!(Turn::chat(&data.to_string()).ok(), Some(usual));
     }

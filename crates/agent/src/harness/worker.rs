@@ -1,18 +1,21 @@
-//! The shell around the core: carries out its commands and tells it what happened.
+//! The shell around the core: executes its commands and reports their results.
 //!
-//! One loop, with the few turns and requests that are under way, which end with it. A line of the journal and its sync hold
-//! up one thread of the runtime for the moment that a disk takes: messages are few, so that nobody is sent to another
-//! thread for it.
+//! One loop with the few turns and requests in progress, which end with it. Writing and syncing a line of the
+//! journal blocks one thread of the runtime for the time of a disk write. Messages are few, so this is not
+//! moved to another thread.
 
+use super::acp::{AcpAsked, Bridge};
 use super::activity::Observer;
 use super::core::{Command, Core, Event, Outcome, Posted, Run};
 use super::deliver::Sender;
 use super::error::HarnessError;
+use super::exec::Exec;
 use super::history;
+use super::home::Home;
 use super::incoming::{Incoming, Offer};
 use super::intake::Intake;
 use super::journal::Journal;
-use super::openai::Asked;
+use super::openai::{Asked, OpenAi};
 use super::options::{AgentOptions, Driver, Stop, stopped};
 use super::prompt::{Own, RULES, after_thread};
 use super::refresh::{Gone, is_gone, refresh};
@@ -31,7 +34,8 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use url::Url;
 
-/// What is under way, each under its number. A handful, polled in turn; what is cancelled is dropped at once.
+/// Futures in progress, each with its number. There are only a few, polled in turn. A cancelled one is dropped
+/// at once.
 struct Doing<T>(Vec<(u64, Boxed<T>)>);
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -45,7 +49,7 @@ impl<T> Doing<T> {
         self.0.retain(|(one, _)| *one != number);
     }
 
-    /// What comes of one of them; nothing while there is none.
+    /// Waits for the next result. Stays pending while there is none.
     async fn next(&mut self) -> (u64, T) {
         poll_fn(|context| {
             for (place, (number, future)) in self.0.iter_mut().enumerate() {
@@ -61,20 +65,20 @@ impl<T> Doing<T> {
     }
 }
 
-/// See the [module](self).
+/// The worker; see the [module](self).
 pub(super) struct Worker {
     core: Core,
     journal: Journal,
     environment: Environment,
     observer: Observer,
-    /// Where the journal is, for people.
+    /// The state folder, for error messages.
     state: PathBuf,
     sender: Arc<Sender>,
     driving: Arc<Driving>,
     turns: Doing<Outcome>,
     posts: Doing<Posted>,
     asks: (mpsc::Sender<Ask>, mpsc::Receiver<Ask>),
-    /// What turns wait for.
+    /// The turns that wait for the core.
     resumes: HashMap<u64, oneshot::Sender<()>>,
     ended: bool,
 }
@@ -82,6 +86,7 @@ pub(super) struct Worker {
 impl Worker {
     pub(super) fn new(
         options: AgentOptions,
+        engine: Engine,
         (hub, session): (Option<Client>, Option<Session>),
         core: Core,
         journal: Journal,
@@ -89,7 +94,7 @@ impl Worker {
     ) -> Self {
         let (reach, environment) = (options.reach(), options.environment.clone());
         let driving = Driving {
-            driver: options.driver,
+            engine,
             name: options.name,
             culture: options.culture,
             system: options.system,
@@ -115,7 +120,7 @@ impl Worker {
         }
     }
 
-    /// Deals with what was left over and with everything that comes, until it is told to stop.
+    /// Processes messages left over from an earlier start and all new ones, until it is told to stop.
     pub(super) async fn work(mut self, intake: &mut Intake, mut stop: Stop) -> Result<(), HarnessError> {
         let (mut stopping, mut closed) = (false, None);
         while !self.ended {
@@ -151,6 +156,9 @@ impl Worker {
             };
             self.handle(event, &mut None)?;
         }
+        if let Engine::Acp(bridge) = &self.driving.engine {
+            bridge.close().await;
+        }
         match closed {
             Some(why) if !stopping => why,
             _ => Ok(()),
@@ -182,7 +190,7 @@ impl Worker {
                     self.turns.begin(run.task, async move { driving.drive(&run, &reporter).await });
                 }
                 Command::Resume { task } => {
-                    // A turn that ended meanwhile does not wait.
+                    // A turn that has ended meanwhile no longer waits.
                     self.resumes.remove(&task).map(|resume| resume.send(()).ok());
                 }
                 Command::CancelTurn { task } => {
@@ -209,9 +217,37 @@ async fn sleep(pause: Option<Duration>) {
     }
 }
 
-/// What makes the answers, and what it needs.
+/// A driver that is ready for turns.
+pub(super) enum Engine {
+    Exec(Exec),
+    OpenAi(Box<OpenAi>),
+    Acp(Box<Bridge>),
+}
+
+impl Engine {
+    /// Prepares the driver of an agent.
+    pub(super) async fn start(
+        options: &AgentOptions,
+        home: &Home,
+        hub: Option<&Client>,
+    ) -> Result<Self, HarnessError> {
+        Ok(match options.driver.clone() {
+            Driver::Exec(exec) => Self::Exec(exec),
+            Driver::OpenAi(model) => Self::OpenAi(model),
+            Driver::Acp(acp) => {
+                let bridge = Bridge::open(*acp, home)?;
+                if let Some(hub) = hub {
+                    bridge.withdraw_left_over(hub).await?;
+                }
+                Self::Acp(Box::new(bridge))
+            }
+        })
+    }
+}
+
+/// The driver with its dependencies.
 struct Driving {
-    driver: Driver,
+    engine: Engine,
     name: String,
     culture: String,
     system: Option<String>,
@@ -229,7 +265,7 @@ impl Driving {
             && let Ok(url) = Url::parse(url)
             && let Err(blocked) = self.reach.check(&url).await
         {
-            // An answer that nobody would get is not made.
+            // No answer is produced if it could not be delivered.
             return Outcome::failed(format!("callback: {blocked}"), "blocked");
         }
         let run = match refresh(self.hub.as_ref(), self.quiet, &self.environment, run).await {
@@ -238,14 +274,15 @@ impl Driving {
         };
         let prompt = run.prompt(&self.name, &self.culture);
         let Run { turn, earlier, delimiter, .. } = &run;
-        let outcome = match &self.driver {
-            Driver::Exec(exec) => {
+        let outcome = match &self.engine {
+            Engine::Exec(exec) => {
                 let system = self
                     .system
                     .as_ref()
                     .map_or_else(String::new, |system| format!("{}\n\n", system.trim_end()));
                 let begins = earlier.first().unwrap_or(turn);
-                // What begins something is shown as it is: a program can read the rest itself.
+                // The history is added only for a thread or a direct conversation. A program can read the rest
+                // itself.
                 let said = if history::goes_on(begins) {
                     history::read(self.hub.as_ref(), begins).await
                 } else {
@@ -256,7 +293,7 @@ impl Driving {
                 let prompt = format!("{system}{RULES}\n\n{prompt}");
                 exec.answer(turn, &prompt, reporter, &self.environment).await
             }
-            Driver::OpenAi(model) => {
+            Engine::OpenAi(model) => {
                 let asked = Asked {
                     turn,
                     begins: earlier.first().unwrap_or(turn),
@@ -271,8 +308,20 @@ impl Driving {
                 };
                 model.answer(asked).await
             }
+            Engine::Acp(bridge) => {
+                let asked = AcpAsked {
+                    run: &run,
+                    name: &self.name,
+                    prompt: &prompt,
+                    system: self.system.as_deref(),
+                    hub: self.hub.as_ref(),
+                    reporter,
+                    environment: &self.environment,
+                };
+                bridge.answer(asked).await
+            }
         };
-        // An inbox does not tell it, and the hub takes no answer to what is not there any more.
+        // An inbox does not report deletions, and the hub refuses the answer to a deleted message.
         let is_told = matches!(turn.back, Back::Session(_));
         if matches!(outcome, Outcome::Say { .. }) && !is_told && is_gone(self.hub.as_ref(), &run).await {
             return Outcome::Withdrawn {

@@ -1,6 +1,8 @@
-//! Which jobs were asked for at the agent's own address, and what came of them: the same job again is the same job.
+//! The jobs requested at the agent's own address, with their results. A repeated request returns the same
+//! result.
 //!
-//! Bounded in number and bytes: the oldest results are forgotten first. What is being worked on is bounded by the queue.
+//! Bounded in number and bytes: the oldest results are dropped first. Jobs in progress are bounded by the
+//! queue.
 
 use bytes::Bytes;
 use chorus_protocol::ids::JobId;
@@ -10,19 +12,19 @@ use sha2::{Digest as _, Sha256};
 use std::collections::{HashMap, VecDeque};
 use tokio::sync::watch;
 
-/// So many results are kept, and so many bytes of them.
+/// The limits for the number of results and for their bytes in total.
 const MOST_KEPT: usize = 10_000;
 const MOST_BYTES: usize = 16 * 1024 * 1024;
 
-/// What comes of a job, once it is there: a result of the document's form.
+/// The result of a job, in the document's format, once it exists.
 pub(super) type Outcome = watch::Receiver<Option<Bytes>>;
 
-/// What is known of a job that is asked for.
+/// The state of a requested job.
 #[derive(Debug)]
 pub(super) enum Standing {
-    /// Nothing; from now on it is being worked on, and this tells what came of it.
+    /// The job is new. It is in progress from now on, and the sender publishes its result.
     New(watch::Sender<Option<Bytes>>, Outcome),
-    /// It is being worked on, or done.
+    /// The job is in progress or done.
     Known(Outcome),
     /// Another job has this id.
     Other,
@@ -32,21 +34,21 @@ pub(super) enum Standing {
 struct Entry {
     asked: [u8; 32],
     outcome: Outcome,
-    /// Whether somebody was told that the result comes later.
+    /// `true` if a requester was told that the result comes later.
     put_off: bool,
 }
 
-/// See the module.
+/// The record of jobs; see the module.
 #[derive(Debug, Default)]
 pub(super) struct Book {
     jobs: HashMap<JobId, Entry>,
-    /// Those that are done, the oldest first, and how large their results are altogether.
+    /// The completed jobs, oldest first, with the size of each result.
     done: VecDeque<(JobId, usize)>,
     bytes: usize,
 }
 
 impl Book {
-    /// Looks a job up; it is there from now on.
+    /// Looks a job up and adds it if it is new.
     pub(super) fn begin(&mut self, job: &JobHandout) -> Standing {
         let asked = digest(job);
         match self.jobs.get(&job.job_id) {
@@ -61,7 +63,7 @@ impl Book {
         }
     }
 
-    /// Its result comes later, unless it is there by now.
+    /// Marks the result as deferred, or returns it if it exists by now.
     pub(super) fn put_off(&mut self, id: JobId) -> Option<Bytes> {
         let entry = self.jobs.get_mut(&id)?;
         let result = entry.outcome.borrow().clone();
@@ -69,7 +71,7 @@ impl Book {
         result
     }
 
-    /// It is done. Says whether somebody was told that the result comes later.
+    /// Publishes a result. Returns `true` if a requester was told that it comes later.
     pub(super) fn finish(&mut self, id: JobId, tell: &watch::Sender<Option<Bytes>>, result: Bytes) -> bool {
         let Some(entry) = self.jobs.get(&id) else { return false };
         let put_off = entry.put_off;
@@ -84,16 +86,17 @@ impl Book {
         put_off
     }
 
-    /// Nothing came of it, and it may be asked for again.
+    /// Removes a job without a result, so that it may be requested again.
     pub(super) fn forget(&mut self, id: JobId) {
-        // What is done stays.
+        // A completed job stays.
         if self.jobs.get(&id).is_some_and(|entry| entry.outcome.borrow().is_none()) {
             self.jobs.remove(&id);
         }
     }
 }
 
-/// What makes a job the same: who asks for what, with what and for how much. When it was sent may differ.
+/// Returns a digest of a job's content: requester, skill, input and budget. The time of the request may
+/// differ.
 fn digest(job: &JobHandout) -> [u8; 32] {
     let JobHandout { orchestrator_id, skill_name, input_data, budget, .. } = job;
     let asked = json!([orchestrator_id, skill_name, input_data, budget]);
@@ -124,7 +127,7 @@ mod tests {
         book.forget(one.job_id);
         let Standing::Known(outcome) = book.begin(&one) else { panic!() };
         assert_eq!(outcome.borrow().as_deref(), Some(&b"done"[..]));
-        // What came to nothing may be asked for again.
+        // A job without a result may be requested again.
         let two = job(2, "add");
         assert!(matches!(book.begin(&two), Standing::New(..)));
         book.forget(two.job_id);

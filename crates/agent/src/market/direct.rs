@@ -1,6 +1,7 @@
-//! Hiring without a hub between: the document's job request, POSTed to the agent's own address, and what is paid for it.
+//! Hires an agent without a hub: sends the document's job request to the agent's own address and determines
+//! the payment.
 //!
-//! No key is shown to the agent. Nothing is tried again by itself: not every agent knows a job that comes twice.
+//! The agent is shown no key. Nothing is retried, because not every agent recognizes a repeated job.
 
 use crate::answer::{ReadError, collect, retry_after};
 use crate::client::{http_client, web_address};
@@ -15,13 +16,14 @@ use reqwest::{Method, Url};
 use serde::Deserialize;
 use std::time::Duration;
 
-/// As much of an answer is read as a hub reads.
+/// The largest response that is read, in bytes, as for a hub.
 const MAX_ANSWER: usize = 256 * 1024;
-/// So many characters of a reason are passed on.
+/// The longest reason that is passed on, in characters.
 const MAX_REASON: usize = 2000;
 
-/// Asks the agent at `endpoint` to do a job, and gives its answer: the result, or `PENDING`. An address that a stranger named is called
-/// within `reach` only; one that whoever hires chose, wherever it leads.
+/// Asks the agent at `endpoint` to do a job, and returns its answer: the result, or `PENDING`. With `reach`,
+/// the address is called only if the policy allows it; `None` allows every address, for one that the user
+/// chose.
 pub async fn ask_directly(
     endpoint: &str,
     job: &JobRequest,
@@ -63,16 +65,16 @@ pub async fn ask_directly(
     }
 }
 
-/// What is to be paid for a result: what it cost, or the listed `price` if it does not say; never above the budget, and nothing for
-/// what is not done.
+/// Returns the payment for a result: its stated cost, or the listed `price` if it states none. The payment
+/// never exceeds the budget, and is zero for a job that is not done.
 pub fn amount_due(result: &JobResult, price: Option<Credits>, budget: Credits) -> Credits {
     match result.status {
         JobStatus::Success => result.execution_cost.or(price).unwrap_or_default().min(budget),
-        JobStatus::Failure | JobStatus::Pending => Credits::ZERO,
+        JobStatus::Failure | JobStatus::Rejected | JobStatus::Pending => Credits::ZERO,
     }
 }
 
-/// Where jobs are POSTed to at an endpoint.
+/// Returns the URL for jobs at an endpoint.
 fn jobs_url(endpoint: &str) -> Result<Url, Faults> {
     let form = "must be where an agent takes jobs, such as https://agent.example/jobs";
     let mut url = web_address(endpoint, form).map_err(|what| Faults::one("endpoint", what))?;
@@ -81,7 +83,7 @@ fn jobs_url(endpoint: &str) -> Result<Url, Faults> {
     Ok(url)
 }
 
-/// Why it was refused, if that is told as markets do.
+/// Returns the reason of a refusal, if it has the market's error format.
 fn told(answer: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     struct Answer {

@@ -1,13 +1,14 @@
-//! Jobs that come to the agent's own address, as section 3.3 of the market's document has them: from a hub that the address was
-//! registered with, or straight from whoever hires.
+//! Takes jobs at the agent's own address, as section 3.3 of the market's document specifies: from a hub that
+//! knows the address, or straight from a hiring agent.
 //!
-//! The result is the answer if it is there within a few seconds; else that is `PENDING`, and the result is POSTed to the job's
-//! `callback_url` when it is there. The same job again is answered the same. Everything is bounded: connections, bodies, what waits,
-//! what is done at once, what is remembered, and every step in time. Callbacks lead where a stranger says, and are called as [`Reach`]
-//! allows, apart from the work: one that hangs holds up no job.
+//! The result is the response if it exists within a few seconds. Otherwise the response is `PENDING`, and the
+//! result is POSTed to the job's `callback_url` later. A repeated request gets the same answer. Everything is
+//! bounded: connections, bodies, queues, parallel jobs, remembered results, and every step in time. Callback
+//! URLs are chosen by strangers, so they are called as [`Reach`] allows, and separately from the work: a
+//! callback that hangs delays no job.
 //!
-//! A direct job is done before it is paid, and whoever asks for it may never pay. So those jobs have places of their own: however many
-//! strangers ask, what the hub holds money for is done.
+//! A direct job is done before it is paid, and may never be paid. Therefore these jobs have a queue of their
+//! own, so that strangers cannot delay jobs for which the hub holds money.
 
 use super::book::{Book, Standing};
 use super::queue::WorkQueue;
@@ -34,49 +35,48 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use url::Url;
 
-/// How long whoever asks waits for the answer. A hub waits 30 s for the whole of it.
+/// The time for which a request waits for the result. A hub waits 30 s for the whole request.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long the headers of a request may take, and its body.
+/// The time limit for the headers of a request, and for its body.
 const STEP: Duration = Duration::from_secs(10);
-/// So many callbacks are called at once.
+/// The number of callbacks called in parallel.
 const CALLBACKS: usize = 16;
 
-/// How to take jobs at one's own address.
+/// The settings for taking jobs at the agent's own address.
 #[derive(Debug, Clone)]
 pub struct JobListen {
-    /// Whose address it is.
     pub agent: AgentId,
-    /// What it offers; other jobs are refused.
+    /// The offered skills. Other jobs are refused.
     pub skills: Vec<Skill>,
-    /// What requests must be signed with; without it anybody may ask.
+    /// The secret by which requests must be signed. `None` accepts requests from everyone.
     pub secret: Option<WebhookSecret>,
-    /// From where requests may come; from anywhere if there is none. Behind a proxy this is the proxy's address.
+    /// The networks that requests may come from; empty allows all. Behind a proxy this is the proxy's address.
     pub sources: Vec<Network>,
-    /// Which callbacks are called.
+    /// The outbound policy for callbacks.
     pub reach: Reach,
 }
 
-/// The agent's own address. It ends when it is dropped; [`JobServer::close`] lets the last answers out first.
+/// A server for jobs. Dropping it stops it; [`JobServer::close`] sends the last answers first.
 pub struct JobServer {
     server: Server,
     shared: Arc<Shared>,
-    /// What does direct jobs and calls back.
+    /// The tasks for direct jobs and callbacks.
     _beside: JoinSet<()>,
 }
 
 impl JobServer {
-    /// Where jobs are POSTed to, as this machine sees it.
+    /// Returns the URL for jobs, as seen from this machine.
     pub fn url(&self) -> String {
         format!("http://{}/jobs", self.address())
     }
 
-    /// Where it listens.
+    /// Returns the address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.server.address()
     }
 
-    /// Takes the jobs that are open at the hub, which was told this address: what was in hand when the process before ended. Their
-    /// results are brought to the hub.
+    /// Takes the jobs that are open at the hub, such as those left by a process that died. Their results are
+    /// sent to their callbacks.
     pub async fn take_open_jobs(&self) -> Result<(), ClientError> {
         let shared = &self.shared;
         for job in shared.worker.hub.open_jobs().await? {
@@ -91,14 +91,14 @@ impl JobServer {
         Ok(())
     }
 
-    /// Takes no more jobs and waits, a short while, until those that were answered know it.
+    /// Stops taking jobs and waits for a short while until the last answers are sent.
     pub async fn close(self) {
         self.server.close().await;
     }
 }
 
 impl JobWorker {
-    /// Takes jobs at `address`, such as `127.0.0.1:8790`; port 0 takes a free one.
+    /// Takes jobs at `address`, such as `127.0.0.1:8790`. Port 0 picks a free port.
     pub async fn listen(&self, address: &str, options: JobListen) -> Result<JobServer, BindError> {
         let limits = Limits { head: STEP, body: STEP, answer: PATIENCE };
         let (callbacks, call) = WorkQueue::start(CALLBACKS);
@@ -118,12 +118,12 @@ impl JobWorker {
     }
 }
 
-/// What all requests share.
+/// The state shared by all requests.
 struct Shared {
     worker: JobWorker,
     options: JobListen,
     book: Mutex<Book>,
-    /// Jobs of whoever asks directly; those of the hub have the worker's queue.
+    /// The queue for direct jobs. Jobs of the hub use the worker's queue.
     direct: WorkQueue,
     callbacks: WorkQueue,
 }
@@ -139,7 +139,7 @@ impl Shared {
     }
 }
 
-/// A job as it is asked for: what the document has in it, of which not everybody says everything, and what a hub adds.
+/// A job request: the members of the document, most of them optional, and those that a hub adds.
 #[derive(Deserialize)]
 struct Asked {
     job_id: JobId,
@@ -161,7 +161,7 @@ impl Asked {
     fn handout(self) -> JobHandout {
         JobHandout {
             job_id: self.job_id,
-            // Who does not say who it is goes by its job.
+            // A requester without an id is identified by its job.
             orchestrator_id: self.orchestrator_id.unwrap_or(AgentId(self.job_id.0)),
             skill_name: self.skill_name,
             input_data: self.input_data,
@@ -182,7 +182,7 @@ async fn take(
     request: Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, Refusal> {
     let (head, body) = request.into_parts();
-    // First of all, so that nobody is cut off while it writes.
+    // The body is read first, so that no sender is cut off while it writes.
     let body = read_body(body, MAX_BODY, STEP).await;
     admit(&shared.options, from, &head)?;
     let body = body.map_err(|fault| Refusal::new(fault.status(), "VALIDATION", fault))?;
@@ -223,13 +223,14 @@ async fn take(
         }
         Err(_) => shared.book().put_off(id),
     };
-    match there {
-        Some(result) => Ok(json_bytes(result)),
-        None => Ok(json_answer(StatusCode::ACCEPTED, None, &pending(shared, id, &callback).await)),
+    if let Some(result) = there {
+        return Ok(json_bytes(result));
     }
+    (shared.worker.tell)(WorkerEvent::Deferred(id));
+    Ok(json_answer(StatusCode::ACCEPTED, None, &pending(shared, id, &callback).await))
 }
 
-/// From where requests may come, and that they are a program's.
+/// Checks that a request comes from an allowed network and from a program.
 fn admit(options: &JobListen, from: IpAddr, head: &Parts) -> Result<(), Refusal> {
     let forbidden = |what| Err(Refusal::new(StatusCode::FORBIDDEN, "FORBIDDEN", what));
     if !Network::admit(&options.sources, from) {
@@ -240,13 +241,14 @@ fn admit(options: &JobListen, from: IpAddr, head: &Parts) -> Result<(), Refusal>
         return Err(refusal.with(ALLOW, "POST"));
     }
     if head.headers.contains_key(ORIGIN) {
-        // Programs do not send it, browsers always do: no page may have an agent work for the person who looks at it.
+        // Programs do not send this header, but browsers always do. No web page may have an agent work for a
+        // person who views it.
         return forbidden("jobs do not come from web pages");
     }
     Ok(())
 }
 
-/// The job, if it is one of ours.
+/// Reads a job and checks that this agent offers it.
 fn read(shared: &Shared, body: &[u8]) -> Result<JobHandout, Refusal> {
     let invalid = |what: String| Refusal::new(StatusCode::BAD_REQUEST, "VALIDATION", what);
     let asked: Asked = serde_json::from_slice(body).map_err(|error| invalid(format!("no job: {error}")))?;
@@ -261,7 +263,7 @@ fn read(shared: &Shared, body: &[u8]) -> Result<JobHandout, Refusal> {
         unfit("SKILL_MISMATCH", "skill_name: this agent does not have the requested skill".into())
     })?;
     let job = asked.handout();
-    // What a hub hands out was agreed on there.
+    // The price of a hub's job was agreed there.
     if !is_brokered(&job) && job.budget < price {
         let what = format!("budget: {} is below this agent's cost of {price}", job.budget);
         return Err(unfit("BUDGET_INSUFFICIENT", what));
@@ -269,12 +271,13 @@ fn read(shared: &Shared, body: &[u8]) -> Result<JobHandout, Refusal> {
     Ok(job)
 }
 
-/// Whether a hub hands it out: only who holds the budget says until when. Whether that is true is asked before it is done.
+/// Checks whether a job claims to come from a hub: only a hub sets a deadline. The claim is verified before
+/// the job is done.
 fn is_brokered(job: &JobHandout) -> bool {
     job.deadline_at.is_some()
 }
 
-/// Does a job, keeps what came of it for whoever asks, and calls back if somebody was put off.
+/// Does a job, stores its result, and calls back if the result was deferred.
 async fn work(shared: Arc<Shared>, job: JobHandout, tell: watch::Sender<Option<Bytes>>) {
     let (worker, begun) = (&shared.worker, Instant::now());
     let run = || {
@@ -321,10 +324,11 @@ async fn call_back(shared: Arc<Shared>, id: JobId, url: String, body: Bytes) {
     }
 }
 
-/// What whoever asked is told when it takes longer, and why it would better ask again if it will not be called.
+/// Builds the `PENDING` response. It says so if the callback cannot be called and the requester must ask
+/// again.
 async fn pending(shared: &Shared, id: JobId, callback: &str) -> JobResult {
     let not_called = match Url::parse(callback) {
-        // Who named none asks again anyway.
+        // A requester without a callback asks again anyway.
         Err(_) if callback.is_empty() => None,
         Ok(url) => shared.options.reach.check(&url).await.err().map(|blocked| blocked.to_string()),
         Err(_) => Some("it is no URL".into()),
@@ -342,7 +346,7 @@ async fn pending(shared: &Shared, id: JobId, callback: &str) -> JobResult {
     }
 }
 
-/// An answer that is JSON already.
+/// Builds a response from serialized JSON.
 fn json_bytes(body: Bytes) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(body));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -1,7 +1,8 @@
-//! Pipelines: one job after the other, each with what the one before gave, for no more than a budget altogether.
+//! Pipelines: a sequence of jobs, each with the output of the one before, within a total budget.
 //!
-//! What a step may cost is what is left, or less if it says so; the hub holds it and gives back what it did not cost. So the budget
-//! cannot be passed: a step that nobody does for what is left is not begun.
+//! The budget of a step is the remaining amount, or less if the step says so. The hub reserves it and returns
+//! the unused part. Therefore the total is never exceeded: a step that nobody does for the remaining amount is
+//! not started.
 
 use crate::{Client, ClientError};
 use chorus_protocol::code::Code;
@@ -10,19 +11,18 @@ use chorus_protocol::market::{Credits, JobRequest, JobStatus, JobView, SkillName
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The most steps of one pipeline.
+/// The limit of steps in one pipeline.
 const MOST_STEPS: usize = 100;
 
-/// Jobs that are done one after the other.
+/// A sequence of jobs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pipeline {
-    /// What it may cost altogether.
+    /// The total budget.
     pub budget: Credits,
-    /// What the first step is given.
+    /// The input of the first step.
     #[serde(default)]
     pub input_data: Value,
-    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
@@ -30,69 +30,64 @@ pub struct Pipeline {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// What is to be done.
     pub skill_name: SkillName,
-    /// Whom to hire; the best that fits, unless said.
+    /// The agent to hire. `None` hires the best match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<AgentId>,
-    /// What it may cost; what is left, unless said.
+    /// The budget of this step. `None` allows all that is left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Credits>,
-    /// How long it may take, in milliseconds; as long as any job, unless said.
+    /// The deadline, in milliseconds. `None` uses the market's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<i64>,
 }
 
-/// What came of a pipeline.
+/// The result of a pipeline.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Finished {
-    /// What the last step gave.
+    /// The output of the last step.
     pub output_data: Value,
-    /// What it cost altogether.
+    /// The total cost.
     pub cost: Credits,
     /// The jobs, in order.
     pub jobs: Vec<JobView>,
 }
 
-/// Why a pipeline did not come to its end.
+/// The reason why a pipeline was not completed.
 #[derive(Debug, thiserror::Error)]
 pub enum PipelineError {
-    /// The hub could not be asked, or refused.
+    /// A request to the hub failed.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// It has no steps, or too many.
+    /// The number of steps is not valid.
     #[error("a pipeline has 1 to {MOST_STEPS} steps")]
     Steps,
-    /// A step failed: its job says why.
+    /// A step failed.
     #[error("the step {step} ({skill}) failed: {why}; {spent} credits were paid")]
     Failed {
-        /// Which, from 1.
+        /// The number of the step, from 1.
         step: usize,
-        /// Of what.
         skill: String,
-        /// Why.
         why: String,
-        /// What the steps before cost.
+        /// The cost of the earlier steps.
         spent: Credits,
     },
-    /// What is left of the budget does not pay for the next step.
+    /// The remaining budget does not pay for the next step.
     #[error(
         "stopped before step {step} ({skill}): nobody does it for the {left} credits that are left; {spent} were paid"
     )]
     Budget {
-        /// Which, from 1.
+        /// The number of the step, from 1.
         step: usize,
-        /// Of what.
         skill: String,
-        /// What is left.
         left: Credits,
-        /// What the steps before cost.
+        /// The cost of the earlier steps.
         spent: Credits,
     },
 }
 
 impl Client {
-    /// Does the jobs of a pipeline, until the last is done, one fails, or the budget does not pay for the next.
+    /// Runs a pipeline until the last job is done, one fails, or the budget does not pay for the next.
     pub async fn pipeline(&self, pipeline: &Pipeline) -> Result<Finished, PipelineError> {
         if !(1..=MOST_STEPS).contains(&pipeline.steps.len()) {
             return Err(PipelineError::Steps);

@@ -1,17 +1,18 @@
-//! Work that is done side by side: so much at a time, some more waits for its turn, and what comes then is turned away.
+//! A bounded work queue: a fixed number of tasks runs in parallel, some more wait, and further ones are
+//! refused.
 
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-/// So much waits for its turn.
+/// The number of tasks that may wait.
 pub(super) const WAITING: usize = 256;
 
-/// Where work waits for its turn.
+/// A handle to the queue.
 #[derive(Debug, Clone)]
 pub(crate) struct WorkQueue(mpsc::Sender<BoxFuture<'static, ()>>);
 
-/// Why work was turned away.
+/// The reason why a task was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TurnedAway {
     #[error("too many wait")]
@@ -21,7 +22,7 @@ pub(crate) enum TurnedAway {
 }
 
 impl WorkQueue {
-    /// A queue, and what does the work in it: whatever is being done ends with that.
+    /// Creates a queue and the future that runs its tasks. Dropping the future cancels running tasks.
     pub(crate) fn start(at_once: usize) -> (Self, impl Future<Output = ()> + Send + use<>) {
         let (queue, mut waiting) = mpsc::channel::<BoxFuture<'static, ()>>(WAITING);
         let serve = async move {

@@ -1,8 +1,8 @@
-//! Doing jobs side by side, and reporting what came of each.
+//! Does jobs in parallel and reports their results.
 //!
-//! A job that has ended at the hub, because whoever hired took it back or its time is over, is not begun, and ends its work if it ends
-//! meanwhile. Nothing is kept here: what died with the process is asked for at the hub when its inbox is open again, and done once. What
-//! the work is, is given to the worker.
+//! A job that has ended at the hub, because it was cancelled or its time is over, is not started, and is
+//! cancelled if it is running. Nothing is stored here: jobs left by a process that died are requested from the
+//! hub when its inbox is open again, and done once. The caller provides the work.
 
 use super::queue::{TurnedAway, WorkQueue};
 use crate::seen::{REMEMBERED, Seen};
@@ -15,38 +15,39 @@ use serde_json::Value;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How often a running job is looked at.
+/// The interval for checking whether a running job has ended at the hub.
 const LOOK: Duration = Duration::from_secs(1);
-/// So many characters of a reason are told.
+/// The longest reason that is reported, in characters.
 const MAX_REASON: usize = 2000;
 
-/// What a worker says of itself.
+/// An event of a worker.
 #[derive(Debug)]
 pub enum WorkerEvent<'a> {
-    /// It listens.
     Listening,
-    /// It has a job.
+    /// A job has started.
     Began(&'a JobHandout),
-    /// It reported a result, and this is how the job stands now.
+    /// A result was reported. Contains the new state of the job.
     Reported(&'a ResultTaken),
-    /// The hub did not take the result: the job has ended, or this is no job of ours.
+    /// The hub did not accept the result: the job has ended, or is not this agent's.
     Refused(JobId, &'a ClientError),
-    /// It does not go on with a job that has ended at the hub.
+    /// The worker stopped a job that has ended at the hub.
     Left(JobId),
-    /// It has a result for whoever asked at its own address.
+    /// The worker has the result of a job requested at its own address.
     Answered(&'a JobResult),
-    /// It could not bring a result to its `callback_url`, and why; whoever asks again gets it.
+    /// A job takes longer than its request waits. Its result goes to the `callback_url`.
+    Deferred(JobId),
+    /// A result could not be sent to its `callback_url`, and why. A repeated request returns it.
     NotCalledBack(JobId, &'a str),
-    /// It could not ask which jobs are open; those that were in hand before wait until it is connected anew.
+    /// The open jobs could not be requested. They are taken after the next reconnection.
     NotAsked(&'a ClientError),
-    /// It did not take a job, because too many wait; it ends by its deadline.
+    /// A job was not taken because too many wait. It ends by its deadline.
     TooMany(JobId),
 }
 
-/// What makes the output data of a job, or says why it failed.
+/// A function that produces the output data of a job, or the reason of its failure.
 type Work = dyn Fn(JobHandout) -> BoxFuture<'static, Result<Value, String>> + Send + Sync;
 
-/// Whoever does jobs.
+/// A worker that does jobs.
 #[derive(Clone)]
 pub struct JobWorker {
     pub(super) hub: Client,
@@ -54,12 +55,13 @@ pub struct JobWorker {
     pub(super) tell: Arc<dyn Fn(WorkerEvent<'_>) + Send + Sync>,
     pub(super) queue: WorkQueue,
     pub(super) at_once: usize,
-    /// What comes again is being done, or was.
+    /// The ids of jobs that are in progress or done, to drop duplicates.
     seen: Arc<Mutex<Seen>>,
 }
 
 impl JobWorker {
-    /// A worker that does so many jobs at once with `work`, and what must be awaited beside so that it does.
+    /// Creates a worker that does `at_once` jobs in parallel with `work`, and the future that must be polled
+    /// for that.
     pub fn new<F>(
         hub: &Client,
         at_once: usize,
@@ -75,18 +77,18 @@ impl JobWorker {
         (Self { hub: hub.clone(), work, tell: Arc::new(tell), queue, at_once, seen }, serve)
     }
 
-    /// Takes the jobs that come to the agent's inbox, until that ends.
+    /// Takes the jobs that come to the agent's inbox, until the inbox ends.
     pub async fn serve_inbox(&self) -> Result<(), ClientError> {
         let mut inbox = self.hub.inbox(None)?;
         while let Some(item) = inbox.next().await {
             match item? {
                 InboxItem::Connected { .. } => {
                     (self.tell)(WorkerEvent::Listening);
-                    // Beside what comes meanwhile. If too much waits even for this question, that is done first.
+                    // This runs beside new jobs. If the queue is full, its jobs are done first.
                     self.queue.put(self.clone().take_open()).ok();
                 }
                 InboxItem::Other { event, data, .. } if EntryKind::parse(&event) == Some(EntryKind::Job) => {
-                    // What is no job of the document's form is nobody's work.
+                    // Data that is not a valid job is ignored.
                     let Ok(job) = serde_json::from_str::<JobHandout>(&data) else { continue };
                     self.take(job);
                 }
@@ -96,7 +98,7 @@ impl JobWorker {
         Ok(())
     }
 
-    /// Takes the jobs that are open at the hub: what was in hand when the process before ended.
+    /// Takes the jobs that are open at the hub, such as those left by a process that died.
     async fn take_open(self) {
         match self.hub.open_jobs().await {
             Ok(open) => open.into_iter().for_each(|job| self.take(job)),
@@ -140,7 +142,8 @@ impl Client {
         }
     }
 
-    /// What comes of `work`; nothing if the job has ended at the hub, or does before the work: that is dropped then.
+    /// Runs `work` and returns its result. Returns `None` if the job has ended at the hub, or ends before the
+    /// work does; the work is dropped then.
     pub(super) async fn unless_ended<F: Future>(
         &self,
         id: JobId,
@@ -163,7 +166,7 @@ impl Client {
         }
     }
 
-    /// Whether a job has ended at the hub, as far as it says so: one that is away now will be there later.
+    /// Checks whether a job has ended at the hub. An unreachable hub counts as no.
     async fn has_ended(&self, id: JobId) -> bool {
         self.job(id).await.is_ok_and(|job| job.status.known() != Some(JobStatus::Pending))
     }
@@ -174,7 +177,7 @@ impl Client {
     }
 }
 
-/// What is reported of a job. What it cost and how long it took is known to the hub.
+/// Builds the report of a job. The hub knows its cost and duration.
 pub(super) fn result(job: &JobHandout, done: Result<Value, String>) -> JobResult {
     let (status, output_data, error_message) = match done {
         Ok(output) => (JobStatus::Success, Some(output), None),

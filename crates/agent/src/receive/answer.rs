@@ -1,6 +1,7 @@
-//! One request to a receiver: read, check, hand to the program, answer as section 6.5 of the transport says.
+//! Handles one request to a receiver: reads it, checks it, hands it to the program, answers as section 6.5 of
+//! the transport specifies.
 //!
-//! Every answer, whatever its status, is a reply of the protocol in JSON.
+//! Every response, of any status, is a reply of the protocol in JSON.
 
 use super::{Busy, Letter, Shared, json_answer, read_body};
 use crate::Network;
@@ -27,15 +28,15 @@ const UNSUPPORTED: Option<&str> = Some("UNSUPPORTED_VERSION");
 /// The longest challenge that is echoed, in bytes.
 const MAX_CHALLENGE: usize = 255;
 
-/// What came.
+/// An accepted request.
 enum Taken {
-    /// An envelope, and what the program said to it.
+    /// An envelope, with the program's reply.
     Envelope(ReceiverReply),
-    /// A hub asks whether this is an endpoint.
+    /// A hub's check that this is an endpoint.
     Challenge(Challenge),
 }
 
-/// Why an envelope was not taken.
+/// The reason why an envelope was not accepted.
 struct Refusal {
     status: StatusCode,
     error_code: Option<&'static str>,
@@ -48,14 +49,13 @@ impl Refusal {
         Self { status, error_code, detail: detail.to_string(), header: None }
     }
 
-    /// It may be taken later.
+    /// Creates a refusal that asks the sender to try again.
     fn busy(detail: &str) -> Self {
         let header = Some((RETRY_AFTER, "1"));
         Self { header, ..Self::new(StatusCode::SERVICE_UNAVAILABLE, None, detail) }
     }
 }
 
-/// Answers one request.
 pub(super) async fn answer(
     shared: &Shared,
     from: IpAddr,
@@ -80,7 +80,7 @@ pub(super) async fn answer(
 
 async fn take(shared: &Shared, from: IpAddr, request: Request<Incoming>) -> Result<Taken, Refusal> {
     let (head, body) = request.into_parts();
-    // First of all, so that no sender is cut off while it writes.
+    // The body is read first, so that no sender is cut off while it writes.
     let body = read_body(body, MAX_BODY, shared.options.body_limit).await.map_err(|fault| {
         let status = fault.status();
         let error_code = INVALID.filter(|_| status != StatusCode::REQUEST_TIMEOUT);
@@ -98,7 +98,8 @@ async fn take(shared: &Shared, from: IpAddr, request: Request<Incoming>) -> Resu
         return Err(Refusal { header: Some((ALLOW, "POST")), ..refusal });
     }
     if head.headers.contains_key(ORIGIN) {
-        // Agents do not send it, browsers always do: no page may write to an agent of the person who looks at it.
+        // Agents do not send this header, but browsers always do. No web page may write to the agent of a
+        // person who views it.
         return Err(Refusal::new(StatusCode::FORBIDDEN, None, "envelopes do not come from web pages"));
     }
     let now = shared.options.environment.now();
@@ -115,7 +116,7 @@ async fn take(shared: &Shared, from: IpAddr, request: Request<Incoming>) -> Resu
     hand_over(shared, letter, name).await.map(Taken::Envelope)
 }
 
-/// What was said in a conversation of a hub, as its webhooks tell it.
+/// A message in a conversation of a hub, from a webhook.
 struct Said {
     event_id: String,
     sender_id: String,
@@ -123,7 +124,7 @@ struct Said {
 }
 
 impl Said {
-    /// It is the same each time it comes.
+    /// Returns the letter and its name, which is the same each time it comes.
     fn letter(self, webhook_id: Option<String>, received_at: i64) -> (Letter, Option<String>) {
         let Self { event_id, sender_id, raw } = self;
         let kind = EntryKind::Chat;
@@ -131,7 +132,7 @@ impl Said {
     }
 }
 
-/// Reads a body as that, if it has its shape.
+/// Reads a body as a hub's message. Returns `None` if it has another form.
 fn said_on_hub(body: &[u8]) -> Option<Result<Said, Refusal>> {
     let value = json::parse(body).ok()?;
     let shaped = value.get("envelope").is_none() && value.get("event").is_some_and(Value::is_object);
@@ -148,13 +149,13 @@ fn said_on_hub(body: &[u8]) -> Option<Result<Said, Refusal>> {
     Some(read())
 }
 
-/// What a hub wants to hear before it sends anything to an endpoint.
+/// Reads the challenge that a hub sends before it uses an endpoint.
 pub(crate) fn challenge(body: &[u8]) -> Option<Challenge> {
     let EndpointQuestion::Challenge(asked) = serde_json::from_value(json::parse(body).ok()?).ok()?;
     (asked.challenge.len() <= MAX_CHALLENGE).then_some(asked)
 }
 
-/// The id of a signed request; none where nothing need be signed.
+/// Returns the id of a signed request. `None` if no signature is required.
 fn authenticate(
     shared: &Shared,
     headers: &HeaderMap,
@@ -166,19 +167,19 @@ fn authenticate(
     verified.map(Some).map_err(|fault| Refusal::new(StatusCode::UNAUTHORIZED, None, fault))
 }
 
-/// The envelope of a body, checked and as it came.
+/// Returns the envelope of a body, checked, and its original text.
 fn check(body: &[u8]) -> Result<(Envelope, Box<RawValue>), Refusal> {
     read_posted(body).map_err(|fault| {
         let value = json::parse(body).unwrap_or_default();
         let version = value.pointer("/envelope/chorus_version").and_then(Value::as_str);
-        // Another version may have other rules: its number says more than its other faults.
+        // Another version may have other rules, so its number matters more than its other faults.
         let other = version.is_some_and(|version| version != CHORUS_VERSION);
         let error_code = if other { UNSUPPORTED } else { INVALID };
         Refusal::new(StatusCode::BAD_REQUEST, error_code, fault)
     })
 }
 
-/// An envelope, and what it is known by.
+/// Returns an envelope's letter and its name.
 fn enveloped(
     envelope: &Envelope,
     raw: Box<RawValue>,
@@ -186,15 +187,15 @@ fn enveloped(
     received_at: i64,
 ) -> (Letter, Option<String>) {
     let sender_id = envelope.sender.to_string();
-    // Names are compared without regard to case. What has no number is known by the hub's id for it, which keeps
-    // a signed request from being played again.
+    // Names are case-insensitive. An envelope without a turn number is identified by the hub's request id,
+    // which prevents the replay of a signed request.
     let turn = envelope.turn.as_ref();
     let name = turn.map(|(id, number)| turn_name(&sender_id.to_ascii_lowercase(), id, *number));
     let name = name.or_else(|| webhook_id.as_ref().map(|id| format!("id {id}")));
     (Letter { kind: EntryKind::Message, envelope: raw, sender_id, received_at, webhook_id }, name)
 }
 
-/// Gives it to the program, once, and waits for what it says.
+/// Hands the envelope to the program, once, and waits for its decision.
 async fn hand_over(shared: &Shared, letter: Letter, name: Option<String>) -> Result<ReceiverReply, Refusal> {
     match shared.desk.hand_over(letter, name, shared.options.answer_limit).await {
         Ok(Some(reply)) => Ok(reply),

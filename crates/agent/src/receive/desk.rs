@@ -1,54 +1,55 @@
-//! Where what was received waits for the program, and its sender for what the program says.
+//! The queue between senders and the program: received items wait for the program, and their senders wait for
+//! its reply.
 //!
-//! Each thing is handed over once; what was taken is a duplicate from then on. Bounded: in number, and in the time a
-//! sender waits. Nothing waits here whose sender has gone.
+//! Each item is handed over once; an accepted one is a duplicate from then on. The number of items and the
+//! time that a sender waits are bounded. An item whose sender has gone is dropped.
 
 use super::duplicates::{Duplicates, Pending, Standing};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-/// The most things that wait for the program.
+/// The number of items that may wait for the program.
 const MAX_WAITING: usize = 64;
 
-/// The side of the senders: things of type `T` that are answered by an `R`.
+/// The senders' side: items of type `T` that are answered by an `R`.
 #[derive(Debug)]
 pub(crate) struct Desk<T, R> {
     queue: mpsc::Sender<(T, Waiting<R>)>,
     duplicates: Duplicates,
 }
 
-/// The side of the program.
+/// The program's side.
 #[derive(Debug)]
 pub(crate) struct Queue<T, R>(mpsc::Receiver<(T, Waiting<R>)>);
 
-/// A sender that waits. If this is dropped, it is asked to try again.
+/// A sender that waits. Dropping this asks it to try again.
 #[derive(Debug)]
 pub(crate) struct Waiting<R> {
     pending: Option<Pending>,
     answer: oneshot::Sender<R>,
 }
 
-/// Why a thing was not taken; it may be later.
+/// The reason why an item was not accepted. It may be later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Busy {
-    /// The program has it before it.
+    /// The program is processing it.
     Pending,
     /// Too many others wait.
     Full,
-    /// The program did not say anything, or not in time.
+    /// The program gave no reply in time.
     Late,
 }
 
-/// The two sides of a new desk.
+/// Creates the two sides of a desk.
 pub(crate) fn desk<T, R>() -> (Desk<T, R>, Queue<T, R>) {
     let (sender, queue) = mpsc::channel(MAX_WAITING);
     (Desk { queue: sender, duplicates: Duplicates::default() }, Queue(queue))
 }
 
 impl<T, R> Desk<T, R> {
-    /// Gives a thing to the program, once, and waits for what it says; `None` when it has taken it before. Only a thing
-    /// with a name can be told from others.
+    /// Hands an item to the program, once, and waits for its reply. Returns `None` if the item was accepted
+    /// before. An item without a name is never a duplicate.
     pub(crate) async fn hand_over(
         &self,
         thing: T,
@@ -71,11 +72,11 @@ impl<T, R> Desk<T, R> {
 }
 
 impl<T, R> Queue<T, R> {
-    /// The next thing, and who waits for it. It may be dropped at its await without losing one.
+    /// Waits for the next item and its sender. Dropping the future loses no item.
     pub(crate) async fn next(&mut self) -> Option<(T, Waiting<R>)> {
         loop {
             let (thing, waiting) = self.0.recv().await?;
-            // Whoever gave up waiting was told so, or will try again.
+            // A sender that gave up waiting was told so, or will try again.
             if !waiting.answer.is_closed() {
                 return Some((thing, waiting));
             }
@@ -84,18 +85,19 @@ impl<T, R> Queue<T, R> {
 }
 
 impl<R> Waiting<R> {
-    /// It was taken: from now on the same thing is a duplicate.
+    /// Accepts the item. From now on the same item is a duplicate.
     pub(crate) fn taken(self, reply: R) {
         if let Some(pending) = self.pending {
             pending.keep();
         }
-        // A sender that has gone may ask again, and is told the same.
+        // A sender that has gone may ask again, and gets the same answer.
         self.answer.send(reply).ok();
     }
 
-    /// It was not, and may come again.
+    /// Does not accept the item, which may come again.
     pub(crate) fn not_taken(self, reply: R) {
-        // What was pending ends first, so that it may come again at once. For the sender, as above.
+        // The pending state ends first, so that the item may come again at once. A sender may have gone, as
+        // above.
         drop(self.pending);
         self.answer.send(reply).ok();
     }

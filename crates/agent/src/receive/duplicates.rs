@@ -1,7 +1,7 @@
-//! Which turns were taken: each is handed to the program once, and is a duplicate afterwards.
+//! The record of accepted turns: each is handed to the program once, and is a duplicate afterwards.
 //!
-//! Between the two it is pending. Whatever then happens to it (refused, given up, dropped), it is pending no more,
-//! and the sender may try again.
+//! In between it is pending. When it is refused, given up or dropped, it is no longer pending, and the sender
+//! may try again.
 
 use crate::seen::{REMEMBERED, Seen};
 use std::collections::HashSet;
@@ -10,26 +10,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Debug)]
 struct State {
     taken: Seen,
-    /// As many as there are connections, at most.
+    /// At most one for each connection.
     pending: HashSet<String>,
 }
 
-/// What is known of the turns of one receiver.
+/// The states of the turns of one receiver.
 #[derive(Debug, Clone)]
 pub(crate) struct Duplicates(Arc<Mutex<State>>);
 
-/// What is known of a turn.
+/// The state of a turn.
 #[derive(Debug)]
 pub(crate) enum Standing {
-    /// Nothing; it is pending now.
+    /// The turn is new, and pending from now on.
     New(Pending),
-    /// The program has it before it.
+    /// The program is processing it.
     Pending,
-    /// The program took it.
+    /// The program accepted it.
     Taken,
 }
 
-/// A pending turn.
 #[derive(Debug)]
 pub(crate) struct Pending {
     name: String,
@@ -47,7 +46,7 @@ impl Duplicates {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The turn of this name is pending from now on, if nothing is known of it.
+    /// Marks a turn as pending if it is new, and returns its state.
     pub(crate) fn begin(&self, name: String) -> Standing {
         let mut state = self.state();
         if state.taken.contains(&name) {
@@ -61,7 +60,7 @@ impl Duplicates {
 }
 
 impl Pending {
-    /// The program took it: from now on it is a duplicate.
+    /// Records that the program accepted the turn. From now on it is a duplicate.
     pub(crate) fn keep(self) {
         self.duplicates.state().taken.is_new(&self.name);
     }

@@ -1,7 +1,6 @@
-//! One's own server: connections and bodies, bounded in number, size and time.
+//! An HTTP server of the agent's own, with connections and bodies bounded in number, size and time.
 //!
-//! One connection, one request, one answer in JSON. It knows nothing of what is received: whoever binds brings what
-//! answers.
+//! One request for each connection, answered in JSON. The caller of `bind` provides the function that answers.
 
 use super::BindError;
 use bytes::Bytes;
@@ -21,15 +20,15 @@ use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
-/// The most connections at a time; the kernel keeps further ones waiting.
+/// The number of parallel connections. The kernel keeps further ones waiting.
 const MAX_CONNECTIONS: usize = 128;
-/// How long answers may take to be written when receiving ends, and beyond everything else.
+/// The time for writing the last answers when the server stops, and some room beyond the other limits.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// What is read of a body that is too large, so that its sender gets to see the answer.
+/// The number of bytes read of a body that is too large, so that its sender sees the answer.
 const DRAIN: usize = 4 * 1024 * 1024;
 const DRAIN_TIME: Duration = Duration::from_secs(2);
 
-/// How long each step of a request may take.
+/// The time limit for each step of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) head: Duration,
@@ -37,7 +36,7 @@ pub(crate) struct Limits {
     pub(crate) answer: Duration,
 }
 
-/// A server. It ends when it is dropped; [`Server::close`] lets the last answers out first.
+/// A server. Dropping it stops it; [`Server::close`] sends the last answers first.
 #[derive(Debug)]
 pub(crate) struct Server {
     address: SocketAddr,
@@ -46,7 +45,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Listens on `address`, such as `127.0.0.1:8788` (port 0 takes a free one), and lets `answer` answer.
+    /// Listens on `address`, such as `127.0.0.1:8788` (port 0 picks a free port), and answers with `answer`.
     pub(crate) async fn bind<A, F>(address: &str, limits: Limits, answer: A) -> Result<Self, BindError>
     where
         A: Fn(IpAddr, Request<Incoming>) -> F + Clone + Send + Sync + 'static,
@@ -60,15 +59,15 @@ impl Server {
         Ok(Self { address, stop, task })
     }
 
-    /// Where it listens.
+    /// Returns the address it listens on.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Takes no more requests and waits, a short while, until those that were answered know it.
+    /// Stops taking requests and waits for a short while until the last answers are sent.
     pub(crate) async fn close(self) {
         drop(self.stop);
-        // It has nothing to tell: a panic was shown already.
+        // The task returns nothing, and a panic was printed already.
         self.task.await.ok();
     }
 }
@@ -90,18 +89,18 @@ where
                     let (answer, from) = (answer.clone(), peer.ip().to_canonical());
                     connections.spawn(connection(stream, limits, move |request| answer(from, request)));
                 }
-                // Out of file descriptors, most likely: it passes when connections end.
+                // This is most likely a lack of file descriptors, which passes when connections end.
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             },
         }
     }
     drop(listener);
     let ended = async { while connections.join_next().await.is_some() {} };
-    // What is left after that is cut.
+    // Connections that are still open after that are cut.
     timeout(LAST_WORDS, ended).await.ok();
 }
 
-/// One connection, one request: whatever the peer does, it is over in time.
+/// Handles one connection with one request. It always ends in time.
 async fn connection<F>(stream: TcpStream, limits: Limits, answer: impl Fn(Request<Incoming>) -> F)
 where
     F: Future<Output = Response<Full<Bytes>>>,
@@ -118,11 +117,11 @@ where
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
     let limit = limits.head + limits.body + limits.answer + 2 * LAST_WORDS;
-    // A peer that breaks off has nobody left to be told.
+    // A peer that has disconnected cannot be told of an error.
     drop(timeout(limit, connection).await);
 }
 
-/// Why a body was not read.
+/// The reason why a body was not read.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 pub(crate) enum BodyFault {
     #[error("the body must be at most {0} bytes")]
@@ -134,7 +133,7 @@ pub(crate) enum BodyFault {
 }
 
 impl BodyFault {
-    /// What to answer.
+    /// Returns the status of the response.
     pub(crate) fn status(self) -> StatusCode {
         match self {
             Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
@@ -144,10 +143,10 @@ impl BodyFault {
     }
 }
 
-/// The whole body, if it is at most `max` bytes and comes in time.
+/// Reads the whole body if it has at most `max` bytes and comes in time.
 pub(crate) async fn read_body(body: Incoming, max: usize, limit: Duration) -> Result<Bytes, BodyFault> {
     if body.size_hint().lower() > max as u64 {
-        // Its outcome does not matter: the answer is the same.
+        // The result is ignored: the answer is the same.
         drop(timeout(DRAIN_TIME, Limited::new(body, DRAIN).collect()).await);
         return Err(BodyFault::TooLarge(max));
     }
@@ -159,7 +158,7 @@ pub(crate) async fn read_body(body: Incoming, max: usize, limit: Duration) -> Re
     }
 }
 
-/// An answer in JSON.
+/// Builds a response in JSON.
 pub(crate) fn json_answer(
     status: StatusCode,
     header: Option<(HeaderName, &'static str)>,

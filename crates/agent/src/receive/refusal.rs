@@ -1,4 +1,5 @@
-//! Why a request to one's own server was not taken, as services and markets tell errors: `{"error": {"code", "message"}}`.
+//! A refusal by the agent's own server, in the error format of services and markets: `{"error": {"code",
+//! "message"}}`.
 
 use super::listen::json_answer;
 use bytes::Bytes;
@@ -7,7 +8,7 @@ use hyper::header::{HeaderName, RETRY_AFTER};
 use hyper::{Response, StatusCode};
 use serde_json::json;
 
-/// Why a request was not taken.
+/// The reason why a request was not accepted.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     status: StatusCode,
@@ -21,18 +22,18 @@ impl Refusal {
         Self { status, code, message: message.to_string(), header: None }
     }
 
-    /// It may be taken later.
+    /// Creates a refusal that asks the sender to try again.
     pub(crate) fn busy(code: &'static str, message: &str) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, code, message).with(RETRY_AFTER, "1")
     }
 
-    /// The same with a header.
+    /// Adds a header.
     pub(crate) fn with(mut self, name: HeaderName, value: &'static str) -> Self {
         self.header = Some((name, value));
         self
     }
 
-    /// What is answered.
+    /// Builds the response.
     pub(crate) fn answer(self) -> Response<Full<Bytes>> {
         let Self { status, code, message, header } = self;
         json_answer(status, header, &json!({"error": {"code": code, "message": message}}))

@@ -1,4 +1,4 @@
-//! Callbacks: what is tried again, with which key, and what is final.
+//! Callbacks: retries, their idempotency keys, and final errors.
 
 use crate::service::Service;
 use chorus_agent::{Backoff, Callback, CallbackError, ExitClass, Reach, Retry};

@@ -1,4 +1,4 @@
-//! A connection string: who may use it, what is taken and how often.
+//! A connection string: access, accepted messages and duplicates.
 
 use crate::service::{Service, deliver, deliver_with};
 use chorus_agent::{
@@ -27,18 +27,18 @@ fn options() -> ConnectionOptions {
     }
 }
 
-/// The services of the tests are on this machine.
+/// The services of the tests run on this machine.
 fn reach() -> Reach {
     Reach::new(None, vec!["127.0.0.0/8".parse().unwrap()])
 }
 
 async fn server(options: ConnectionOptions) -> ConnectionServer {
-    // Whoever installed it first, it is the same one.
+    // The provider may have been installed before; it is the same one.
     rustls::crypto::ring::default_provider().install_default().ok();
     ConnectionServer::bind("127.0.0.1:0", options).await.unwrap()
 }
 
-/// The connection string as this machine sees it.
+/// Returns the connection string as seen from this machine.
 fn string(server: &ConnectionServer) -> String {
     server.connection_string(&format!("http://{}/", server.address()))
 }
@@ -100,11 +100,11 @@ async fn a_message_is_handed_on_once() {
     let first = service.message("m1", "one").to_string();
     let delivering = tokio::spawn(deliver(url.clone(), first.clone()));
     let delivered = next(&mut server).await;
-    // While the program has it before it, it can be neither handed on nor called taken.
+    // While the program is processing it, the message is neither handed over again nor reported as accepted.
     assert_eq!(code(&deliver(url.clone(), first.clone()).await), (503, "busy"));
     delivered.accept();
     assert_eq!(delivering.await.unwrap().0, 200);
-    // Again, perhaps with a fresh callback.
+    // The message comes again, once with a new callback.
     let mut again = service.message("m1", "one");
     again["callback"] = service.callback("tok_fresh").into();
     for body in [first, again.to_string()] {
@@ -112,7 +112,7 @@ async fn a_message_is_handed_on_once() {
     }
     nothing(&mut server).await;
 
-    // Ids are ids of their channel, however they are cut and however long they are.
+    // A message id is unique within its channel, for any split between the two ids and any length.
     let mut elsewhere = service.message("m1", "elsewhere");
     elsewhere["channel"]["id"] = "c1m".into();
     let mut cut = service.message("mm1", "cut");
@@ -144,7 +144,7 @@ async fn what_was_not_taken_may_come_again() {
         next(&mut server).await.refuse(status);
         assert_eq!(code(&refused.await.unwrap()), (seen, "refused"));
     }
-    // A program that keeps a journal of its own decides by itself what comes again.
+    // A program with its own journal decides itself whether a message may come again.
     for _ in 0..2 {
         let taken = send();
         next(&mut server).await.accept_without_remembering();
@@ -237,10 +237,10 @@ async fn a_slow_program() {
     let request = http::client().post(&url).body(body.clone());
     let answer = request.send().await.unwrap();
     assert_eq!((answer.status().as_u16(), &answer.headers()["retry-after"]), (503, &"1".parse().unwrap()));
-    // Nobody waits for it any more.
+    // The service no longer waits for it.
     nothing(&mut server).await;
 
-    // One that takes it too late has taken it all the same: the next try is a duplicate.
+    // A program that accepts too late has accepted nevertheless: the next try is a duplicate.
     let late = tokio::spawn(deliver(url.clone(), body.clone()));
     let delivered = next(&mut server).await;
     assert_eq!(late.await.unwrap().0, 503);
@@ -248,7 +248,7 @@ async fn a_slow_program() {
     assert_eq!(deliver(url.clone(), body).await.0, 200);
     nothing(&mut server).await;
 
-    // More than may wait: the last are told at once.
+    // Beyond the limit of the queue, senders are refused at once.
     let sends: Vec<_> = (0..80)
         .map(|n| tokio::spawn(deliver(url.clone(), service.message(&format!("x{n}"), "x").to_string())))
         .collect();
@@ -261,7 +261,7 @@ async fn a_slow_program() {
     assert_eq!(full, 80 - 64);
 }
 
-/// The headers of Standard Webhooks for a body.
+/// Returns the headers of Standard Webhooks for a body.
 fn sign(key: &[u8], id: &str, time_s: i64, body: &str) -> Vec<(&'static str, String)> {
     let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(key).unwrap();
     mac.update(format!("{id}.{time_s}.{body}").as_bytes());

@@ -1,4 +1,5 @@
-//! Connection strings and callbacks over real sockets, against a service that knows the document and nothing of us.
+//! Connection strings and callbacks over real sockets, against a service written from the protocol document
+//! alone.
 
 #![expect(clippy::disallowed_methods, reason = "tests measure how long things take")]
 

@@ -1,4 +1,4 @@
-//! A service written from the document alone: it POSTs messages and listens at callbacks.
+//! A service written from the protocol document alone: it POSTs messages and listens at callbacks.
 
 use axum::Router;
 use axum::extract::{Path, State};
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// What came to a callback.
+/// A request to a callback.
 #[derive(Debug, Clone)]
 pub(crate) struct Output {
     pub(crate) token: String,
@@ -23,20 +23,20 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// The events in it, whatever form they came in.
+    /// Returns the events in it, one for each line.
     pub(crate) fn events(&self) -> Vec<Value> {
         self.body.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 }
 
-/// A status, and a `Retry-After` with it.
+/// A status and its `Retry-After`.
 type Answer = (u16, Option<&'static str>);
 
 #[derive(Clone)]
 pub(crate) struct Service {
     pub(crate) origin: String,
     outputs: Arc<watch::Sender<Vec<Output>>>,
-    /// What to answer next; 200 when there is none left.
+    /// The next answers. After the last one, 200.
     answers: Arc<Mutex<VecDeque<Answer>>>,
 }
 
@@ -54,7 +54,7 @@ impl Service {
         service
     }
 
-    /// Answers the next callbacks like this.
+    /// Sets the answers to the next callbacks.
     pub(crate) fn answer(&self, answers: impl IntoIterator<Item = Answer>) {
         self.answers.lock().unwrap().extend(answers);
     }
@@ -63,7 +63,7 @@ impl Service {
         format!("{}/channels/c1/inbox/{token}", self.origin)
     }
 
-    /// The body of a delivery, as section 2 shows it.
+    /// Returns the body of a delivery, as section 2 of the document shows it.
     pub(crate) fn message(&self, id: &str, content: &str) -> Value {
         json!({
             "channel": {"id": "c1", "name": "ops-team", "service": "Example"},
@@ -73,7 +73,7 @@ impl Service {
         })
     }
 
-    /// All callbacks, once there are `n` of them.
+    /// Waits for `n` callbacks and returns all of them.
     pub(crate) async fn outputs(&self, n: usize) -> Vec<Output> {
         let mut outputs = self.outputs.subscribe();
         let all = tokio::time::timeout(Duration::from_secs(20), outputs.wait_for(|all| all.len() >= n)).await;
@@ -81,7 +81,7 @@ impl Service {
     }
 }
 
-/// POSTs a message to a connection string: the status is all that counts, the body is for people.
+/// POSTs a message to a connection string. By the protocol only the status counts; the body is for people.
 pub(crate) async fn deliver(connection_string: String, body: String) -> (u16, Value) {
     deliver_with(connection_string, body, vec![]).await
 }

@@ -1,4 +1,4 @@
-//! What is typed in pieces is one turn, and conversations are worked on side by side.
+//! Messages typed in pieces are one turn, and conversations are processed in parallel.
 
 use crate::world::{World, environment, profile, typed};
 use chorus_agent::harness::{
@@ -13,17 +13,17 @@ fn world(at_once: usize) -> World {
 }
 
 impl World {
-    /// Somebody says something now.
+    /// Delivers a message now.
     fn say(&mut self, turn: Turn) {
         self.inbox.push(turn);
         assert!(self.hand_over());
     }
 
-    /// What runs: what each turn is put together from.
+    /// Returns the running turns, each as the names of its merged messages.
     fn runs_now(&self) -> Vec<Vec<&str>> {
         let pieces = |run: &'_ chorus_agent::harness::Run| -> Vec<_> {
             let turns = run.earlier.iter().chain([&run.turn]);
-            // Names live as long as the world does.
+            // The names are borrowed from the inbox below.
             turns.map(|turn| turn.message_id.clone()).collect()
         };
         let all: Vec<Vec<String>> = self.running.values().map(pieces).collect();
@@ -32,7 +32,7 @@ impl World {
         all.iter().map(|names| names.iter().filter_map(known).collect()).collect()
     }
 
-    /// What the hub was told it need not wait for any more.
+    /// Returns the events that the hub was told are superseded.
     fn superseded(&self) -> Vec<&str> {
         let told = self.log.iter().filter_map(|command| match command {
             Command::Post(Post { to: To::Notice { method, params }, .. }) => Some((method.as_str(), params)),
@@ -45,7 +45,7 @@ impl World {
         told.collect()
     }
 
-    /// Every request arrives at once.
+    /// Lets every request arrive.
     fn arrive(&mut self) {
         while !self.flying.is_empty() {
             self.end_post(true, None);
@@ -145,7 +145,7 @@ fn after_a_crash_what_was_merged_is_not_answered_again() {
     world.pass(QUIET_MS);
     world.arrive();
     world.end_turn(2);
-    // The answer is in the journal, and was perhaps sent.
+    // The answer is in the journal, and may have been sent.
     world.kill();
     world.finish();
     assert_eq!(world.answers.keys().collect::<Vec<_>>(), ["b"]);
@@ -169,7 +169,7 @@ fn edits_and_deletions_before_the_answer() {
         turn.supersedes = Some(of.into());
         turn
     };
-    // While it waits, and while the model thinks.
+    // While it waits, and while the model runs.
     for thinks in [false, true] {
         let mut world = world(1);
         world.say(typed("a", "ch_1", "anna"));
@@ -205,7 +205,7 @@ fn changed(name: &str, of: &str) -> Turn {
     Turn { supersedes: Some(of.into()), ..typed(name, "ch_1", "anna") }
 }
 
-/// A hub names the message that was said, however often it was changed since, and a model may think for long.
+/// The hub names the original message in every edit. A model may run for a long time.
 #[test]
 fn of_several_changes_the_last_is_answered() {
     let mut world = world(1);
@@ -222,7 +222,7 @@ fn of_several_changes_the_last_is_answered() {
     }
     world.finish();
     assert_eq!(world.answers.keys().collect::<Vec<_>>(), ["a3"]);
-    // What was taken back is meant by its first name, too.
+    // A withdrawal names the original message, too.
     world.say(typed("b", "ch_1", "anna"));
     world.say(changed("b2", "b"));
     world.pass(QUIET_MS);
@@ -251,7 +251,8 @@ fn delivered(name: &str, supersedes: Option<&str>, mode: &str) -> Taken {
     Taken::delivery(params)
 }
 
-/// A harness that dies after it took a change knows from its journal that nothing is to be made of what was before.
+/// A harness that dies after it accepted an edit knows from its journal that the earlier version is not
+/// answered.
 #[test]
 fn after_a_crash_one_version_is_answered() {
     let mut disk = Ledger::default();
@@ -269,11 +270,11 @@ fn after_a_crash_one_version_is_answered() {
     world.arrive();
     let running: Vec<_> = world.running.values().map(|run| run.turn.message_id.as_str()).collect();
     assert_eq!(running, ["a3"]);
-    // What the host sends once more of the others is accepted, and nothing else.
+    // The host repeats an earlier version: it is accepted and nothing else happens.
     world.tell(Event::Offered(delivered("a", None, "buffered")));
     assert!(world.log.contains(&Command::Accept));
     assert_eq!(world.core.ledger().known("chat a"), Known::Done);
-    // An answer that may be on its way is still seen to.
+    // An answer that may be in flight is still completed.
     let mut disk = Ledger::default();
     disk.apply(Record::Took(delivered("b", None, "buffered")));
     disk.apply(Record::Intent {
@@ -286,7 +287,8 @@ fn after_a_crash_one_version_is_answered() {
     assert!(matches!(disk.known("chat b"), Known::Intended { .. }));
 }
 
-/// What was taken back without anybody telling is found out when it is to run: the rest is answered, and of nothing nothing is made.
+/// A withdrawal without a notification is noticed when the turn is to run. The remaining messages are
+/// answered; if none remains, nothing is sent.
 #[test]
 fn what_is_found_to_be_taken_back_is_left_out() {
     let mut world = world(1);
@@ -307,7 +309,7 @@ fn what_is_found_to_be_taken_back_is_left_out() {
     world.finish();
     assert_eq!(world.answers.keys().collect::<Vec<_>>(), ["b"]);
     assert_eq!(world.disk.cursor(), Some("3"));
-    // Nothing is left, and nobody is told of a failure.
+    // No message remains, and no failure is reported.
     world.say(typed("d", "ch_1", "anna"));
     world.pass(QUIET_MS);
     world.arrive();
@@ -319,7 +321,8 @@ fn what_is_found_to_be_taken_back_is_left_out() {
     assert_eq!((told, world.runs), (0, 3), "{:#?}", &world.log[after..]);
 }
 
-/// What a claim gives waits as anything that is typed: its change comes first, and is claimed in its place.
+/// A text received with a claim waits for its author to pause like any typed message. Its edit replaces it and
+/// is claimed.
 #[test]
 fn what_was_claimed_waits_for_its_author_to_pause() {
     let mut world = world(1);
@@ -339,7 +342,7 @@ fn what_was_claimed_waits_for_its_author_to_pause() {
     world.tell(Event::Offered(delivered("a", None, "notify")));
     give(&mut world, "a");
     world.pass(1_000);
-    // The knock comes again: what was given stays.
+    // The knock comes again; the text received before is kept.
     world.tell(Event::Offered(delivered("a", None, "notify")));
     assert!(world.running.is_empty() && world.flying.is_empty());
     world.tell(Event::Offered(delivered("a2", Some("a"), "notify")));
@@ -354,7 +357,7 @@ fn what_was_claimed_waits_for_its_author_to_pause() {
     assert_eq!(world.disk.known("chat a"), Known::Done);
 }
 
-/// A knock that is being claimed gives way to the change of what it is about.
+/// A knock that is being claimed is replaced by its edit.
 #[test]
 fn a_change_of_what_is_being_claimed_takes_its_place() {
     let mut world = world(1);
@@ -384,7 +387,7 @@ fn conversations_do_not_wait_for_each_other_and_each_is_in_order() {
     world.end_task(second, 2);
     world.arrive();
     assert_eq!(world.runs_now(), [["a"], ["d"]]);
-    // What was answered out of order is known, but the inbox goes on only after what comes before.
+    // An answer out of order is recorded, but the cursor moves only past messages that are all processed.
     assert_eq!(world.disk.cursor(), None);
     world.kill();
     world.finish();
@@ -429,7 +432,7 @@ fn stop(name: &str) -> Turn {
     stop
 }
 
-/// What was put together, and is about to run: all of it is ended, and none of it runs.
+/// A cancellation ends a merged turn that is about to run.
 #[test]
 fn a_cancellation_ends_what_is_about_to_run() {
     let mut world = world(4);
@@ -444,7 +447,7 @@ fn a_cancellation_ends_what_is_about_to_run() {
     assert!(world.done.contains("chat a") && world.done.contains("chat b"));
 }
 
-/// Wherever the agent dies, what was ended is told or begun anew; it is never forgotten.
+/// At every point of a crash, a cancelled message is either reported as superseded or processed again.
 #[test]
 fn a_cancellation_that_a_crash_meets_is_told_or_the_work_is_done() {
     for killed_after in 0..12 {

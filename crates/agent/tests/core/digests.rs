@@ -1,4 +1,4 @@
-//! A digest that was taken is shown with one turn, whenever the agent dies.
+//! An accepted digest is shown with one turn, also after a crash at any point.
 
 use crate::world::{World, typed};
 use chorus_agent::harness::{Command, Event, Taken};
@@ -7,7 +7,7 @@ use serde_json::json;
 const TOLD: &str = "3 messages in this channel";
 
 impl World {
-    /// A harness's host delivers a digest, until it is taken.
+    /// Delivers a digest twice, as a host does until it is accepted.
     fn bring_digest(&mut self) {
         let digest = json!({"eventId": "evt_d", "conversation": {"kind": "system"}, "target": {"directedness": "ambient"},
             "content": [{"type": "text", "text": TOLD}], "injection": {"mode": "digest"},
@@ -21,7 +21,7 @@ impl World {
         self.inbox.push(typed(name, "ch_1", "anna"));
     }
 
-    /// For which messages turns were run that showed the digest, in order.
+    /// Returns the messages whose turns showed the digest, in order.
     fn shown_with(&self) -> Vec<&str> {
         let runs = self.log.iter().filter_map(|command| match command {
             Command::Run(run) if run.prompt("echo", "en").contains(TOLD) => {
@@ -60,14 +60,14 @@ fn a_restart_forgets_none() {
     assert_eq!(world.shown_with(), ["a"]);
 }
 
-/// Wherever it dies, what is answered was made with the digest in sight, or the digest was told before.
+/// For a crash at any point, the answer was produced with the digest shown, or the digest was shown before.
 #[test]
 fn it_is_never_lost_and_hardly_ever_shown_twice() {
     for killed_after in 0..40 {
         let mut world = World::new(killed_after as u64);
         world.killed_after = Some(killed_after);
         world.bring_digest();
-        // Whoever brought it brings it again, as long as it was not taken.
+        // The host repeats the digest as long as it was not accepted.
         world.bring_digest();
         world.ask_for("a");
         while world.killed_after.is_some() && world.answers.is_empty() {

@@ -1,11 +1,11 @@
-//! A knock that nobody took up is shown with the next turn, whatever brought it.
+//! A knock that was not followed up is shown with the next turn.
 
 use crate::world::{World, typed};
 use chorus_agent::harness::{Command, Event, Post, Posted, Taken, To};
 use serde_json::json;
 
 impl World {
-    /// A harness's host knocks.
+    /// Delivers a knock, as a host does.
     fn knock(&mut self, id: &str, reason: &str, topic: &str) {
         let knock = json!({"eventId": id, "conversation": {"id": "ch_9", "kind": "channel"},
             "author": {"id": "acc_1", "kind": "agent", "displayName": "bob"}, "target": {"directedness": "to_my_role"},
@@ -59,7 +59,7 @@ fn the_newest_of_too_many() {
     assert!(prompt.contains("\nknock evt_5:") && prompt.contains("\nknock evt_24:"), "{prompt}");
 }
 
-/// What another has taken is told; what is ours in the end is worked on, and no news any more.
+/// A knock claimed by another agent is shown; one that was claimed in the end is processed and not shown.
 #[test]
 fn what_another_holds_is_shown_and_what_was_claimed_is_not() {
     let mut world = World::new(1);

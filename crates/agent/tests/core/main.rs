@@ -1,4 +1,4 @@
-//! The harness's core without a network: what must hold for any sequence of events.
+//! The harness's core without a network: invariants for any sequence of events.
 
 #[cfg(test)]
 mod assembly;

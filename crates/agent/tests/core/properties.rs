@@ -1,5 +1,5 @@
-//! For any sequence of events: nothing is lost, nothing is answered twice, one turn of a conversation at a time, the same
-//! from the same seed.
+//! Properties for any sequence of events: nothing is lost, nothing is answered twice, a conversation has one
+//! turn at a time, and the same seed gives the same commands.
 
 use crate::world::{Kind, World, profile, turn};
 use chorus_agent::harness::{Command, Event, Outcome, Posted, Profile};
@@ -15,12 +15,13 @@ enum Act {
     Show,
     CallTool,
     EndTurn(u8),
-    /// Whether it arrives, and what the agent is told: whether it may pass, and whether it may have arrived.
+    /// Ends the request in flight: `true` if it arrives, then the reported result: a retry may succeed, and it
+    /// may have arrived.
     EndPost(bool, Option<(bool, bool)>),
     Pass(i64),
-    /// It is taken back.
+    /// Withdraws a message.
     Withdraw(usize),
-    /// After so many more commands.
+    /// Kills the core after this many more commands.
     Kill(usize),
     Stop,
     Noise(u64),
@@ -106,7 +107,7 @@ proptest! {
         for (name, answers) in &world.answers {
             prop_assert_eq!(answers.len(), 1, "{} was answered {:?}", name, answers);
         }
-        // What is on disk is what the core believes.
+        // The ledger on disk equals the core's.
         prop_assert_eq!(&world.disk, world.core.ledger());
     }
 

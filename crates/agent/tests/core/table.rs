@@ -1,11 +1,11 @@
-//! Single promises of the core, one sequence of events each.
+//! Single guarantees of the core, each with one sequence of events.
 
 use crate::world::{Kind, World, turn};
 use chorus_agent::harness::{Activity, Command, End, Event, Outcome, Posted, Record, To, Turn};
 use chorus_protocol::channel::CallbackEvent;
 use chorus_protocol::words::Policy;
 
-/// A world in which this message came.
+/// Creates a world in which this message has arrived.
 fn world(kind: Kind) -> World {
     let mut world = World::new(1);
     world.inbox.push(turn(kind, 1));
@@ -13,7 +13,7 @@ fn world(kind: Kind) -> World {
     world
 }
 
-/// What an agent does, in a few words.
+/// Returns the commands in a few words each.
 fn told(world: &World) -> Vec<String> {
     let say = |event: &CallbackEvent| match event {
         CallbackEvent::Lifecycle { status } => format!("{status:?}").to_lowercase(),
@@ -57,7 +57,7 @@ fn failed(retry_after_ms: Option<u64>, perhaps_arrived: bool) -> Posted {
     Posted::Failed { why: "no".into(), retry_after_ms, perhaps_arrived }
 }
 
-/// Tells what came of the request that is on its way.
+/// Reports the result of the request in flight.
 fn posted(world: &mut World, posted: Posted) {
     let number = world.flying.remove(0).number;
     world.tell(Event::Posted { number, posted });
@@ -121,7 +121,7 @@ fn a_sender_that_takes_nothing_does_not_hold_up_the_agent() {
     world.end_turn(2);
     assert!(matches!(world.flying[0].to, To::Stream { .. }));
     world.pass(300_000);
-    // It may have arrived, so it is not said again.
+    // The answer may have arrived, so it is not sent again.
     let (id, cursor) = (turn(Kind::Streamed, 1).id, Some("1".into()));
     let done = Record::Done { id, end: End::Answered, cursor, merged: vec![] };
     assert!(told(&world).contains(&"cancelpost".to_owned()));
@@ -136,7 +136,8 @@ fn a_sender_that_does_not_listen_gets_an_envelope() {
         world.end_turn(2);
         posted(&mut world, Posted::Gone { refused });
         assert!(matches!(world.flying[0].to, To::Hub { .. }));
-        // After a crash it may have carried the answer: one that says so has, and one that is away is asked again.
+        // After a crash the stream may have carried the answer: one that refuses has, and one that is
+        // unreachable is tried again.
         let mut world = self::world(Kind::Streamed);
         world.end_turn(2);
         world.kill();
@@ -212,7 +213,7 @@ fn a_stop_puts_off_what_runs_and_gives_an_answer_a_moment() {
     sending.tell(Event::Stop);
     assert_eq!(sending.core.wake_at_ms(), Some(5000));
     sending.pass(5000);
-    // Nothing is said of rest, and the next start sends the same.
+    // Idle is not reported, and the next start sends the same answer.
     assert_eq!(told(&sending)[4..], ["post message", "cancelpost", "end"]);
     sending.kill();
     sending.finish();
@@ -260,7 +261,7 @@ fn what_failed_may_come_again_and_what_was_answered_may_not() {
     assert_eq!(told(&world).last().unwrap(), "cursor 3");
 }
 
-/// What must be answered is asked again by its hub; then the program is asked again, too.
+/// The hub repeats a message that requires an answer. Then the program is asked again, too.
 #[test]
 fn silence_to_what_must_be_answered_is_not_the_end() {
     for (policy, runs) in [(Policy::MustRespond, 2), (Policy::MayRespond, 1)] {

@@ -1,5 +1,5 @@
-//! Everything around a core: a disk, an inbox, a driver and those who are answered. All of it can fail, and the core can be
-//! killed between any two of its commands.
+//! The world around a core: a disk, an inbox, a driver and the receivers of answers. All of them can fail, and
+//! the core can be killed between any two of its commands.
 
 use chorus_agent::Environment;
 use chorus_agent::harness::{
@@ -13,18 +13,18 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 pub(crate) const HUB: &str = "http://hub";
 pub(crate) const SERVICE: &str = "http://service";
 
-/// How a message comes, and so how it is answered.
+/// The way a message comes, which determines the way of its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
-    /// Said on the hub, whose callbacks know keys.
+    /// A message on the hub, whose callbacks support idempotency keys.
     Chat,
-    /// Said elsewhere, where nobody knows keys.
+    /// A message of another service, without idempotency keys.
     Foreign,
     /// An envelope whose sender listens.
     Streamed,
-    /// An envelope whose sender does not.
+    /// An envelope whose sender does not listen.
     Envelope,
-    /// Typed by a person on the hub, in one of three channels.
+    /// A message typed by a person on the hub, in one of three channels.
     Typed,
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn turn(kind: Kind, n: usize) -> Turn {
     }
 }
 
-/// What somebody types.
+/// A message typed by a person.
 pub(crate) fn typed(name: &str, channel: &str, author: &str) -> Turn {
     let data = json!({"channel": {"id": channel}, "callback": format!("{HUB}/{name}"),
         "attention": {"reason": "direct_mention", "policy": "must_respond", "mode": "buffered"},
@@ -74,32 +74,32 @@ pub(crate) struct World {
     pub(crate) core: Core,
     pub(crate) now_ms: i64,
     pub(crate) disk: Ledger,
-    /// Every command that was carried out.
+    /// All executed commands.
     pub(crate) log: Vec<Command>,
-    /// The core is killed after so many more commands.
+    /// The core is killed after this many more commands.
     pub(crate) killed_after: Option<usize>,
-    /// What the inbox holds: the place is the index + 1.
+    /// The inbox. The position of a message is its index + 1.
     pub(crate) inbox: Vec<Turn>,
-    /// How much of it was handed over.
+    /// The number of messages handed over.
     handed: usize,
     pub(crate) running: BTreeMap<u64, Run>,
     pub(crate) waits: BTreeSet<u64>,
     pub(crate) flying: Vec<Post>,
     profile: Profile,
     pub(crate) ended: bool,
-    /// What services were told is taken.
+    /// The messages that were accepted from services.
     pub(crate) accepted: BTreeSet<String>,
     pub(crate) refused: usize,
     offered: Option<String>,
-    /// Everything that was ever offered.
+    /// All messages that were ever offered.
     offers: BTreeSet<String>,
-    /// What was dealt with.
+    /// The processed messages.
     pub(crate) done: BTreeSet<String>,
-    /// What this process has begun.
+    /// The messages that this process has started.
     took: BTreeSet<String>,
     keys: HashMap<String, String>,
     streams: BTreeSet<String>,
-    /// The answers to each message that arrived, by the name the other side gave it.
+    /// The arrived answers to each message, by the other side's name for it.
     pub(crate) answers: BTreeMap<String, Vec<String>>,
     pub(crate) runs: usize,
     seed: u64,
@@ -110,7 +110,7 @@ impl World {
         Self::of(seed, profile())
     }
 
-    /// A world with an agent that works like this.
+    /// Creates a world with this profile.
     pub(crate) fn of(seed: u64, profile: Profile) -> Self {
         let disk = Ledger::default();
         Self {
@@ -140,7 +140,7 @@ impl World {
         }
     }
 
-    /// Tells the core something and does what it says.
+    /// Sends an event to the core and executes its commands.
     pub(crate) fn tell(&mut self, event: Event) {
         let commands = self.core.handle(self.now_ms, event);
         for command in commands {
@@ -159,7 +159,7 @@ impl World {
                 self.disk.apply(record.clone());
                 match record {
                     Record::Done { id, merged, .. } => self.done.extend(merged.iter().chain([id]).cloned()),
-                    // They are dealt with as the last of them is.
+                    // Merged messages end with the last of them.
                     Record::Acted { merged, .. } | Record::Intent { merged, .. } => {
                         self.done.extend(merged.iter().cloned());
                     }
@@ -213,7 +213,7 @@ impl World {
         }
     }
 
-    /// What its author said before in the same conversation was dealt with before it.
+    /// Checks that earlier messages of the author in the same conversation were processed before.
     fn check_order(&self, run: &Run) {
         let turn = run.earlier.first().unwrap_or(&run.turn);
         let same = |one: &&Turn| one.conversation() == turn.conversation() && one.source() == turn.source();
@@ -227,7 +227,7 @@ impl World {
         }
     }
 
-    /// An answer is in the journal before it leaves.
+    /// Checks that an answer is in the journal before it is sent.
     fn check_written(&self, to: &To) {
         if let To::Callback { event: CallbackEvent::Message { content: text }, .. }
         | To::Stream { text, .. } = to
@@ -238,7 +238,7 @@ impl World {
         }
     }
 
-    /// The process dies, and another one starts from what is on disk.
+    /// Kills the process and starts another one from the disk.
     pub(crate) fn kill(&mut self) {
         self.seed += 1;
         self.core = Core::new(self.profile.clone(), self.disk.clone(), environment(self.seed));
@@ -251,7 +251,7 @@ impl World {
         self.tell(Event::Began { cursor: self.handed.to_string() });
     }
 
-    /// The inbox hands over what is next, if the agent has room for it.
+    /// Hands over the next message of the inbox, if the agent has room.
     pub(crate) fn hand_over(&mut self) -> bool {
         let Some(turn) = self.inbox.get(self.handed).filter(|_| self.core.has_room()).cloned() else {
             return false;
@@ -261,7 +261,7 @@ impl World {
         true
     }
 
-    /// A service offers a message.
+    /// Offers a message, as a service does.
     pub(crate) fn offer(&mut self, n: usize) {
         let post = post(&format!("Foreign{n}"));
         let id = Turn::post(post.clone()).id;
@@ -270,12 +270,12 @@ impl World {
         self.tell(Event::Offered(Taken::post(&post)));
     }
 
-    /// The oldest turn that runs.
+    /// Returns the oldest running turn.
     pub(crate) fn task(&self) -> Option<u64> {
         self.running.keys().next().copied()
     }
 
-    /// The newest turn that runs shows something, or uses a tool, unless it waits.
+    /// Sends an event of the newest running turn, unless it waits.
     pub(crate) fn ask(&mut self, event: impl FnOnce(u64) -> Event) {
         if let Some(task) = self.running.keys().next_back().copied()
             && self.waits.insert(task)
@@ -302,7 +302,7 @@ impl World {
         self.tell(Event::Ended { task, outcome });
     }
 
-    /// The request arrives, or does not; and the agent is told so, or something else.
+    /// Ends the request in flight: it arrives or not, and the agent gets this result or another.
     pub(crate) fn end_post(&mut self, arrives: bool, told: Option<(bool, bool)>) {
         if self.flying.is_empty() {
             return;
@@ -312,7 +312,7 @@ impl World {
         let posted = match (arrived, told) {
             (Some(posted), None) => posted,
             (None, None) if matches!(to, To::Stream { .. }) => Posted::Gone { refused: false },
-            // Whoever knows that it cannot have arrived says so; nobody else can.
+            // Only a request that certainly did not arrive is reported as such.
             (arrived, told) => {
                 let (again, unsure) = told.unwrap_or((true, false));
                 let perhaps_arrived = arrived.is_some() || unsure;
@@ -323,7 +323,7 @@ impl World {
         self.tell(Event::Posted { number, posted });
     }
 
-    /// What the other side makes of a request.
+    /// Handles a request as the other side does.
     fn receive(&mut self, to: &To) -> Posted {
         let (name, key, text) = match to {
             To::Callback { url, key, event: CallbackEvent::Message { content } } => {
@@ -344,7 +344,7 @@ impl World {
             }
             _ => return Posted::Arrived,
         };
-        // The same key again is the same answer again, or one that was given before.
+        // A repeated key is the same answer again.
         if key.is_none_or(|key| self.keys.insert(key.clone(), text.clone()).is_none()) {
             self.answers.entry(name).or_default().push(text);
         }
@@ -356,7 +356,7 @@ impl World {
         self.tell(Event::Time);
     }
 
-    /// From now on everything goes well, until there is nothing left to do.
+    /// Lets everything succeed from now on, until there is nothing left to do.
     pub(crate) fn finish(&mut self) {
         self.killed_after = None;
         for _ in 0..10_000 {

@@ -1,5 +1,5 @@
-//! A C2A session, against a host that is written from the document: greeting, acknowledgements, notices, tools, and what
-//! happens when it breaks.
+//! A C2A session against a host written from the document: initialization, acknowledgements, notifications,
+//! tools, and lost connections.
 
 use crate::host::{Host, World, event, knock};
 use crate::hub::{Agent, Place};
@@ -9,7 +9,7 @@ use chorus_testkit::openai::{Completion, FakeModel};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// An agent of this host that has its key already.
+/// Returns the options of an agent that already has its key.
 fn options(host: &Host, place: &Place, driver: Driver) -> AgentOptions {
     AgentOptions {
         name: "echo".into(),
@@ -58,7 +58,7 @@ async fn an_event_is_acknowledged_injected_and_answered_once() {
         (&answer["text"], &answer["inReplyTo"], &answer["target"]),
         (&json!("hello anna"), &json!("evt_1"), &json!({"conversationId": "ch_1"}))
     );
-    // Everything that an outbound send must have.
+    // All members that an outbound message must have.
     assert_eq!((&answer["visibility"], &answer["directedness"]), (&json!("channel"), &json!("to_me")));
     assert!(answer["idempotencyKey"].as_str().unwrap().starts_with("answer-"));
     let injected: Vec<&Value> = world
@@ -75,7 +75,7 @@ async fn an_event_is_acknowledged_injected_and_answered_once() {
             "\nresponse_policy: must_respond\nreason: direct_mention\nreply_target: thread:evt_1\n"
         )
     );
-    // The same again is acknowledged again, and nothing else.
+    // A repeated event is acknowledged again, and nothing else happens.
     host.deliver_again();
     let world = host.until("an acknowledgement", |world| world.acked == ["evt_1"]).await;
     assert_eq!((world.said.len(), world.greetings.len()), (1, 2));
@@ -94,7 +94,7 @@ async fn an_answer_that_was_under_way_when_the_session_broke_is_said_once() {
     agent.stop().await;
 }
 
-/// Two sessions that take each other's place would never stop.
+/// Two sessions that take over from each other would never stop.
 #[tokio::test]
 async fn a_takeover_ends_it() {
     let (host, place) = (Host::start().await, Place::new());
@@ -122,7 +122,7 @@ async fn pieces_are_one_turn_and_the_earlier_ones_superseded() {
     agent.stop().await;
 }
 
-/// A piece that comes while the program still thinks: that is ended, and one is asked about both.
+/// A piece that comes while the program runs cancels it, and the program runs again with both pieces.
 #[tokio::test]
 async fn a_piece_that_comes_while_the_program_thinks_is_merged() {
     let (host, place) = (Host::start().await, Place::new());
@@ -178,7 +178,7 @@ async fn silence_and_failure_are_dispositions() {
     };
     host.deliver(may("evt_1", "quiet", "may_respond"));
     host.deliver(may("evt_2", "fail", "must_respond"));
-    // No turn is spent on these.
+    // These start no turn.
     host.deliver(may("evt_3", "thanks", "ack_only"));
     host.deliver(may("evt_4", "not for you", "must_not_respond"));
     let world = host.until("dispositions", |world| dispositions(world).len() >= 4).await;
@@ -190,7 +190,7 @@ async fn silence_and_failure_are_dispositions() {
     );
     let injected = world.told.iter().filter(|(method, _)| method == "notifications/injected");
     assert_eq!(injected.count(), 2);
-    // What must be answered stays open when there is nothing to say.
+    // A message that requires an answer stays open if the program gives none.
     host.deliver(may("evt_5", "quiet", "must_respond"));
     host.deliver(may("evt_6", "quiet", "may_respond"));
     let world = host.until("the last", |world| dispositions(world).contains(&("evt_6", "ignored"))).await;
@@ -199,7 +199,8 @@ async fn silence_and_failure_are_dispositions() {
     agent.stop().await;
 }
 
-/// Who was told to says that it has read what it must answer, and has nothing to say; of what it need not answer it says nothing.
+/// With the option `seen`, the agent reacts to a message that requires an answer if there is none. It does not
+/// react to other messages.
 #[tokio::test]
 async fn silence_that_was_asked_for_is_a_reaction() {
     let (host, place) = (Host::start().await, Place::new());
@@ -217,7 +218,7 @@ async fn silence_that_was_asked_for_is_a_reaction() {
     agent.stop().await;
 }
 
-/// What somebody stopped is nothing that anybody waits for.
+/// A cancelled message no longer waits for an answer.
 #[tokio::test]
 async fn what_a_cancellation_ended_is_superseded() {
     let (host, place) = (Host::start().await, Place::new());
@@ -236,7 +237,7 @@ async fn what_a_cancellation_ended_is_superseded() {
     agent.stop().await;
 }
 
-/// A knock that nobody takes up costs no turn; the next one shows it.
+/// A knock that is not followed up starts no turn. The next turn shows it.
 #[tokio::test]
 async fn a_knock_that_is_left_is_shown_with_the_next_turn() {
     let (host, place) = (Host::start().await, Place::new());
@@ -252,7 +253,7 @@ async fn a_knock_that_is_left_is_shown_with_the_next_turn() {
     agent.stop().await;
 }
 
-/// To have read something, or to have put it off, is no answer to it; a yes, a no and a done are.
+/// The reactions `seen` and `queued` do not replace an answer; `agree`, `declined` and `done` do.
 #[tokio::test]
 async fn what_a_model_says_after_a_reaction() {
     for (signal, said) in [
@@ -286,7 +287,8 @@ async fn what_a_model_says_after_a_reaction() {
     }
 }
 
-/// Who has put something off and says no more has said it all: it is neither asked again nor overwritten.
+/// A deferral without a text is a complete answer: the event is not processed again, and no `seen` replaces
+/// it.
 #[tokio::test]
 async fn a_reaction_without_words_is_enough() {
     let (host, place) = (Host::start().await, Place::new());
@@ -307,7 +309,7 @@ async fn a_reaction_without_words_is_enough() {
     assert_eq!((host.world().called.len(), host.world().said.len()), (1, 0));
 }
 
-/// What a claim is answered with that was had.
+/// Returns the result of a successful claim.
 fn held(id: &str, text: &str) -> Value {
     let mut whole = event(id, text);
     for member in ["injection", "reliability"] {
@@ -320,7 +322,7 @@ fn claims(world: &World) -> usize {
     world.called.iter().filter(|(tool, _)| tool == "chat.claim").count()
 }
 
-/// What another had is tried again when it comes again; what was answered is not, however often it comes.
+/// A knock that another agent held is claimed again when it comes again. An answered one is not.
 #[tokio::test]
 async fn a_knock_that_comes_again_is_claimed_again_and_answered_once() {
     let (host, place) = (Host::start().await, Place::new());
@@ -328,7 +330,7 @@ async fn a_knock_that_comes_again_is_claimed_again_and_answered_once() {
     let agent = Agent::start(script(&host, &place, "echo run >> $D/runs; echo me"));
     host.deliver(knock("evt_1", "role_mention"));
     host.until("a claim", |world| claims(world) == 1).await;
-    // What comes after it in the same conversation is dealt with after it.
+    // The next event of the same conversation is processed after it.
     host.deliver(knock("evt_2", "thread_participation"));
     host.until("the next one is left", |world| dispositions(world) == [("evt_2", "ignored")]).await;
     host.change(|world| world.claim = held("evt_1", "who can restart the database?"));
@@ -343,7 +345,7 @@ async fn a_knock_that_comes_again_is_claimed_again_and_answered_once() {
     agent.stop().await;
 }
 
-/// A claim whose answer was lost is made again; and so is one that was under way when the harness died.
+/// A claim whose response was lost is repeated. So is one in flight when the harness died.
 #[tokio::test]
 async fn a_lost_claim_is_made_again_and_answered_once() {
     let (host, place) = (Host::start().await, Place::new());
@@ -361,7 +363,7 @@ async fn a_lost_claim_is_made_again_and_answered_once() {
     agent.stop().await;
     assert_eq!((host.world().said.len(), place.read("runs").as_str()), (1, "run\n"));
 
-    // Nobody answers the claim before it dies: from its journal the next one makes it again.
+    // The harness dies before the claim is answered. The next one repeats it from the journal.
     let (host, place) = (Host::start().await, Place::new());
     host.change(|world| {
         world.claim = json!({"code": "offered_to_other", "retryAfterMs": 60_000, "message": "wait"});
@@ -389,13 +391,13 @@ async fn a_knock_is_claimed_or_left() {
     let world = host.until("an answer", |world| !world.said.is_empty()).await;
     assert_eq!(world.called[0], ("chat.claim".into(), json!({"eventId": "evt_1", "ttlMs": 300_000})));
     assert!(place.read("prompt").contains("\nwho can restart the database?\n"));
-    // Somebody else was faster; and nobody asked.
+    // Another agent was faster; and a thread message that asks nobody.
     host.change(|world| world.claim = json!({"code": "claimed_by_other", "message": "bob has it"}));
     host.deliver(knock("evt_2", "role_mention"));
     host.deliver(knock("evt_3", "thread_participation"));
     let world =
         host.until("two claims", |world| world.called.len() >= 3 && !dispositions(world).is_empty()).await;
-    // What another holds is not let pass.
+    // A message held by another agent gets no disposition.
     assert_eq!(dispositions(&world), [("evt_3", "ignored")]);
     assert_eq!(world.said.len(), 1);
     agent.stop().await;

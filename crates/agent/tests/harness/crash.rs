@@ -1,10 +1,10 @@
-//! Killed at each step and started again: every message is answered exactly once.
+//! The agent is killed at each step and started again: every message is answered exactly once.
 
 use crate::hub::{Agent, Hub, Mood, Place, kinds, messages_of};
 use serde_json::json;
 use std::time::Duration;
 
-/// A script that answers with how often it was run, and is slow the first time.
+/// A script that answers with the number of its runs, and is slow the first time.
 const SLOW_FIRST: &str = "echo x >> $D/runs; N=$(wc -l < $D/runs); test $N = 1 && sleep 300; echo answer $N";
 const COUNT: &str = "echo x >> $D/runs; echo answer $(wc -l < $D/runs)";
 
@@ -65,7 +65,7 @@ async fn after_the_answer_arrived() {
 async fn after_the_answer_arrived_at_a_service_that_knows_no_keys() {
     let (hub, service, place) = (Hub::start().await, Hub::start().await, Place::new());
     service.change(|world| (world.mood, world.keyless) = (Mood::Mute, true));
-    // It comes through the hub, and its answer goes elsewhere.
+    // The message comes through the hub, and its answer goes to another service.
     hub.put(
         "channel",
         json!({"channel": {"id": "c1"}, "message": {"id": "m1", "sender": "alice", "content": "hello"},
@@ -89,7 +89,7 @@ async fn with_a_journal_that_was_lost_the_key_still_tells() {
     hub.idle(1).await;
     agent.stop().await;
     std::fs::remove_file(place.path("state/echo.journal")).unwrap();
-    // The hub hands it over once more, and the program says something else.
+    // The hub delivers the message again, and the program gives another answer.
     let agent = Agent::start(place.script(&hub, COUNT));
     let seen = hub.idle(2).await;
     assert_eq!(messages_of(&seen), ["answer 1"], "a conflict under the key counts as answered");
@@ -107,7 +107,7 @@ async fn many_kills_in_a_row() {
     }
     for round in 0..6 {
         let agent = Agent::start(place.script(&hub, "sleep 0.02; echo re $CHORUS_MESSAGE_ID"));
-        // A key that was given and not kept yet is lost for good: that is not what is tested here.
+        // A key that was issued but not stored yet is lost for good. This test does not cover that.
         hub.until("an inbox", |world| !world.resumed.is_empty()).await;
         tokio::time::sleep(Duration::from_millis(60 + 35 * round)).await;
         agent.kill().await;

@@ -1,4 +1,4 @@
-//! Other ways in: a connection string of one's own, and envelopes straight from peers.
+//! Other sources of messages: the agent's own connection string, and envelopes directly from peers.
 
 use crate::hub::{Agent, Hub, Place, messages_of};
 use chorus_agent::harness::{Activity, Guard, Listen, Peers};
@@ -38,7 +38,7 @@ pub(crate) fn connection(address: &str) -> Listen {
     Listen::Connection { address: address.into(), base: None, guard: Guard::default() }
 }
 
-/// The address of a port that was free a moment ago.
+/// Returns an address with a port that was free a moment ago.
 fn free_address() -> String {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
@@ -69,7 +69,7 @@ async fn by_a_connection_string_and_across_a_crash() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     agent.kill().await;
-    // The service was told that both are taken, and will not send them again.
+    // Both messages were accepted, so the service does not send them again.
     let agent = Agent::start(options(slow_first));
     assert_eq!(messages_of(&hub.idle(2).await), ["re m1", "re m2"]);
     // The connection string stays the same.
@@ -91,7 +91,7 @@ async fn the_hub_is_told_the_connection_string_once() {
     let shown = connection_string(&agent).await;
     hub.until("it is told", |world| world.connections.len() == 1).await;
     agent.stop().await;
-    // The hub knows it, so that it is only told that the agent is back: callbacks it gave out go on.
+    // The hub already has it, so it is only told that the agent is back. Callbacks issued before stay valid.
     let agent = start();
     hub.until("it is back", |world| world.connections.len() == 2).await;
     let told = agent.stop().await;
@@ -141,7 +141,7 @@ async fn what_failed_may_come_again() {
     std::fs::write(place.path("mended"), "").unwrap();
     send().await;
     assert_eq!(messages_of(&hub.idle(2).await), ["yes"]);
-    // What was answered is answered once.
+    // An answered message is not answered again.
     send().await;
     let repeated = |one: &Activity| matches!(one, Activity::Repeated { .. }).then(String::new);
     told(&agent, repeated).await;
@@ -202,7 +202,7 @@ async fn directly_and_back_to_the_peer() {
     assert_eq!((&envelope["original_text"], &envelope["sender_id"]), (&json!("gern"), &json!("echo")));
     received.accept();
     assert!(place.read("prompt").contains("author_culture: zh-CN\n"));
-    // A stranger's message is taken, and nobody knows where to answer it.
+    // A stranger's message is accepted, but there is no address to answer it.
     send_direct(
         &url,
         &SendBody::direct("eve@example.org", "en", "hello"),

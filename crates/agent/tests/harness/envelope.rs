@@ -1,4 +1,4 @@
-//! Envelopes: both cultures in the prompt, an envelope back, and no endless talk.
+//! Envelopes: both cultures in the prompt, an envelope as the answer, and no endless exchange.
 
 use crate::hub::{Agent, Hub, Place, TRACE};
 use chorus_agent::harness::Activity;
@@ -26,10 +26,12 @@ async fn both_cultures_reach_the_program_and_an_envelope_goes_back() {
     assert_eq!(world.sent, [expected]);
     let prompt = place.read("prompt");
     let head = format!(
-        "C2A EVENT\nevent_id: {TRACE}\nconversation: dm c\nauthor: agent:alice@x\nauthor_culture: zh-CN\nyou: echo\nyour_culture: de\n\
-         cultural_context: An informal invitation, not about coffee.\ndirectedness: to_me\n\
-         response_policy: must_respond\nreason: direct_message\nreply_target: agent:alice@x\n\nMESSAGE\n----- message "
+        "C2A EVENT\nevent_id: {TRACE}\ndirectedness: to_me\nresponse_policy: must_respond\nreason: direct_message\n\
+         reply_target: author\n\nC2A CONTEXT\n----- context "
     );
+    let context = "\nconversation: dm c\nauthor: agent:alice@x\nauthor_culture: zh-CN\nyou: echo\nyour_culture: de\n\
+                   cultural_context: An informal invitation, not about coffee.\n----- end ";
+    assert!(prompt.contains(context) && prompt.contains("\n\nMESSAGE\n----- message "), "{prompt}");
     assert!(prompt.starts_with("Be brief.\n\nC2A RESPONSE RULES\n") && prompt.contains(&head), "{prompt}");
     agent.stop().await;
 }
@@ -46,7 +48,7 @@ async fn a_sender_that_listens_is_answered_there() {
         world.streamed,
         [json!({"type": "chunk", "text": "yes"}), json!({"type": "done", "result": "yes"})]
     );
-    // The next one fails, and the sender does not wait for nothing.
+    // The next one fails, and the listening sender is told.
     listens["trace_id"] = "1123456789abcdef0123456789abcdef".into();
     hub.put("message", listens);
     let world = hub.until("the failure", |world| world.streamed.len() >= 3).await;
@@ -77,7 +79,7 @@ async fn what_may_pass_is_tried_again_and_nothing_else() {
     let (hub, place) = (Hub::start().await, Place::new());
     let failed = |code: &str| (200, json!({"delivery": "failed", "trace_id": TRACE, "error_code": code}));
     let away = (503, json!({"code": "ERR_OVERLOADED", "message": "not now"}));
-    // A hub that was away three times has not tried the receiver once.
+    // Three failures to reach the hub do not count as tries of the receiver.
     hub.change(|world| {
         world.outcomes = [
             away.clone(),
@@ -92,7 +94,7 @@ async fn what_may_pass_is_tried_again_and_nothing_else() {
     let agent = Agent::start(place.script(&hub, "echo yes"));
     hub.until("an answer", |world| !world.sent.is_empty()).await;
     assert!(hub.world().outcomes.is_empty());
-    // What will never be delivered is not sent again.
+    // A permanent delivery failure is not retried.
     hub.change(|world| world.outcomes = [failed("ADAPTATION_FAILED")].into());
     let mut next = message(json!({}));
     next["trace_id"] = "1123456789abcdef0123456789abcdef".into();

@@ -1,5 +1,5 @@
-//! A C2A host written from the document alone, on a real socket: it greets, delivers until it hears an acknowledgement, knows
-//! its tools' idempotency keys, and writes down everything it is told.
+//! A C2A host written from the document alone, on a real socket. It delivers until an acknowledgement comes,
+//! deduplicates tool calls by idempotency key, and records everything it receives.
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
@@ -16,33 +16,33 @@ const SOON: Duration = Duration::from_secs(30);
 
 #[derive(Default, Clone)]
 pub(crate) struct World {
-    /// What is said to the harness: deliveries until they are acknowledged, and notices once.
+    /// The deliveries, sent until they are acknowledged, and the notifications, sent once.
     deliveries: Vec<Value>,
     notices: Vec<Value>,
-    /// The ids of deliveries that were acknowledged, in order.
+    /// The ids of acknowledged deliveries, in order.
     pub(crate) acked: Vec<String>,
-    /// What deliveries were answered with instead.
+    /// Other responses to deliveries.
     pub(crate) refused: Vec<Value>,
-    /// Every `initialize`.
+    /// All `initialize` requests.
     pub(crate) greetings: Vec<Value>,
-    /// `Authorization` of each session.
+    /// The `Authorization` header of each session.
     pub(crate) keys: Vec<String>,
-    /// Notices of the harness: the method and the parameters.
+    /// The harness's notifications: the method and the parameters.
     pub(crate) told: Vec<(String, Value)>,
-    /// Tools that were called: the name and the arguments.
+    /// The called tools: the name and the arguments.
     pub(crate) called: Vec<(String, Value)>,
-    /// What was said, once for each key.
+    /// The sent messages, one for each idempotency key.
     pub(crate) said: Vec<Value>,
     said_under: HashMap<String, Value>,
-    /// What `chat.claim` answers.
+    /// The response to `chat.claim`.
     pub(crate) claim: Value,
-    /// Goes up when sessions are to break.
+    /// Incremented to break all sessions.
     era: u64,
-    /// What they are closed with then, if they do not just break.
+    /// The close code for broken sessions. `None` just drops them.
     pub(crate) close: Option<u16>,
-    /// Whether a send breaks the session before it is answered, once.
+    /// Breaks the session at the next send, before it is answered.
     pub(crate) break_at_send: bool,
-    /// The same for a claim.
+    /// Breaks the session at the next claim, before it is answered.
     pub(crate) break_at_claim: bool,
 }
 
@@ -84,13 +84,13 @@ impl Host {
         self.change(|world| world.notices.push(notice));
     }
 
-    /// Delivers once more what was acknowledged, on a new session.
+    /// Delivers the acknowledged events again, on a new session.
     pub(crate) fn deliver_again(&self) {
         self.change(|world| world.acked.clear());
         self.cut();
     }
 
-    /// Breaks every session.
+    /// Breaks all sessions.
     pub(crate) fn cut(&self) {
         self.change(|world| world.era += 1);
     }
@@ -113,11 +113,11 @@ impl Host {
             own.change(|world| world.keys.push(key));
             Ok(response)
         };
-        // Requests that are no WebSocket are refused: this host has nothing else.
+        // Requests that are no WebSocket are refused: this host offers nothing else.
         let Ok(mut socket) = tokio_tungstenite::accept_hdr_async(stream, look).await else { return };
         let (mut world, mut greeted) = (self.world.subscribe(), false);
         let (era, mut delivered, mut noticed) = (self.world().era, 0, self.world().notices.len());
-        // On a new session everything comes that was not acknowledged.
+        // A new session delivers everything that was not acknowledged.
         let mut sent = self.world().acked;
         loop {
             let now = self.world();
@@ -164,7 +164,7 @@ impl Host {
         }
     }
 
-    /// What a message is answered with, if it is; an error breaks the session.
+    /// Returns the response to a message, if there is one. An error breaks the session.
     fn take(&self, message: &Value) -> Result<Option<Value>, ()> {
         let params = &message["params"];
         Ok(match message["method"].as_str() {
@@ -231,7 +231,7 @@ fn tools() -> Value {
     json!({"tools": [tool("chat.send_message"), tool("chat.react"), tool("chat.read_thread")]})
 }
 
-/// What is delivered of something that anna said.
+/// Returns the delivery of a message by anna.
 pub(crate) fn event(id: &str, text: &str) -> Value {
     json!({
         "eventId": id,
@@ -246,7 +246,7 @@ pub(crate) fn event(id: &str, text: &str) -> Value {
     })
 }
 
-/// What is delivered of something that is withheld.
+/// Returns the delivery of a withheld message.
 pub(crate) fn knock(id: &str, reason: &str) -> Value {
     let mut knock = event(id, "");
     knock.as_object_mut().unwrap().remove("content");

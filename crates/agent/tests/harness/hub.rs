@@ -1,5 +1,5 @@
-//! A hub written from the documents alone: registration, an inbox that resumes, callbacks and sends that know
-//! idempotency keys. And an agent under test.
+//! A hub written from the documents alone: registration, an inbox that resumes, callbacks and sends with
+//! idempotency keys. Also an agent under test.
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -24,31 +24,33 @@ const SOON: Duration = Duration::from_secs(30);
 
 #[derive(Default, Clone)]
 pub(crate) struct World {
-    /// What is in the inbox: kind and data; the place is the number from 1.
+    /// The inbox: kind and data. Positions begin at 1.
     inbox: Vec<(String, Value)>,
-    /// What callbacks took, in order.
+    /// The events sent to callbacks, in order.
     pub(crate) seen: Vec<Value>,
-    /// What `/messages` took.
+    /// The bodies sent to `/messages`.
     pub(crate) sent: Vec<Value>,
-    /// What reply streams took.
+    /// The lines sent to reply streams.
     pub(crate) streamed: Vec<Value>,
-    /// Each key, and what was said under it.
+    /// The body sent under each key.
     pub(crate) keys: HashMap<String, String>,
-    /// `Last-Event-ID` of each inbox that was opened.
+    /// The `Last-Event-ID` of each opened inbox.
     pub(crate) resumed: Vec<Option<String>>,
-    /// What was registered.
+    /// The registrations.
     pub(crate) registered: Vec<Value>,
-    /// What was asked of the agent's connection: the method, and the body.
+    /// The requests about the agent's connection: the method and the body.
     pub(crate) connections: Vec<(String, Value)>,
-    /// What `/messages` says next, before it says `queued`: the status, and the data or the error.
+    /// The next answers of `/messages` before `queued`: the status, and the data or the error.
     pub(crate) outcomes: VecDeque<(u16, Value)>,
-    /// It knows no idempotency keys, as other services.
+    /// Ignores idempotency keys, as other services do.
     pub(crate) keyless: bool,
-    /// What the channel's log says of messages by now; it cannot be read while there is nothing in it.
+    /// The channel's current messages. Reading them fails while this is empty.
     pub(crate) log: Vec<Value>,
-    /// Goes up when all inboxes must end.
+    /// The messages that are held for approval, with their states.
+    pub(crate) approvals: Vec<(Value, String)>,
+    /// Incremented to end all inboxes.
     era: u64,
-    /// How callbacks behave.
+    /// The behaviour of callbacks.
     pub(crate) mood: Mood,
 }
 
@@ -56,11 +58,11 @@ pub(crate) struct World {
 pub(crate) enum Mood {
     #[default]
     Good,
-    /// Takes a message, and never says so.
+    /// Accepts a message, and never answers.
     Mute,
-    /// 503, for events of every kind.
+    /// Answers 503 to all events.
     Down,
-    /// 409 for messages, for a reason of its own.
+    /// Answers 409 to messages, for another reason than the key.
     Contrary,
 }
 
@@ -88,6 +90,8 @@ impl Hub {
             .route("/api/v1/me", get(async || axum::Json(json!({"kind": "agent", "id": "me"}))))
             .route("/api/v1/channels/{id}", get(channel))
             .route("/api/v1/channels/{id}/events", get(events))
+            .route("/api/v1/channels/{id}/messages", post(hold))
+            .route("/api/v1/approvals/{id}", get(approval).delete(withdraw))
             .with_state(hub.clone());
         tokio::spawn(async move { axum::serve(listener, app).await });
         hub
@@ -101,12 +105,12 @@ impl Hub {
         self.world.send_modify(change);
     }
 
-    /// Puts something into the inbox.
+    /// Adds an entry to the inbox.
     pub(crate) fn put(&self, kind: &str, data: Value) {
         self.change(|world| world.inbox.push((kind.into(), data)));
     }
 
-    /// The data of a mention.
+    /// Returns the data of a mention.
     pub(crate) fn chat(&self, id: &str, text: &str) -> Value {
         json!({
             "trace_id": TRACE,
@@ -122,7 +126,7 @@ impl Hub {
         self.put("chat", self.chat(id, text));
     }
 
-    /// Ends all open inboxes, as a hub does that goes away.
+    /// Ends all open inboxes, as a hub that shuts down does.
     pub(crate) fn cut(&self) {
         self.change(|world| world.era += 1);
     }
@@ -135,7 +139,7 @@ impl Hub {
         waited.unwrap().clone()
     }
 
-    /// What callbacks took, once the agent was idle `n` times.
+    /// Returns the events sent to callbacks, once the agent was idle `n` times.
     pub(crate) async fn idle(&self, n: usize) -> Vec<Value> {
         let idle = json!({"type": "lifecycle", "status": "idle"});
         let count = |world: &World| world.seen.iter().filter(|event| **event == idle).count();
@@ -145,7 +149,7 @@ impl Hub {
     }
 }
 
-/// The messages among events.
+/// Returns the messages among events.
 pub(crate) fn messages_of(seen: &[Value]) -> Vec<&str> {
     seen.iter()
         .filter(|event| event["type"] == "message")
@@ -153,7 +157,7 @@ pub(crate) fn messages_of(seen: &[Value]) -> Vec<&str> {
         .collect()
 }
 
-/// The kinds of events, in order; lifecycle by its status.
+/// Returns the kinds of events, in order; a lifecycle event by its status.
 pub(crate) fn kinds(seen: &[Value]) -> Vec<&str> {
     seen.iter()
         .map(|event| match event["type"].as_str().unwrap() {
@@ -228,7 +232,7 @@ async fn inbox(State(hub): State<Hub>, headers: HeaderMap) -> Response {
     ([("content-type", "text/event-stream")], Body::from_stream(Box::pin(lines))).into_response()
 }
 
-/// Takes a body under a key, once: whether it is new, or a conflict.
+/// Records a body under a key. Returns whether it is new; another body under the same key is a conflict.
 fn once(hub: &Hub, headers: &HeaderMap, body: &str) -> Result<bool, StatusCode> {
     let key = headers.get("idempotency-key").expect("every write has a key").to_str().unwrap().to_owned();
     let mut result = Ok(true);
@@ -326,6 +330,29 @@ async fn events(State(hub): State<Hub>, Query(page): Query<HashMap<String, Strin
         .into_response()
 }
 
+async fn hold(State(hub): State<Hub>, body: axum::Json<Value>) -> Response {
+    hub.change(|world| world.approvals.push((body.0, "held".into())));
+    let approval = (hub.world().approvals.len() - 1).to_string();
+    let held = json!({"status": "held", "approval": approval, "expires_at": "t"});
+    (StatusCode::ACCEPTED, axum::Json(held)).into_response()
+}
+
+async fn approval(State(hub): State<Hub>, Path(id): Path<usize>) -> Response {
+    axum::Json(json!({"id": id, "state": hub.world().approvals[id].1})).into_response()
+}
+
+async fn withdraw(State(hub): State<Hub>, Path(id): Path<usize>) -> Response {
+    let mut status = StatusCode::NO_CONTENT;
+    hub.change(|world| match world.approvals[id].1.as_str() {
+        "held" | "withdrawn" => world.approvals[id].1 = "withdrawn".into(),
+        _ => status = StatusCode::CONFLICT,
+    });
+    if status == StatusCode::NO_CONTENT {
+        return status.into_response();
+    }
+    (status, axum::Json(json!({"error": {"code": "CONFLICT", "message": "it was decided"}}))).into_response()
+}
+
 /// An agent under test.
 pub(crate) struct Agent {
     task: JoinHandle<Result<(), HarnessError>>,
@@ -342,24 +369,24 @@ impl Agent {
         Self { task: tokio::spawn(run(options, observer, stopping)), stop, activities }
     }
 
-    /// As if the process had been killed: nothing is finished, nothing is said.
+    /// Kills the agent like a process: nothing is finished or reported.
     pub(crate) async fn kill(self) {
         self.task.abort();
         assert!(self.task.await.unwrap_err().is_cancelled());
-        // The lock ends with the last task of the agent, which a real process takes with it at once.
+        // The lock is released with the last task of the agent. A real process releases it at once.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 
-    /// Ends it as Ctrl-C does.
+    /// Stops the agent as Ctrl-C does.
     pub(crate) async fn stop(self) -> Vec<Activity> {
         self.stop.send_replace(true);
         tokio::time::timeout(SOON, self.task).await.expect("it ends").unwrap().unwrap();
-        // A program that another test is about to start has the lock too, for a moment.
+        // A child process that another test is just starting shares the lock for a moment.
         tokio::time::sleep(Duration::from_millis(50)).await;
         self.activities.lock().unwrap().clone()
     }
 
-    /// Why it ended by itself.
+    /// Returns the error that ended the agent.
     pub(crate) async fn failed(self) -> HarnessError {
         tokio::time::timeout(SOON, self.task).await.expect("it ends").unwrap().unwrap_err()
     }
@@ -369,7 +396,7 @@ impl Agent {
     }
 }
 
-/// A folder with a program in it, and the agent that the program is.
+/// A folder with a program and the state of its agent.
 pub(crate) struct Place {
     pub(crate) folder: tempfile::TempDir,
 }
@@ -387,7 +414,7 @@ impl Place {
         std::fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    /// An agent whose program is this shell script; it runs with `$D` as its folder.
+    /// Returns the options of an agent with this shell script, in which `$D` is the folder.
     pub(crate) fn script(&self, hub: &Hub, script: &str) -> AgentOptions {
         let script = format!("D='{}'\n{script}", self.folder.path().display());
         let mut exec = Exec::new("sh", vec!["-c".into(), script]);
@@ -408,7 +435,7 @@ impl Place {
             channels: vec![],
             listen: Listen::Inbox,
             driver,
-            // Tool servers and services of the tests, on ports of their own.
+            // Tool servers and services of the tests run on this machine.
             allow_private: vec!["127.0.0.0/8".parse().unwrap()],
             foreign_mcp: false,
             at_once: chorus_agent::harness::AT_ONCE,

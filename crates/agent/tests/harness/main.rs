@@ -1,7 +1,9 @@
-//! The harness against a hub, a model and an MCP server that are written from the documents alone.
+//! The harness against a hub, a model and an MCP server, each written from its document alone.
 
 #![expect(clippy::disallowed_methods, reason = "tests measure how long things take")]
 
+#[cfg(test)]
+mod acp;
 #[cfg(test)]
 mod c2a;
 #[cfg(test)]

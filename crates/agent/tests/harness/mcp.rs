@@ -1,4 +1,4 @@
-//! An MCP server written from its specification: one tool that adds, one that posts; JSON or event streams.
+//! An MCP server written from the specification: one tool that adds, one that posts; JSON or event streams.
 
 use axum::Router;
 use axum::extract::State;
@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex};
 
 #[derive(Default)]
 struct Shared {
-    /// Methods and, of calls, the tool.
+    /// The called methods; for a tool call also the tool.
     calls: Mutex<Vec<String>>,
-    /// Sessions that were forgotten, and how many there were.
+    /// `true` to forget the session once, and the number of sessions.
     sessions: Mutex<(bool, usize)>,
     streams: bool,
 }
@@ -24,7 +24,7 @@ pub(crate) struct FakeMcp {
 }
 
 impl FakeMcp {
-    /// One that answers with event streams, or with JSON.
+    /// Starts a server that answers with event streams or with JSON.
     pub(crate) async fn start(streams: bool) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp/ch_1", listener.local_addr().unwrap());
@@ -34,12 +34,12 @@ impl FakeMcp {
         mcp
     }
 
-    /// What was asked.
+    /// Returns the recorded calls.
     pub(crate) fn calls(&self) -> Vec<String> {
         self.shared.calls.lock().unwrap().clone()
     }
 
-    /// Forgets the session once, as a server does that was restarted.
+    /// Forgets the session once, as a restarted server does.
     pub(crate) fn forget(&self) {
         self.shared.sessions.lock().unwrap().0 = true;
     }

@@ -1,4 +1,4 @@
-//! A model as an agent: streaming, tools, and everything that can go wrong. The channel always ends idle.
+//! A model as an agent: streaming, tools, and all kinds of failures. The channel always ends idle.
 
 use crate::hub::{Agent, Hub, Place, kinds, messages_of};
 use crate::mcp::FakeMcp;
@@ -26,14 +26,14 @@ fn options_with(
     place.options(hub, Driver::OpenAi(Box::new(openai)))
 }
 
-/// Mentions the agent with tools at hand.
+/// Mentions the agent, with a tool server.
 fn mention(hub: &Hub, mcp: &FakeMcp) {
     let mut data = hub.chat("evt_1", "@echo what is 1 + 2?");
     data["mcp"] = json!({"url": mcp.url, "headers": {"Authorization": "Bearer eyJ"}});
     hub.put("chat", data);
 }
 
-/// Runs a script of the model, with tools, to its end.
+/// Runs a model's script, with tools, to its end.
 async fn played(script: Vec<Completion>) -> (Vec<Value>, FakeModel, FakeMcp) {
     let (hub, place, mcp) = (Hub::start().await, Place::new(), FakeMcp::start(false).await);
     let model = FakeModel::start(script).await;
@@ -52,7 +52,7 @@ async fn a_streamed_answer_with_history_and_without_the_key_on_the_wire_elsewher
     let agent = Agent::start(options(&hub, &place, &model));
     let seen = hub.idle(1).await;
     let mut grown = kinds(&seen);
-    // How many pieces it is seen in is a matter of time.
+    // The number of pieces depends on timing.
     grown.dedup();
     assert_eq!(grown, ["processing", "status", "chunk", "message", "idle"]);
     assert_eq!(messages_of(&seen), ["Hello Anna"]);
@@ -66,14 +66,14 @@ async fn a_streamed_answer_with_history_and_without_the_key_on_the_wire_elsewher
     let messages = asked.body["messages"].as_array().unwrap();
     let roles: Vec<_> = messages.iter().map(|message| message["role"].as_str().unwrap()).collect();
     assert_eq!(roles, ["system", "user", "assistant", "user"]);
-    assert!(messages[1]["content"].as_str().unwrap().starts_with("author: anna\n----- message "));
+    assert!(messages[1]["content"].as_str().unwrap().starts_with("----- earlier "));
     assert_eq!(messages[2]["content"], "indeed");
     assert!(messages[3]["content"].as_str().unwrap().contains("\n@echo hello\n----- end "));
     assert!(asked.body.get("tools").is_none());
     assert!(!format!("{seen:?}").contains("sk-secret"));
 }
 
-/// A model's server that answers with these statuses and bodies, and what it was asked.
+/// Starts a model's server that answers with these statuses and bodies, and records the requests.
 async fn bodies(script: Vec<(u16, Value)>) -> (String, Arc<Mutex<Vec<Value>>>) {
     let (script, asked) = (Mutex::new(script.into_iter()), Arc::new(Mutex::new(vec![])));
     let (script, kept) = (Arc::new(script), Arc::clone(&asked));
@@ -224,7 +224,7 @@ async fn tool_calls_are_bounded() {
     assert_eq!(messages_of(&seen), ["enough"]);
     assert_eq!(mcp.calls().iter().filter(|call| call.starts_with("tools/call")).count(), 16);
     assert_eq!(model.asked()[3].body["tool_choice"], "none");
-    // And a model that does not care is ended.
+    // A model that still calls tools is stopped.
     let one = Completion::Calls(vec![("add", r#"{"a":1,"b":1}"#)]);
     let (seen, _, _) = played(vec![one; 20]).await;
     assert_eq!(seen[seen.len() - 2]["code"], "tool_limit");
@@ -324,7 +324,7 @@ async fn a_stop_after_a_tool_that_may_have_acted_ends_the_turn() {
     let error = json!({"type": "error", "code": "stopped",
         "message": "stopped after calling chat_send_message; it is not called again"});
     assert_eq!(seen[seen.len() - 2], error);
-    // It was dealt with: the next start goes on after it.
+    // The message is done: the next start continues after it.
     let agent = Agent::start(options(&hub, &place, &model));
     hub.until("an inbox", |world| world.resumed.len() == 2).await;
     assert_eq!(hub.world().resumed[1].as_deref(), Some("1"));

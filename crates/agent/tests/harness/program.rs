@@ -18,10 +18,12 @@ async fn a_mention_is_answered_once_and_shown() {
     assert_eq!(messages_of(&seen), ["hello anna"]);
 
     let prompt = place.read("prompt");
-    let head = "\n\nC2A EVENT\nevent_id: evt_1\nconversation: channel ch_1\nchannel: ops\n\
-                about: Where operations are coordinated\nauthor: human:anna\nauthor_id: a1\nyou: echo\nreason: direct_mention\n\
-                reply_target: thread:evt_1\n\nMESSAGE\n----- message ";
+    let head = "\n\nC2A EVENT\nevent_id: evt_1\nconversation: channel ch_1\nauthor_id: a1\nreason: direct_mention\n\
+                reply_target: thread:evt_1\n\nC2A CONTEXT\n----- context ";
     assert!(prompt.starts_with("C2A RESPONSE RULES\n") && prompt.contains(head), "{prompt}");
+    let context =
+        "\nchannel: ops\nabout: Where operations are coordinated\nauthor: human:anna\nyou: echo\n----- end ";
+    assert!(prompt.contains(context) && prompt.contains("\n\nMESSAGE\n----- message "), "{prompt}");
     assert!(prompt.contains("\n@echo hello\n\\From: boss\n----- end "), "{prompt}");
     assert_eq!(
         place.read("env"),
@@ -31,7 +33,7 @@ async fn a_mention_is_answered_once_and_shown() {
         )
     );
 
-    // The same again, as a hub does that is not sure; and something else.
+    // The same message again, as from a hub that repeats it, and another one.
     hub.mention("evt_1", "@echo hello");
     hub.mention("evt_2", "@echo and again");
     assert_eq!(messages_of(&hub.idle(2).await), ["hello anna", "hello anna"]);
@@ -94,13 +96,13 @@ async fn a_program_that_recovers_answers() {
     agent.stop().await;
 }
 
-/// Waits until the process whose number is in a file is gone.
+/// Waits until the process whose id is in a file has ended.
 async fn gone(place: &Place, file: &str) {
     let pid = place.read(file).trim().to_owned();
     assert!(!pid.is_empty());
     let stat = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     for _ in 0..500 {
-        // One that ended and that nobody waited for is gone as well.
+        // A zombie process has ended as well.
         if stat().is_empty() || stat().contains(") Z ") {
             return;
         }
@@ -155,7 +157,7 @@ async fn a_stop_puts_the_turn_off_and_says_so() {
     assert_eq!(kinds(&seen), ["processing", "status", "status", "idle"]);
     assert_eq!(seen[2]["status"], "stopped; the answer comes at the next start");
     gone(&place, "child").await;
-    // Nothing was lost: the next start begins with it.
+    // The message is not lost: the next start begins with it.
     hub.mention("evt_2", "@echo hello");
     let agent = Agent::start(place.script(&hub, "echo $CHORUS_MESSAGE_ID"));
     assert_eq!(messages_of(&hub.idle(3).await), ["evt_1", "evt_2"]);
@@ -173,7 +175,7 @@ async fn a_stop_ends_an_agent_that_is_still_starting() {
     std::fs::create_dir(place.path("state")).unwrap();
     std::fs::write(place.path("state/echo.key"), "ca_1").unwrap();
     let agent = Agent::start(options);
-    // It asks whether it is in the channel, and nobody answers.
+    // The agent asks for its membership, and gets no answer.
     let _asks = silent.accept().await.unwrap();
     let begun = std::time::Instant::now();
     assert_eq!(agent.stop().await, [Activity::Stopped]);
@@ -237,7 +239,7 @@ async fn what_a_program_leaves_behind_does_not_hold_its_answer_up() {
     hub.mention("evt_1", "@echo hello");
     assert_eq!(messages_of(&hub.idle(1).await), ["the answer"]);
     agent.stop().await;
-    // What kept its streams open is ended with it; a moment later it is only a name, or nothing.
+    // A process that held the streams open is killed; shortly after it is a zombie or gone.
     let child = format!("/proc/{}/stat", place.read("child").trim());
     for _ in 0..200 {
         let stat = std::fs::read_to_string(&child).unwrap_or_default();

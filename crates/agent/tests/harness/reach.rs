@@ -1,4 +1,4 @@
-//! What a stranger who has the connection string can make an agent call: nothing in the agent's own network.
+//! A stranger with the connection string cannot make an agent call addresses in its own network.
 
 use crate::doors::{connection, connection_string, listens, told};
 use crate::hub::{Agent, Hub, Place, messages_of};
@@ -9,7 +9,7 @@ use chorus_testkit::http;
 use chorus_testkit::openai::{Completion, FakeModel};
 use serde_json::{Value, json};
 
-/// An agent with a model and a connection string that was told nothing about whom to call.
+/// Returns the options of an agent with a model and a connection string, and the default outbound policy.
 fn plain(hub: &Hub, place: &Place, model: &FakeModel) -> AgentOptions {
     let mut options = model::options(hub, place, model);
     options.listen = connection("127.0.0.1:0");
@@ -22,7 +22,7 @@ fn post(service: &Hub, mcp: &FakeMcp) -> Value {
         "callback": format!("{}/channels/C1/inbox/tok_1", service.url), "mcp": {"url": mcp.url, "headers": {"Authorization": "Bearer eyJ"}}})
 }
 
-/// Posts to the agent; the status and the sentence it was answered with.
+/// Posts to the agent and returns the status and the error message.
 async fn told_by(agent: &Agent, post: &Value) -> (u16, String) {
     let answer = http::client().post(connection_string(agent).await).json(post).send().await.unwrap();
     let status = answer.status().as_u16();
@@ -42,7 +42,7 @@ async fn a_callback_in_the_agents_own_network_is_refused() {
     let (hub, other, place) = (Hub::start().await, Hub::start().await, Place::new());
     let (mcp, model) = (FakeMcp::start(false).await, FakeModel::start([]).await);
     let agent = Agent::start(plain(&hub, &place, &model));
-    // Where a name leads is told to nobody.
+    // The error does not reveal the address of a name.
     for (host, why_not) in [
         ("127.0.0.1", "127.0.0.1 is a loopback address"),
         ("localhost", "localhost is no name of a public address"),
@@ -90,7 +90,7 @@ async fn a_foreign_tool_server_must_be_public_too() {
     assert!(mcp.calls().is_empty());
 }
 
-/// What a hub says about its own channel is the hub's word, but not a way into the agent's network either.
+/// A message of the agent's own hub cannot lead the agent into its private network either.
 #[tokio::test]
 async fn a_hub_does_not_lead_an_agent_into_its_own_network() {
     let (hub, other, place) = (Hub::start().await, Hub::start().await, Place::new());
@@ -112,7 +112,8 @@ async fn a_hub_does_not_lead_an_agent_into_its_own_network() {
     assert!(other.world().seen.is_empty() && mcp.calls().is_empty() && model.asked().is_empty());
 }
 
-/// That a body says it was said on a hub proves nothing: whoever signs nothing is a stranger, with a stranger's tools.
+/// An unsigned body in the form of a hub's message proves nothing. It is a stranger's, with a stranger's
+/// tools.
 #[tokio::test]
 async fn what_claims_to_come_from_the_hub_unsigned_is_a_strangers() {
     let (hub, other, place) = (Hub::start().await, Hub::start().await, Place::new());
@@ -131,7 +132,7 @@ async fn what_claims_to_come_from_the_hub_unsigned_is_a_strangers() {
     told(&agent, skipped).await;
     agent.stop().await;
     assert!(mcp.calls().is_empty(), "{:?}", mcp.calls());
-    // Nor is it shown what was said before in a channel of the agent's hub.
+    // Nor is it given the history of a channel of the agent's hub.
     assert!(!model.asked()[0].body.to_string().contains("earlier"), "{}", model.asked()[0].body);
 }
 

@@ -1,4 +1,4 @@
-//! What is changed, taken back or added before a turn runs, where the inbox tells nothing of it.
+//! Edits, deletions and additions before a turn runs, which the inbox does not report.
 
 use crate::hub::{Agent, Hub, Mood, Place, kinds, messages_of};
 use crate::model;
@@ -9,14 +9,14 @@ use std::time::Duration;
 
 const PROMPT: &str = "echo x >> $D/runs; cat > $D/prompt; echo yes";
 
-/// A person mentions the agent, and may go on.
+/// A person mentions the agent, and may continue.
 fn mention(hub: &Hub, id: &str, text: &str) {
     let mut data = hub.chat(id, text);
     data["attention"] = json!({"reason": "direct_mention", "policy": "must_respond", "mode": "buffered"});
     hub.put("chat", data);
 }
 
-/// A message as the log shows it, said in this second.
+/// A message in the channel's log, sent at this second.
 fn logged(id: &str, text: &str, second: u32) -> Value {
     json!({"event_id": id, "kind": "message", "author": {"id": "a1", "kind": "account"}, "content": text,
         "created_at": format!("2026-03-20T10:00:{second:02}.000Z")})
@@ -59,7 +59,7 @@ async fn what_was_taken_back_costs_no_turn_and_is_no_failure() {
     mention(&hub, "evt_1", "@echo never said");
     let agent = Agent::start(soon(place.script(&hub, PROMPT)));
     assert_eq!(kinds(&hub.idle(1).await), ["processing", "idle"]);
-    // Of two the other is answered.
+    // Of two messages, the remaining one is answered.
     hub.change(|world| world.log = vec![logged("evt_2", "@echo said", 1), deleted("evt_3")]);
     mention(&hub, "evt_2", "@echo said");
     mention(&hub, "evt_3", "@echo never said");
@@ -71,7 +71,7 @@ async fn what_was_taken_back_costs_no_turn_and_is_no_failure() {
     assert_eq!(place.read("runs"), "x\n");
 }
 
-/// Nobody gets an answer to what is not there any more, nor is told that there is none.
+/// A deleted message is not answered, and no failure is reported.
 #[tokio::test]
 async fn what_is_taken_back_while_the_program_runs_is_not_answered() {
     let (hub, place) = (Hub::start().await, Place::new());
@@ -97,7 +97,7 @@ async fn what_names_nobody_is_a_piece_and_is_waited_for() {
     mention(&hub, "evt_1", "@echo when someone types");
     let options = place.script(&hub, PROMPT);
     let agent = Agent::start(AgentOptions { quiet: Duration::from_millis(500), ..options });
-    // The author was not quiet for as long as it should be; meanwhile it goes on.
+    // The author has not paused long enough, and continues meanwhile.
     hub.until("it begins", |world| !world.seen.is_empty()).await;
     hub.change(|world| world.log = [first, vec![logged("evt_3", "pieces", 1)]].concat());
     hub.idle(1).await;
@@ -115,7 +115,7 @@ async fn what_cannot_be_read_changes_nothing_and_what_was_decided_stands() {
     hub.until("an answer", |world| !messages_of(&world.seen).is_empty()).await;
     agent.kill().await;
     assert!(place.read("prompt").contains("\n@echo first wording\n"));
-    // It says something else by now, and was answered.
+    // The message was edited by now, but it is answered already.
     hub.change(|world| {
         world.mood = Mood::Good;
         world.log.push(logged("evt_1", "@echo second wording", 0));

@@ -1,4 +1,4 @@
-//! Requests and retries, against a hub made of a script.
+//! Requests and retries, against a scripted hub.
 
 use crate::support::{FakeHub, Reply, failure, json_reply, plain, success};
 use chorus_agent::{Backoff, Change, Client, ClientError, ExitClass, RegisterBody, Retry, SendBody};

@@ -1,4 +1,4 @@
-//! Sending to a peer, against one made of a script.
+//! Direct sends, against a scripted peer.
 
 use crate::support::{FakeHub, Reply, json_reply, plain};
 use chorus_agent::{Backoff, DirectError, Environment, ExitClass, Retry, SendBody, send_direct};
@@ -75,7 +75,7 @@ async fn only_what_may_pass_is_tried_again() {
     assert_eq!(peer.lines().len(), 4);
 }
 
-/// Without a number a peer could take a second try for a second message.
+/// Without a turn number a peer could take a retry for a second message.
 #[tokio::test]
 async fn what_may_have_arrived_is_sent_again_only_if_it_is_numbered() {
     for (body, tries) in [(hello(), 1), (turn(), 2)] {

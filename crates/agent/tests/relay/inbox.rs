@@ -1,4 +1,4 @@
-//! Following an inbox, against a hub made of a script.
+//! Following an inbox, against a scripted hub.
 
 use crate::support::{FakeHub, failure, plain, stream};
 use chorus_agent::{Client, ClientError, Inbox, InboxItem};
@@ -24,7 +24,7 @@ fn message(id: i64, text: &str, turn: Option<(&str, i64)>) -> String {
     format!("id: {id}\nevent: message\ndata: {data}\n\n")
 }
 
-/// What came, in short, until `count` items came or the inbox ended.
+/// Returns the items in short form, until there are `count` of them or the inbox ends.
 async fn follow(inbox: &mut Inbox, count: usize) -> Vec<String> {
     let mut came = Vec::new();
     while came.len() < count {
@@ -96,7 +96,7 @@ async fn a_takeover_ends_it() {
     assert_eq!(hub.seen().len(), 1);
 }
 
-/// What is beyond the limit waits for the next listener, whatever happened to the connection.
+/// Entries beyond the limit are left for the next listener, also after a lost connection.
 #[tokio::test]
 async fn a_limit_is_for_all_connections_together() {
     let first =

@@ -1,4 +1,4 @@
-//! The client and the inbox against a hub made of a script, the receiver against peers. One program, because linking
+//! The client and the inbox against a scripted hub, the receiver against peers. One program, because linking
 //! is the main cost.
 
 #![expect(clippy::disallowed_methods, reason = "tests measure how long things take")]

@@ -1,4 +1,4 @@
-//! A hub that answers exactly what the transport document prints, and nothing more: every extension is missing.
+//! A hub that answers exactly as the transport document shows, without any extension.
 
 use axum::extract::Path;
 use axum::http::StatusCode;
@@ -10,7 +10,7 @@ use chorus_protocol::words::DeliveryState;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
-/// The common format, as the document prints it.
+/// The common format, as the document shows it.
 fn success(data: Value) -> Json<Value> {
     Json(json!({"success": true, "data": data, "metadata": {"timestamp": "2026-03-20T10:00:00.000Z"}}))
 }
@@ -20,7 +20,7 @@ fn record(name: &str) -> Value {
         "agent_card": {"card_version": "0.3", "user_culture": "en", "supported_languages": ["en"]}})
 }
 
-/// Starts one; what it was sent.
+/// Starts such a hub and returns its URL and the bodies it received.
 async fn plain_hub() -> (String, Arc<Mutex<Vec<Value>>>) {
     rustls::crypto::ring::default_provider().install_default().ok();
     let taken = Arc::new(Mutex::new(vec![]));

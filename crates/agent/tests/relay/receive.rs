@@ -27,7 +27,7 @@ fn signed() -> ReceiveOptions {
 }
 
 async fn receiver(options: ReceiveOptions) -> Receiver {
-    // Whoever installed it first, it is the same one.
+    // The provider may have been installed before; it is the same one.
     rustls::crypto::ring::default_provider().install_default().ok();
     Receiver::bind("127.0.0.1:0", options).await.unwrap()
 }
@@ -47,7 +47,7 @@ fn body(envelope: &Value) -> String {
     json!({"envelope": envelope}).to_string()
 }
 
-/// The status and the reply of one POST, which may take as long as it takes.
+/// POSTs a body and returns the status and the reply, without a time limit.
 async fn post(url: String, body: String, headers: Vec<(&'static str, String)>) -> (u16, ReceiverReply) {
     let mut request = http::client().post(url).body(body);
     for (name, value) in headers {
@@ -154,7 +154,7 @@ async fn a_turn_is_handed_on_once() {
 
     let url = receiver.url();
     let received = next(&mut receiver).await;
-    // While the program has it before it, the same turn can be neither handed on nor called taken.
+    // While the program is processing it, the turn is neither handed over again nor reported as accepted.
     let (status, reply) = post(url.clone(), body(&again), vec![]).await;
     assert_eq!((status, reply.error_code), (503, None));
     received.accept();
@@ -181,7 +181,7 @@ async fn a_turn_that_was_not_taken_may_come_again() {
     let refused = send();
     next(&mut receiver).await.refuse("no");
     assert_eq!(refused.await.unwrap().0, 200);
-    // A sender that hangs up is not handed on.
+    // The envelope of a sender that has disconnected is not handed over.
     let gone = send();
     tokio::time::sleep(Duration::from_millis(200)).await;
     gone.abort();
@@ -201,7 +201,7 @@ async fn nobody_takes_them() {
     assert_eq!(answer.headers()["retry-after"], "1");
     nothing(&mut receiver).await;
 
-    // More than may wait: the last are told at once.
+    // Beyond the limit of the queue, senders are refused at once.
     let sends: Vec<_> = (0..100)
         .map(|n| tokio::spawn(post(receiver.url(), body(&envelope(&n.to_string())), vec![])))
         .collect();
@@ -260,7 +260,7 @@ async fn large_slow_and_broken_requests() {
     assert!(begun.elapsed() < SOON);
 }
 
-/// The headers of Standard Webhooks for a body.
+/// Returns the headers of Standard Webhooks for a body.
 fn sign(key: &[u8], id: &str, time_s: i64, body: &str) -> Vec<(&'static str, String)> {
     let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(key).unwrap();
     mac.update(format!("{id}.{time_s}.{body}").as_bytes());
@@ -272,7 +272,7 @@ fn sign(key: &[u8], id: &str, time_s: i64, body: &str) -> Vec<(&'static str, Str
     ]
 }
 
-/// A hub may want to know whether this is an endpoint. With a secret only the hub that has it is told.
+/// A hub may check that this is an endpoint. With a secret only a signed challenge is answered.
 #[tokio::test]
 async fn a_challenge_is_echoed() {
     let challenge = json!({"type": "challenge", "challenge": "challenge_1"}).to_string();
@@ -318,7 +318,7 @@ async fn with_a_secret_only_what_is_signed_is_taken() {
     assert_eq!(received.webhook_id.as_deref(), Some("msg_1"));
     received.accept();
     assert_eq!(sending.await.unwrap().0, 200);
-    // Played again by somebody who listened in, it is a duplicate.
+    // A replayed request is a duplicate.
     assert_eq!(post(receiver.url(), body, good).await.0, 200);
     nothing(&mut receiver).await;
 }

@@ -1,4 +1,4 @@
-//! A hub made of a script: it writes down every request and gives the next answer of its list.
+//! A scripted hub: it records every request and gives the next answer of its list.
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
@@ -9,13 +9,12 @@ use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-/// One answer.
 #[derive(Clone)]
 pub(crate) struct Reply {
     status: u16,
     headers: Vec<(&'static str, String)>,
     body: String,
-    /// The body is followed by silence instead of its end.
+    /// Leaves the stream open after the body.
     open: bool,
 }
 
@@ -35,7 +34,7 @@ pub(crate) fn stream(text: &str, open: bool) -> Reply {
     Reply { open, ..plain(200, text) }.header("content-type", "text/event-stream")
 }
 
-/// Anything else.
+/// An answer in any other format.
 pub(crate) fn plain(status: u16, body: &str) -> Reply {
     Reply { status, headers: vec![], body: body.into(), open: false }
 }
@@ -51,7 +50,7 @@ impl Reply {
     }
 }
 
-/// What the hub saw of one request.
+/// A recorded request.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
     pub(crate) line: String,
@@ -73,15 +72,15 @@ pub(crate) struct FakeHub {
 }
 
 impl FakeHub {
-    /// A hub without a discovery document.
+    /// Starts a hub without a discovery document.
     pub(crate) async fn start(replies: impl IntoIterator<Item = Reply>) -> Self {
         let replies = replies.into_iter();
         Self::scripted(std::iter::once(failure(404, "ERR_NOT_FOUND")).chain(replies)).await
     }
 
-    /// A hub whose every answer, the discovery document first, is in the script.
+    /// Starts a hub with a script of all answers, beginning with the discovery document.
     pub(crate) async fn scripted(replies: impl IntoIterator<Item = Reply>) -> Self {
-        // Whoever installed it first, it is the same one.
+        // The provider may have been installed before; it is the same one.
         rustls::crypto::ring::default_provider().install_default().ok();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -92,14 +91,14 @@ impl FakeHub {
         hub
     }
 
-    /// An address where nothing listens.
+    /// Returns an address without a listener.
     pub(crate) async fn nobody() -> Self {
         let hub = Self::start([]).await;
         let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
         Self { url: format!("http://{free}"), ..hub }
     }
 
-    /// Every request but the one for the discovery document.
+    /// Returns all requests except the one for the discovery document.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         let seen = self.seen.lock().unwrap();
         seen.iter().filter(|seen| !seen.line.contains("well-known")).cloned().collect()

@@ -1,27 +1,30 @@
-//! Taking back an agent's key, and the secret that requests to it are signed with.
+//! Resetting an agent's key, and rotating its webhook secret.
 //!
-//! Whoever holds an agent's key may replace it at `POST /register`, a thief too. Its owner and the operator can do so without
-//! it, so that the last word is theirs; and the owner is told by mail when the key was replaced with the key.
+//! Anyone who holds an agent's key may replace it at `POST /register`, and so may a thief. The owner and the
+//! operator can reset the key without knowing it, which gives them the last word. The owner gets a mail when
+//! the key was replaced with the key itself.
 
-use crate::agents::{AgentRef, managed};
-use crate::app::AppState;
-use crate::audit::{Deed, RequestContext};
-use crate::caller::{Caller, key_hash};
-use crate::error::Error;
-use crate::once::{Done, Once};
-use crate::webhooks;
-use chorus_protocol::api::accounts::{KeyReset, NewKey, WebhookSecret};
+use crate::agents::{AgentRef, host, managed, view};
+use crate::market::detach::{MarketDetach, MarketDetached};
+use chorus_node::Error;
+use chorus_node::audit::{Deed, RequestContext};
+use chorus_node::caller::{Caller, key_hash};
+use chorus_node::idempotency::{Done, Once};
+use chorus_node::secrets::webhooks;
+use chorus_node::{App, AppState};
+use chorus_protocol::api::accounts::{DetachReport, KeyReset, NewKey, WebhookSecret};
 use chorus_protocol::code::Code;
 use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::time::rfc3339;
 use chorus_store::audit::{Action, Subject};
 use chorus_store::directory::{self, Agent};
+use chorus_store::market::allowances;
 use chorus_store::{StoreError, Tx, push};
 use serde_json::json;
 use std::sync::Arc;
 
-/// Gives an agent a new key; its owner may, and the operator, who need not have the old one. That stops working at once, and
-/// so does everything that was given out under it.
+/// Gives an agent a new key. The owner and the operator may do this, without the old key. The old key stops
+/// working at once, and so does everything issued under it.
 pub async fn reset_key(
     app: &AppState,
     context: RequestContext,
@@ -32,6 +35,7 @@ pub async fn reset_key(
 ) -> Result<Done<NewKey>, Error> {
     let (agent, now) = (AgentRef::parse(app, id)?, app.now());
     let (hub, api_key) = (Arc::clone(app), app.secret(SecretKind::AgentKey));
+    let market = MarketDetach::new(app);
     let may = {
         let (agent, caller) = (agent.clone(), caller.clone());
         move |tx: &mut dyn Tx| {
@@ -41,14 +45,12 @@ pub async fn reset_key(
     };
     let work = move |tx: &mut dyn Tx| {
         let found = agent.find(tx)?.ok_or_else(|| Error::not_found("agent"))?;
-        // Whoever claims it, or pushes to it, comes before or after this.
-        tx.lock(found.id.0)?;
+        // The lock orders this against a claim of the agent and against a push to it.
+        tx.lock(found.id.into())?;
         let agent = directory::by_id(tx, found.id)?.ok_or_else(|| Error::not_found("agent"))?;
         may_reset(&caller, &agent, reset)?;
         directory::reset_key(tx, agent.id, &key_hash(&api_key), now)?;
-        if reset.detach {
-            directory::detach(tx, agent.id, now)?;
-        }
+        let detached = if reset.detach { Some(detach(tx, &hub, &market, &agent)?) } else { None };
         if reset.release {
             release(tx, &hub, &agent)?;
         }
@@ -56,9 +58,31 @@ pub async fn reset_key(
         let subject = Subject::Agent(agent.id);
         let detail = json!({"name": agent.name, "detach": reset.detach, "release": reset.release});
         context.record(tx, &hub, Deed::new(caller.actor(), Action::KeyReset, subject, detail))?;
-        Ok(NewKey { agent_id: agent.id, address: hub.address(&agent.name), api_key: api_key.clone() })
+        Ok(NewKey {
+            agent_id: agent.id,
+            address: hub.address(&agent.name),
+            api_key: api_key.clone(),
+            detached,
+        })
     };
     app.once(once, may, work).await
+}
+
+/// Removes every way to reach the agent, whoever set it, and returns what was removed.
+fn detach(tx: &mut dyn Tx, app: &App, market: &MarketDetach, agent: &Agent) -> Result<DetachReport, Error> {
+    let shown = view(app, &Caller::Operator, agent);
+    directory::detach(tx, agent.id, app.now())?;
+    let MarketDetached { offers, job_callbacks, owners } = market.run(tx, app, agent)?;
+    Ok(DetachReport {
+        endpoint: shown.endpoint,
+        harness: shown.harness,
+        connection: shown.connection.and_then(|connection| connection.host),
+        market_endpoint: host(offers.endpoint.as_deref()),
+        skills: offers.skills,
+        offers: offers.quotes,
+        job_callbacks,
+        owner_keys: owners,
+    })
 }
 
 fn may_reset(caller: &Caller, agent: &Agent, reset: KeyReset) -> Result<(), Error> {
@@ -75,18 +99,18 @@ fn may_reset(caller: &Caller, agent: &Agent, reset: KeyReset) -> Result<(), Erro
     Err(Error::new(Code::Forbidden, why))
 }
 
-/// An agent belongs to nobody from now on, and is not kept out with its former owner.
+/// Removes an agent from its owner's account, so that a disabled owner no longer holds back its deliveries.
 fn release(tx: &mut dyn Tx, app: &AppState, agent: &Agent) -> Result<(), StoreError> {
     let Some(owner) = agent.owner else { return Ok(()) };
+    allowances::clear(tx, agent.id)?;
     directory::set_owner(tx, agent.id, None, None)?;
     push::retry_now(tx, agent.id, app.now())?;
-    let (app, id) = (Arc::clone(app), agent.id);
-    tx.after_commit(Box::new(move || app.usage.forget(id, owner)));
+    app.limits.usage.pass_after(tx, agent.id, Some(owner), None);
     Ok(())
 }
 
-/// Replaces the secret that requests to an agent are signed with; itself may, its owner and the operator. The one before is
-/// good beside it for a while.
+/// Replaces the secret that the hub signs its requests to an agent with. The agent, its owner and the operator
+/// may do this. The previous secret stays valid for a while.
 pub async fn rotate_webhook_secret(
     app: &AppState,
     context: RequestContext,

@@ -1,11 +1,11 @@
-//! Making an account for somebody.
+//! The operator's way to make an account.
 
 use super::mailable;
 use super::tokens::token_of;
-use crate::app::AppState;
-use crate::audit::{Deed, RequestContext};
-use crate::error::Error;
-use crate::once::{Done, Once};
+use chorus_node::AppState;
+use chorus_node::Error;
+use chorus_node::audit::{Deed, RequestContext};
+use chorus_node::idempotency::{Done, Once};
 use chorus_protocol::api::accounts::{Line, MadeAccount, NewAccount};
 use chorus_protocol::code::Code;
 use chorus_protocol::credentials::SecretKind;
@@ -16,7 +16,7 @@ use chorus_store::audit::{Action, Actor, Subject};
 use serde_json::json;
 use std::sync::Arc;
 
-/// Makes an account and a token for it, as the operator: whether or not sign-up is open.
+/// Makes an account and a token for it, as the operator. This works even if sign-up is closed.
 pub async fn make_account(
     app: &AppState,
     context: RequestContext,

@@ -1,18 +1,19 @@
-//! Who the caller is, and how much of each quota it uses.
+//! The caller's identity and its use of each quota.
 
-use crate::app::{App, AppState};
-use crate::caller::Caller;
-use crate::error::Error;
-use crate::quotas::OFF;
+use chorus_node::Error;
+use chorus_node::caller::Caller;
+use chorus_node::config::quotas::OFF;
+use chorus_node::{App, AppState};
 use chorus_protocol::api::accounts::{Me, Quota};
 use chorus_protocol::ids::Principal;
 use chorus_store::{Tx, accounts, usage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Who the caller is, and how much it uses of what it may have.
+/// Returns the caller's identity and its use of each quota.
 pub async fn me(app: &AppState, caller: Caller) -> Result<Me, Error> {
     let (kind, who) = (caller.kind(), caller.id());
+    let wallet = if let Caller::Owner(wallet) = &caller { Some(*wallet) } else { None };
     let (id, name, email, address) = match caller {
         Caller::Account(person) => (person.id.to_string(), person.name, Some(person.email), None),
         Caller::Agent(agent) => {
@@ -26,12 +27,14 @@ pub async fn me(app: &AppState, caller: Caller) -> Result<Me, Error> {
         }
         Caller::Nobody => return Err(Error::unauthorized("nobody is signed in, and no key was sent")),
     };
-    let hub = Arc::clone(app);
+    let (hub, wallet) = (Arc::clone(app), wallet);
     let read = move |tx: &mut dyn Tx| {
         let mails = match who {
             Some(Principal::Account(account)) => Some(accounts::wants_mails(tx, account)?),
             _ => None,
         };
+        // An owner's key shows the usage of the payer behind its wallet.
+        let who = wallet.map_or(Ok(who), |wallet| usage::payer_by_id(tx, wallet).map(Some))?;
         Ok((who.map_or_else(|| Ok(BTreeMap::new()), |who| quotas(&hub, tx, who))?, mails))
     };
     let (quotas, mails) = app.store.read::<_, Error, _>(read).await?;
@@ -40,7 +43,7 @@ pub async fn me(app: &AppState, caller: Caller) -> Result<Me, Error> {
 
 fn quotas(app: &App, tx: &mut dyn Tx, who: Principal) -> Result<BTreeMap<String, Quota>, Error> {
     let quota = |used, limit| Quota { used, limit: (limit != OFF).then_some(limit) };
-    let (bytes, used, limit) = app.usage.of(tx, who)?;
+    let (bytes, used, limit) = app.limits.usage.of(tx, who)?;
     let channels = usage::channels(tx, who)?.max(0) as u64;
     let mut quotas = BTreeMap::from([
         (bytes.to_owned(), quota(used, limit)),

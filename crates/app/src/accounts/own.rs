@@ -1,11 +1,11 @@
 //! Changing one's own account, and deleting it.
 
 use super::me;
-use crate::app::AppState;
-use crate::audit::{Deed, RequestContext};
-use crate::caller::{Caller, Person};
-use crate::error::Error;
 use crate::market;
+use chorus_node::AppState;
+use chorus_node::Error;
+use chorus_node::audit::{Deed, RequestContext};
+use chorus_node::caller::{Caller, Person};
 use chorus_protocol::api::accounts::{AccountChange, Deletion, Line, Me};
 use chorus_protocol::faults::Faults;
 use chorus_store::audit::{Action, Actor, Subject};
@@ -13,7 +13,7 @@ use chorus_store::{Tx, access, accounts};
 use serde_json::json;
 use std::sync::Arc;
 
-/// Changes what a person is called, and whether it is told by mail of what waits.
+/// Changes a person's name, and whether the hub mails the person about waiting messages.
 pub async fn change_me(app: &AppState, person: Person, change: AccountChange) -> Result<Me, Error> {
     let AccountChange { name, mails } = change;
     if name.is_none() && mails.is_none() {
@@ -26,7 +26,8 @@ pub async fn change_me(app: &AppState, person: Person, change: AccountChange) ->
     me(app, Caller::Account(person)).await
 }
 
-/// Deletes a person's account with its agents. What it said stays, under a name that says so.
+/// Deletes a person's account with its agents. Its messages stay, under a name that says that the account was
+/// deleted.
 pub async fn delete_me(
     app: &AppState,
     context: RequestContext,
@@ -38,7 +39,7 @@ pub async fn delete_me(
     }
     let (hub, id) = (Arc::clone(app), person.id);
     let delete = move |tx: &mut dyn Tx| {
-        // Its agents leave the market like any other: who waits for them gets back what is held.
+        // The account's agents leave the market: the credits held for their jobs are refunded.
         let agents = access::agents_of(tx, id)?;
         market::agents::refund(tx, &hub, &agents)?;
         access::delete_account(tx, id, hub.now(), &|| hub.environment.uuid_v7())?;

@@ -1,11 +1,11 @@
-//! Browsers that are signed in: beginning a session with a link, and ending one or all.
+//! Browser sessions: beginning one with a sign-in link, and ending one or all.
 
 use super::DAY_MS;
-use crate::app::AppState;
-use crate::audit::{Deed, RequestContext};
-use crate::caller::key_hash;
-use crate::config::Signup;
-use crate::error::Error;
+use chorus_node::AppState;
+use chorus_node::Error;
+use chorus_node::Signup;
+use chorus_node::audit::{Deed, RequestContext};
+use chorus_node::caller::key_hash;
 use chorus_protocol::api::accounts::EndedSessions;
 use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::ids::{AccountId, CredentialId, TraceId};
@@ -16,18 +16,19 @@ use chorus_store::{StoreError, Tx};
 use serde_json::json;
 use std::sync::Arc;
 
-/// How long a browser stays signed in.
+/// The lifetime of a browser session.
 const SESSION_LIFE_MS: i64 = 30 * DAY_MS;
 
-/// A session that has begun.
+/// A new session.
 pub struct Session {
-    /// What the browser shows.
+    /// The value of the session cookie.
     pub secret: String,
-    /// How long it lasts.
+    /// The lifetime of the session.
     pub seconds: i64,
 }
 
-/// Uses up a link, and begins a session of its account, which is made if need be. None if the link is over.
+/// Redeems a sign-in link and begins a session of its account. The account is made if it does not exist.
+/// Returns `None` if the link is no longer valid.
 pub async fn begin_session(
     app: &AppState,
     context: RequestContext,
@@ -45,7 +46,7 @@ pub async fn begin_session(
     let hub = Arc::clone(app);
     let sign_in = move |tx: &mut dyn Tx| {
         let account = accounts::sign_in(tx, &with)?;
-        // Its id is new, so it was made by this.
+        // The account has the id that was generated above, so this call made it.
         if let Some(new) = account.as_ref().filter(|account| account.id == with.new) {
             let (actor, subject) = (Actor::Principal(new.id.into()), Subject::Account(new.id));
             context.record(tx, &hub, Deed::new(actor, Action::AccountMade, subject, json!({})))?;
@@ -56,7 +57,7 @@ pub async fn begin_session(
     Ok(begun.then_some(Session { secret, seconds: SESSION_LIFE_MS / 1000 }))
 }
 
-/// Ends a session, if it is one.
+/// Ends the session with this secret, if there is one.
 pub async fn end_session(app: &AppState, context: RequestContext, secret: &str) -> Result<(), Error> {
     let (hash, hub) = (key_hash(secret), Arc::clone(app));
     let end = move |tx: &mut dyn Tx| {
@@ -70,7 +71,8 @@ pub async fn end_session(app: &AppState, context: RequestContext, secret: &str) 
     app.store.write::<_, Error, _>(end).await
 }
 
-/// Ends all sessions of one's account, and its tokens if that is wanted, but what is shown in this very request.
+/// Ends all sessions of the caller's account, and its tokens if `tokens` is set, except the credential of this
+/// request (`own`).
 pub async fn end_other_sessions(
     app: &AppState,
     context: RequestContext,
@@ -88,7 +90,8 @@ pub async fn end_other_sessions(
     app.store.write::<_, Error, _>(end).await
 }
 
-/// Ends an account's sessions and unused links, and its tokens if that is wanted, but this one.
+/// Ends an account's sessions and unused links, and its tokens if `tokens` is set, except the credential
+/// `but`.
 pub fn end_sessions(
     tx: &mut dyn Tx,
     account: AccountId,

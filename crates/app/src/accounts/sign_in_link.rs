@@ -1,15 +1,16 @@
-//! Links that sign somebody in: asking for one by mail, and the first one of a hub.
+//! Sign-in links: asking for one by mail, and the first link of a hub.
 //!
-//! Nothing here tells whether an address has an account: what depends on that is done after the answer.
+//! No answer reveals whether an address has an account. Everything that depends on it happens after the
+//! answer.
 
 use super::{DAY_MS, MINUTE_MS, credential, mailable};
-use crate::app::{App, AppState};
-use crate::caller::key_hash;
-use crate::config::{Config, Signup};
-use crate::error::Error;
-use crate::mail_limits::Asker;
-use crate::mailer::Letter;
 use chorus_environment::Environment;
+use chorus_node::Error;
+use chorus_node::caller::key_hash;
+use chorus_node::limits::mail::Asker;
+use chorus_node::transport::mailer::Letter;
+use chorus_node::{App, AppState};
+use chorus_node::{Config, Signup};
 use chorus_protocol::api::accounts::{Accepted, Line, SignIn};
 use chorus_protocol::credentials::SecretKind;
 use chorus_store::accounts::{self, Account, CredentialKind, NewCredential};
@@ -18,25 +19,25 @@ use chorus_store::{Store, StoreError, Tx, settings};
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-/// How long a link can be used.
+/// The lifetime of a link.
 const LINK_LIFE_MS: i64 = 15 * MINUTE_MS;
-/// How long the link can be used that is printed when the hub starts for the first time.
+/// The lifetime of the link that the hub prints at its first start.
 const FIRST_LINK_LIFE_MS: i64 = DAY_MS;
-/// How many links to one address can be used at a time. More than are mailed within their life: who is mailed no more for
-/// an hour's sake has one that works.
+/// The most valid links to one address. This is more than the mailer sends within the life of a link, so that
+/// a person who reached the hourly limit of mails still has a link that works.
 const MOST_LINKS: i64 = 10;
 
-/// Sends a link to an address, if whoever reads its mail has an account or may have one. That is found out after this
-/// has returned, so that the answer is the same, and takes the same time, for every address.
+/// Mails a link to an address, if its reader has an account or may make one. The check runs after this
+/// function has returned, so that the answer and its duration are the same for every address.
 pub fn ask_for_link(app: &AppState, asker: Asker, new: SignIn) -> Result<Accepted, Error> {
     let email = mailable(new.email)?;
     let message = "if this address may sign in here, a link is on its way to it".to_owned();
-    let Some(slot) = app.mailer.room(&email, asker)? else { return Ok(Accepted { message }) };
+    let Some(slot) = app.transport.mailer.room(&email, asker)? else { return Ok(Accepted { message }) };
     let code = new.sign_up_code.map(|Line(code)| key_hash(&code));
     let hub = Arc::clone(app);
-    app.tasks.spawn(async move {
+    app.tasks.tracker.spawn(async move {
         match issue_link(&hub, email, code, asker).await {
-            Ok(Some(letter)) => hub.mailer.send(letter, slot).await,
+            Ok(Some(letter)) => hub.transport.mailer.send(letter, slot).await,
             Ok(None) => {}
             Err(error) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, "a sign-in link was not issued");
@@ -46,7 +47,8 @@ pub fn ask_for_link(app: &AppState, asker: Asker, new: SignIn) -> Result<Accepte
     Ok(Accepted { message })
 }
 
-/// A link in a letter, unless nobody may sign in with this address or it has enough of them.
+/// Issues a link and returns the letter with it. Returns `None` if nobody may sign in with this address, or if
+/// a limit is reached.
 async fn issue_link(
     app: &AppState,
     email: String,
@@ -59,7 +61,7 @@ async fn issue_link(
         expires_at: Some(now + LINK_LIFE_MS),
         ..credential(&app.environment, CredentialKind::Link, &token)
     };
-    // Once, however often this is tried.
+    // The mail is counted once, even if the transaction is retried.
     let (hub, counted) = (Arc::clone(app), OnceCell::new());
     let issue = move |tx: &mut dyn Tx| {
         let account = accounts::by_email(tx, &email)?;
@@ -68,8 +70,9 @@ async fn issue_link(
         if accounts::live_links(tx, to, now, LINK_LIFE_MS)? >= MOST_LINKS {
             return Ok(None);
         }
-        // Before there is a link: those that nobody gets would keep others from being made.
-        if !counted.get_or_init(|| hub.mailer.count(to, asker)) {
+        // The mail is counted before the link is issued. Links that are never mailed would use up the limit of
+        // the address.
+        if !counted.get_or_init(|| hub.transport.mailer.count(to, asker)) {
             return Ok(None);
         }
         accounts::issue(tx, &link)?;
@@ -79,7 +82,8 @@ async fn issue_link(
     Ok(to.map(|to| letter(app, to, &token)))
 }
 
-/// The link for an address, if it may have one: to whom it goes, and what lets a new account be made.
+/// Returns the link for an address, with its recipient and its sign-up code. Returns `None` if the address may
+/// not sign in.
 fn admit(
     tx: &mut dyn Tx,
     app: &App,
@@ -89,7 +93,7 @@ fn admit(
     new: &NewCredential,
 ) -> Result<Option<NewCredential>, StoreError> {
     if let Some(account) = account {
-        // To the address as the account has it, however it was spelled now.
+        // The mail goes to the address as the account spells it.
         let link = NewCredential { account: Some(account.id), email: Some(account.email), ..new.clone() };
         return Ok(Some(link).filter(|_| account.disabled_at.is_none()));
     }
@@ -98,7 +102,7 @@ fn admit(
         Some(hash) => accounts::peek(tx, CredentialKind::SignUpCode, &hash, new.now)?,
         None => None,
     };
-    // A code that was sent to somebody is not for others.
+    // A code that was made for an address is valid for that address only.
     let code = code.filter(|it| it.email.as_deref().is_none_or(|to| accounts::same_email(to, email)));
     let may = signup == Signup::Open || code.is_some();
     let sign_up_code = code.map(|code| code.id);
@@ -116,15 +120,16 @@ fn letter(app: &App, to: String, token: &str) -> Letter {
     Letter { to, subject: format!("Sign in to Chorus at {host_name}"), text }
 }
 
-/// Whether a link can be used. That does not use it up, so that a program which looks at the links in a mail does no harm.
+/// Returns `true` if a link can be used. This does not redeem the link, so a program that follows the links of
+/// a mail does no harm.
 pub async fn is_link_good(app: &App, token: &str) -> Result<bool, Error> {
     let (hash, now) = (key_hash(token), app.now());
     let peek = move |tx: &mut dyn Tx| Ok(accounts::peek(tx, CredentialKind::Link, &hash, now)?.is_some());
     app.store.read::<_, Error, _>(peek).await
 }
 
-/// A link that signs the operator in, at the first start on a database. Its account is made by its use, whoever else
-/// may have one.
+/// Issues a link that signs the operator in, at the first start on a database. Redeeming it makes the
+/// operator's account, even if sign-up is closed. Returns `None` at later starts.
 pub async fn first_link(
     store: &Store,
     config: &Config,

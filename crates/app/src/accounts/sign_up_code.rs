@@ -1,13 +1,13 @@
-//! Letting somebody in where sign-up is by invitation, and thinking better of it.
+//! Sign-up codes, for hubs where sign-up is by invitation: making, listing and revoking them.
 
 use super::{DAY_MS, credential, mailable, room};
-use crate::app::{App, AppState};
-use crate::audit::{Deed, RequestContext};
-use crate::caller::Caller;
-use crate::config::Signup;
-use crate::error::Error;
-use crate::once::{Done, Once};
-use crate::page::page;
+use chorus_node::Error;
+use chorus_node::Signup;
+use chorus_node::audit::{Deed, RequestContext};
+use chorus_node::caller::Caller;
+use chorus_node::idempotency::{Done, Once};
+use chorus_node::page::page;
+use chorus_node::{App, AppState};
 use chorus_protocol::api::Items;
 use chorus_protocol::api::accounts::{NewSignUpCode, OpenSignUpCode, SignUpCode, TokenPage};
 use chorus_protocol::code::Code;
@@ -20,11 +20,11 @@ use chorus_store::audit::{Action, Subject};
 use serde_json::json;
 use std::sync::Arc;
 
-/// How many days a code is good, unless said.
+/// The default lifetime of a code, in days.
 const DAYS: i64 = 7;
 
-/// Makes a code that lets one person make an account, or one agent register; people may, and the operator. One for an
-/// address is for the person who reads its mail only.
+/// Makes a code that lets one person make an account, or one agent register. People and the operator may do
+/// this. A code for a mail address works only for the person with that address.
 pub async fn make_sign_up_code(
     app: &AppState,
     context: RequestContext,
@@ -68,7 +68,8 @@ pub async fn make_sign_up_code(
     app.once(once, |_| Ok(()), work).await
 }
 
-/// The codes somebody made that nobody has used yet, the oldest first, without their secrets; everybody's for the operator.
+/// Returns a page of the caller's unused codes, the oldest first, without their secrets. The operator sees
+/// everybody's.
 pub async fn list_sign_up_codes(
     app: &App,
     caller: &Caller,
@@ -86,7 +87,7 @@ pub async fn list_sign_up_codes(
     Ok(page(app, shown.collect(), limit, |code: &OpenSignUpCode| code.id.to_string()))
 }
 
-/// Revokes a code of one's own, or for the operator anybody's. Nothing happens if it is gone already.
+/// Revokes one of the caller's codes; the operator may revoke any. Does nothing if the code is already gone.
 pub async fn revoke_sign_up_code(
     app: &AppState,
     context: RequestContext,
@@ -105,7 +106,8 @@ pub async fn revoke_sign_up_code(
     app.store.write::<_, Error, _>(revoke).await
 }
 
-/// Whose codes a caller makes and sees: a person its own, the operator everybody's (`None`), and nobody else any.
+/// Returns the account whose codes a caller may make and see: a person's own, and `None` (all of them) for the
+/// operator. Fails for any other caller.
 fn maker(caller: &Caller) -> Result<Option<AccountId>, Error> {
     match caller {
         Caller::Operator => Ok(None),

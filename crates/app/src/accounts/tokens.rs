@@ -1,11 +1,11 @@
-//! Tokens, with which programs speak for an account: making, listing and revoking them.
+//! API tokens, with which programs act for an account: making, listing and revoking them.
 
 use super::{credential, room};
-use crate::app::{App, AppState};
-use crate::audit::{Deed, RequestContext};
-use crate::error::Error;
-use crate::once::{Done, Once};
-use crate::page::page;
+use chorus_node::Error;
+use chorus_node::audit::{Deed, RequestContext};
+use chorus_node::idempotency::{Done, Once};
+use chorus_node::page::page;
+use chorus_node::{App, AppState};
 use chorus_protocol::api::Items;
 use chorus_protocol::api::accounts::{IssuedToken, Line, NewToken, Token, TokenPage};
 use chorus_protocol::credentials::SecretKind;
@@ -17,7 +17,7 @@ use chorus_store::audit::{Action, Actor, Subject};
 use serde_json::json;
 use std::sync::Arc;
 
-/// Makes a token, unless its account has enough of them.
+/// Makes a token. Fails if the account has reached the limit of tokens.
 pub async fn make_token(
     app: &AppState,
     context: RequestContext,
@@ -39,7 +39,7 @@ pub async fn make_token(
     app.once(once, |_| Ok(()), work).await
 }
 
-/// What is kept of a token.
+/// Returns the credential row of a token.
 pub(super) fn token_of(app: &App, account: AccountId, label: &str, token: &str) -> NewCredential {
     NewCredential {
         account: Some(account),
@@ -48,7 +48,7 @@ pub(super) fn token_of(app: &App, account: AccountId, label: &str, token: &str) 
     }
 }
 
-/// One's tokens, the oldest first, without their secrets.
+/// Returns a page of the account's tokens, the oldest first, without their secrets.
 pub async fn list_tokens(
     app: &App,
     account: AccountId,
@@ -64,7 +64,7 @@ fn shown(token: Credential) -> Token {
     Token { id: token.id, label: token.label.unwrap_or_default(), created_at: rfc3339(token.created_at) }
 }
 
-/// Revokes a token of one's own. Nothing happens if it is gone already.
+/// Revokes one of the account's tokens. Does nothing if the token is already gone.
 pub async fn revoke_token(
     app: &AppState,
     context: RequestContext,
@@ -73,7 +73,7 @@ pub async fn revoke_token(
 ) -> Result<(), Error> {
     let hub = Arc::clone(app);
     let revoke = move |tx: &mut dyn Tx| {
-        // Nothing of one's own is as good as gone, whether or not somebody else has it.
+        // Another account's token is treated like one that is gone, so that the answer does not reveal it.
         if accounts::revoke(tx, account, CredentialKind::Token, id)? {
             let (actor, subject) = (Actor::Principal(account.into()), Subject::Credential(id));
             context.record(tx, &hub, Deed::new(actor, Action::TokenRevoked, subject, json!({})))?;

@@ -1,13 +1,13 @@
-//! Changing an agent: what it says of itself, where it is reached, and whether what is for it waits.
+//! Changes of an agent: its description, card, endpoint and pause.
 
 use super::connection::change as change_way;
-use super::{AgentRef, card_fits, check_url, find_managed, host, managed, view};
-use crate::app::AppState;
-use crate::audit::{Deed, RequestContext};
-use crate::caller::Caller;
+use super::{AgentRef, card_fits, check_url, find_managed, host, managed, whole_view};
 use crate::delivery::challenge;
-use crate::error::Error;
-use crate::once::{Done, Once};
+use chorus_node::AppState;
+use chorus_node::Error;
+use chorus_node::audit::{Deed, RequestContext};
+use chorus_node::caller::Caller;
+use chorus_node::idempotency::{Done, Once};
 use chorus_protocol::api::agents::{AgentChange, AgentView, EndpointUrl};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::relay::check_endpoint;
@@ -18,8 +18,8 @@ use serde_json::json;
 use std::sync::Arc;
 use tokio::runtime::Handle;
 
-/// Changes an agent; its owner may, the agent itself, and the operator. What is for a paused agent waits, and is due when it is
-/// none any more.
+/// Changes an agent. The agent, its owner and the operator may do this. Deliveries to a paused agent wait, and
+/// are due when it resumes.
 pub async fn change(
     app: &AppState,
     caller: Caller,
@@ -45,8 +45,8 @@ pub async fn change(
     let may = move |tx: &mut dyn Tx| managed(tx, &who, &which).map(drop);
     let work = move |tx: &mut dyn Tx| {
         let (agent, now) = (managed(tx, &caller, &named)?, hub.now());
-        // Whoever pushes to it meanwhile holds it, or finds it changed.
-        tx.lock(agent.id.0)?;
+        // The lock orders this against a push to the agent.
+        tx.lock(agent.id.into())?;
         let id = agent.id;
         if let Some(text) = &description {
             directory::set_description(tx, &agent, Some(text.as_str()).filter(|text| !text.is_empty()))?;
@@ -73,12 +73,12 @@ pub async fn change(
         let deed = Deed::new(caller.actor(), Action::AgentUpdated, Subject::Agent(id), detail);
         context.record(tx, &hub, deed)?;
         let changed = directory::by_id(tx, id)?.ok_or_else(|| Error::not_found("agent"))?;
-        Ok(view(&hub, &caller, &changed))
+        Ok(whole_view(tx, &hub, &caller, &changed)?)
     };
     app.once(once, may, work).await
 }
 
-/// Takes an agent's webhook away. What waits for it takes another way the agent has, or waits in its inbox.
+/// Removes an agent's webhook. Pending deliveries take another way to the agent, or wait in its inbox.
 pub async fn remove_endpoint(
     app: &AppState,
     caller: Caller,

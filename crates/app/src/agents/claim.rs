@@ -1,11 +1,11 @@
 //! Bringing an agent that registered itself into an account.
 
 use super::{own, view};
-use crate::app::AppState;
-use crate::audit::{Deed, RequestContext};
-use crate::caller::{Caller, Person, disabled, key_hash};
-use crate::error::Error;
-use crate::once::{Done, Once};
+use chorus_node::AppState;
+use chorus_node::Error;
+use chorus_node::audit::{Deed, RequestContext};
+use chorus_node::caller::{Caller, Person, disabled, key_hash};
+use chorus_node::idempotency::{Done, Once};
 use chorus_protocol::api::agents::{AgentProof, AgentView};
 use chorus_protocol::code::Code;
 use chorus_store::Tx;
@@ -14,7 +14,8 @@ use chorus_store::directory::{self, Agent};
 use serde_json::json;
 use std::sync::Arc;
 
-/// Whoever holds an agent's key may, once: an agent that belongs to somebody stays there.
+/// Gives a self-registered agent to the caller's account. The caller proves it by the agent's key. Fails if
+/// the agent belongs to an account already.
 pub async fn claim(
     app: &AppState,
     person: Person,
@@ -27,8 +28,8 @@ pub async fn claim(
     let work = move |tx: &mut dyn Tx| {
         let agent = directory::by_key(tx, &key)?
             .ok_or_else(|| Error::new(Code::NotFound, "api_key: no agent here has this key"))?;
-        // Of two that hold the key one comes first.
-        tx.lock(agent.id.0)?;
+        // The lock orders two concurrent claims with the same key.
+        tx.lock(agent.id.into())?;
         let agent = directory::by_id(tx, agent.id)?.ok_or_else(|| Error::not_found("agent"))?;
         if agent.disabled_at.is_some() {
             return Err(disabled("agent"));
@@ -39,8 +40,6 @@ pub async fn claim(
         own(tx, &hub, agent.id, owner, None)?;
         let (subject, detail) = (Subject::Agent(agent.id), json!({"name": agent.name}));
         context.record(tx, &hub, Deed::new(caller.actor(), Action::AgentClaimed, subject, detail))?;
-        let (again, id) = (Arc::clone(&hub), agent.id);
-        tx.after_commit(Box::new(move || again.usage.forget(id, owner)));
         Ok(view(&hub, &caller, &Agent { owner: Some(owner), ..agent }))
     };
     app.once(once, |_| Ok(()), work).await

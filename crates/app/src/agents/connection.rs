@@ -1,14 +1,15 @@
-//! How agents are reached by the Channel Protocol.
+//! Connections of agents by the Channel Protocol.
 //!
-//! An agent has up to two connection strings: one of its own, which its owner pastes so that the hub can reach it, and one
-//! that the hub issues, so that other services can. The first is kept sealed, the second as a hash.
+//! An agent has up to two connection strings. The owner sets the agent's own, by which the hub reaches the
+//! agent; it is stored sealed. The hub issues the other one, by which other services reach the agent; it is
+//! stored as a hash.
 
-use super::{AgentRef, check_url, find_managed, host, issued, managed, seal, view};
-use crate::app::AppState;
-use crate::audit::{Deed, RequestContext};
-use crate::caller::{Caller, key_hash};
-use crate::error::Error;
-use crate::once::{Done, Once};
+use super::{AgentRef, check_url, find_managed, host, issued, managed, seal, whole_view};
+use chorus_node::AppState;
+use chorus_node::Error;
+use chorus_node::audit::{Deed, RequestContext};
+use chorus_node::caller::{Caller, key_hash};
+use chorus_node::idempotency::{Done, Once};
 use chorus_protocol::api::agents::{AgentView, EndpointUrl, IssuedConnection, NewConnection};
 use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::faults::Faults;
@@ -19,7 +20,8 @@ use chorus_store::{Tx, push};
 use serde_json::json;
 use std::sync::Arc;
 
-/// Sets an agent's own connection string. What waited because the former one was broken is posted to this one at once.
+/// Sets an agent's own connection string. Deliveries that waited because the former connection was broken are
+/// posted to the new one at once.
 pub async fn connect(
     app: &AppState,
     caller: Caller,
@@ -29,7 +31,8 @@ pub async fn connect(
 ) -> Result<AgentView, Error> {
     let (named, EndpointUrl(url)) = (AgentRef::parse(app, named)?, new.connection_string);
     let url = check_endpoint(&url).map_err(|what| Faults::one("connection_string", what))?;
-    // Before any name is looked up: whoever may not set it learns nothing of names.
+    // The permission is checked before any host name is resolved, so that other callers learn nothing about
+    // names.
     find_managed(app, &caller, &named).await?;
     check_url(app, "connection_string", Some(&url)).await?;
     let (hub, who) = (Arc::clone(app), caller.clone());
@@ -44,7 +47,7 @@ pub async fn connect(
     change(app, caller, named, set).await
 }
 
-/// Takes an agent's own connection string away.
+/// Removes an agent's own connection string.
 pub async fn disconnect(
     app: &AppState,
     caller: Caller,
@@ -63,14 +66,14 @@ pub async fn disconnect(
     change(app, caller, named, remove).await
 }
 
-/// Tries a broken connection again: whatever waits for the agent is tried at once.
+/// Retries a broken connection: all waiting deliveries are attempted at once.
 pub async fn mend(app: &AppState, caller: Caller, named: &str) -> Result<AgentView, Error> {
     let (named, now) = (AgentRef::parse(app, named)?, app.now());
     let mend = move |tx: &mut dyn Tx, agent: &Agent| Ok(push::mend(tx, agent.id, now).map(drop)?);
     change(app, caller, named, mend).await
 }
 
-/// Changes how an agent is reached, and shows it as it is then.
+/// Changes a way to reach an agent, and returns the changed agent.
 pub(super) async fn change(
     app: &AppState,
     caller: Caller,
@@ -80,17 +83,17 @@ pub(super) async fn change(
     let hub = Arc::clone(app);
     let change = move |tx: &mut dyn Tx| {
         let found = managed(tx, &caller, &named)?;
-        // Whoever pushes to it meanwhile holds it, or finds it changed.
-        tx.lock(found.id.0)?;
+        // The lock orders this against a push to the agent.
+        tx.lock(found.id.into())?;
         work(tx, &found)?;
         hub.push_after(tx);
         let changed = directory::by_id(tx, found.id)?.ok_or_else(|| Error::not_found("agent"))?;
-        Ok(view(&hub, &caller, &changed))
+        Ok(whole_view(tx, &hub, &caller, &changed)?)
     };
     app.store.write::<_, Error, _>(change).await
 }
 
-/// Replaces the connection string that the hub issues for an agent. The old one stops at once.
+/// Replaces the connection string that the hub issues for an agent. The old one stops working at once.
 pub async fn rotate(
     app: &AppState,
     caller: Caller,

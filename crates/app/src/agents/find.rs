@@ -1,10 +1,10 @@
-//! Finding agents in the directory.
+//! Lookups in the directory of agents.
 
-use super::{AgentRef, view};
-use crate::app::{App, AppState};
-use crate::caller::Caller;
-use crate::error::Error;
-use crate::page::fitting;
+use super::{AgentRef, view, whole_view};
+use chorus_node::Error;
+use chorus_node::caller::Caller;
+use chorus_node::page::fitting;
+use chorus_node::{App, AppState};
 use chorus_protocol::api::Items;
 use chorus_protocol::api::agents::{AgentSearch, AgentView};
 use chorus_protocol::ids::AgentId;
@@ -12,17 +12,18 @@ use chorus_store::Tx;
 use chorus_store::directory::{self, Search};
 use std::sync::Arc;
 
-/// One agent.
+/// Returns the named agent as the caller may see it.
 pub async fn agent(app: &AppState, caller: Caller, named: &str) -> Result<AgentView, Error> {
     let (named, hub) = (AgentRef::parse(app, named)?, Arc::clone(app));
     let find = move |tx: &mut dyn Tx| {
         let agent = named.find(tx)?.ok_or_else(|| Error::not_found("agent"))?;
-        Ok(view(&hub, &caller, &agent))
+        Ok(whole_view(tx, &hub, &caller, &agent)?)
     };
     app.store.read::<_, Error, _>(find).await
 }
 
-/// The agents of this hub, in the order of their names. A page may hold fewer than asked for, although there are more.
+/// Returns a page of this hub's agents, ordered by name. A page may hold fewer agents than `limit` although
+/// more follow.
 pub async fn list(app: &AppState, caller: &Caller, asked: AgentSearch) -> Result<Items<AgentView>, Error> {
     let AgentSearch { after, limit, q, online, mine } = asked;
     let owner = if mine { Some(caller.person()?.id) } else { None };
@@ -35,7 +36,7 @@ pub async fn list(app: &AppState, caller: &Caller, asked: AgentSearch) -> Result
     Ok(fitting(app, items, found.next, |last: &AgentView| last.name.clone()))
 }
 
-/// Those of these that there are, as a caller sees them.
+/// Returns those of the given agents that exist, as the caller may see them.
 pub async fn some(app: &AppState, caller: &Caller, ids: Vec<AgentId>) -> Result<Vec<AgentView>, Error> {
     let (hub, caller) = (Arc::clone(app), caller.clone());
     let find = move |tx: &mut dyn Tx| {
@@ -48,7 +49,7 @@ pub async fn some(app: &AppState, caller: &Caller, ids: Vec<AgentId>) -> Result<
     app.store.read::<_, Error, _>(find).await
 }
 
-/// How many agents there are.
+/// Returns the number of agents on this hub.
 pub async fn count(app: &App) -> Result<i64, Error> {
     app.store.read::<_, Error, _>(|tx: &mut dyn Tx| Ok(directory::count(tx)?)).await
 }

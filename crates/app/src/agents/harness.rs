@@ -1,14 +1,15 @@
-//! Where an agent's C2A harness is called, if that has an address of its own.
+//! The address of an agent's C2A harness, if the hub calls it.
 //!
-//! Whoever sets it must manage the agent before anything is called; the harness must answer `initialize` before it is kept.
+//! The caller's permission is checked before the harness is called. The harness must answer `initialize`
+//! before its address is stored.
 
 use super::connection::change;
 use super::{AgentRef, check_url, find_managed, host, managed};
-use crate::app::AppState;
-use crate::audit::{Deed, RequestContext};
-use crate::caller::Caller;
 use crate::delivery::harness;
-use crate::error::Error;
+use chorus_node::AppState;
+use chorus_node::Error;
+use chorus_node::audit::{Deed, RequestContext};
+use chorus_node::caller::Caller;
 use chorus_protocol::api::agents::{AgentView, EndpointUrl, NewHarness};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::relay::check_endpoint;
@@ -20,7 +21,8 @@ use chorus_store::{Tx, push};
 use serde_json::json;
 use std::sync::Arc;
 
-/// Sets where an agent's harness is called, once the harness has answered. What waits for the agent goes there at once.
+/// Sets the address of an agent's harness, after the harness has answered. Waiting deliveries are sent there
+/// at once.
 pub async fn set_harness(
     app: &AppState,
     caller: Caller,
@@ -36,7 +38,7 @@ pub async fn set_harness(
     let shows = begun.map_err(|error| Error::new(error.code(), format_args!("initialize: {error}")))?;
     let (hub, who, asked) = (Arc::clone(app), caller.clone(), agent.id);
     let set = move |tx: &mut dyn Tx, agent: &Agent| {
-        // The name may be another's since: that one's harness was not asked.
+        // The name may belong to another agent by now, whose harness was not asked.
         if agent.id != asked {
             return Err(Error::not_found("agent"));
         }
@@ -48,7 +50,7 @@ pub async fn set_harness(
     change(app, caller, named, set).await
 }
 
-/// An agent's harness is called no more.
+/// Removes the address of an agent's harness. The hub stops calling it.
 pub async fn remove_harness(
     app: &AppState,
     caller: Caller,
@@ -67,7 +69,8 @@ pub async fn remove_harness(
     change(app, caller, named, remove).await
 }
 
-/// Why an agent's harness did not take what it was sent last, and since when that is so; nothing if it did, or was sent nothing.
+/// Returns the error of the last delivery to an agent's harness, and its time. Returns `None` if it succeeded,
+/// or if nothing was sent.
 pub async fn harness_trouble(
     app: &AppState,
     caller: Caller,

@@ -1,14 +1,13 @@
-//! Making an agent that belongs to an account.
+//! Making an agent in an account.
 
 use super::{card_fits, check_url, host, issued, own, seal};
-use crate::app::{App, AppState};
-use crate::audit::{Deed, RequestContext};
-use crate::caller::{Person, key_hash};
-use crate::charge::count_registration;
 use crate::delivery::challenge;
-use crate::error::Error;
-use crate::once::{Done, Once};
-use crate::rate::rate_key;
+use chorus_node::Error;
+use chorus_node::audit::{Deed, RequestContext};
+use chorus_node::caller::{Person, key_hash};
+use chorus_node::idempotency::{Done, Once};
+use chorus_node::source::rate_key;
+use chorus_node::{App, AppState};
 use chorus_protocol::address::{Address, MAX_LEN};
 use chorus_protocol::api::agents::{AgentName, EndpointUrl, MadeAgent, NewAgent};
 use chorus_protocol::code::Code;
@@ -24,7 +23,8 @@ use std::sync::{Arc, OnceLock};
 use tokio::runtime::Handle;
 use url::Url;
 
-/// Makes an agent of a person's. Its key and the connection string for other services are shown this once.
+/// Makes an agent that belongs to a person. Its key and its issued connection string are shown only in this
+/// answer.
 pub async fn make(
     app: &AppState,
     person: &Person,
@@ -48,8 +48,9 @@ pub async fn make(
     };
     let (hub, runtime, now, counted) = (Arc::clone(app), Handle::current(), app.now(), OnceLock::new());
     let work = move |tx: &mut dyn Tx| {
-        // In here, because what is only asked again is no new agent. The transaction may run again: what was decided stands.
-        counted.get_or_init(|| count_registration(&hub, rate_key(context.client))).clone()?;
+        // Counted inside the work, because a repeated request with the same idempotency key makes no new
+        // agent. The cell keeps the decision when the transaction is retried.
+        counted.get_or_init(|| hub.limits.count_registration(rate_key(context.client))).clone()?;
         if directory::by_name(tx, &record.name)?.is_some() {
             return Err(Error::new(Code::Conflict, "an agent of this name is registered here already"));
         }
@@ -72,7 +73,7 @@ pub async fn make(
     app.once(once, |_| Ok(()), work).await
 }
 
-/// What is to be registered, for people, and where it is reached by the Channel Protocol.
+/// Checks the request. Returns the directory record, the description, and the agent's own connection string.
 async fn check(app: &App, new: NewAgent) -> Result<(Record, Option<String>, Option<Url>), Error> {
     let mut faults = Faults::new();
     let AgentName(name) = new.name;
@@ -94,7 +95,7 @@ async fn check(app: &App, new: NewAgent) -> Result<(Record, Option<String>, Opti
     Ok((Record { name, endpoint, card }, new.description, connection))
 }
 
-/// The name of an agent that would live here.
+/// Returns the local name of an agent of this hub.
 fn local_name(app: &App, text: &str) -> Result<String, String> {
     let address = Address::parse(text).map_err(|fault| fault.to_string())?;
     let host = &app.config.host_name;

@@ -1,8 +1,8 @@
-//! Which agent somebody names: whether an address is of this hub, whose it is, and who may change it.
+//! References to agents in requests, and the permission to manage an agent.
 
-use crate::app::App;
-use crate::caller::Caller;
-use crate::error::Error;
+use chorus_node::App;
+use chorus_node::Error;
+use chorus_node::caller::Caller;
 use chorus_protocol::address::Address;
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
@@ -10,13 +10,13 @@ use chorus_protocol::ids::AgentId;
 use chorus_store::directory::{self, Agent};
 use chorus_store::{StoreError, Tx};
 
-/// An agent as it is named: by its address, its name, or its id.
+/// A reference to an agent by address, name or id.
 #[derive(Debug, Clone)]
 pub enum AgentRef {
-    /// An id, or a name that looks like one.
+    /// An id, or a name with the form of an id.
     Id(AgentId, String),
     Name(String),
-    /// Well-formed, but of another hub.
+    /// A well-formed address on another hub.
     Elsewhere,
 }
 
@@ -43,7 +43,7 @@ impl AgentRef {
     }
 }
 
-/// Its owner, itself, and the operator.
+/// Returns `true` for the agent itself, its owner and the operator.
 pub fn may_manage(caller: &Caller, agent: &Agent) -> bool {
     match caller {
         Caller::Operator => true,
@@ -53,7 +53,14 @@ pub fn may_manage(caller: &Caller, agent: &Agent) -> bool {
     }
 }
 
-/// The agent, if the caller may change it.
+/// Returns `true` for those that may unregister the agent. An account's agent cannot unregister itself: a thief of its key
+/// would free its name for anybody.
+pub fn may_unregister(caller: &Caller, agent: &Agent) -> bool {
+    let is_itself = matches!(caller, Caller::Agent(_));
+    may_manage(caller, agent) && !(is_itself && agent.owner.is_some())
+}
+
+/// Returns the referenced agent. Fails if the caller may not manage it.
 pub fn managed(tx: &mut dyn Tx, caller: &Caller, agent: &AgentRef) -> Result<Agent, Error> {
     let agent = agent.find(tx)?.ok_or_else(|| Error::not_found("agent"))?;
     if !may_manage(caller, &agent) {

@@ -1,20 +1,22 @@
-//! Agents as they are shown, each to whom.
+//! Views of agents, by the rights of the caller.
 
 use super::reference::may_manage;
-use crate::app::App;
-use crate::caller::Caller;
+use crate::allowance;
+use chorus_node::App;
+use chorus_node::caller::Caller;
 use chorus_protocol::api::agents::{AgentView, ConnectionView};
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::ConnectionState;
 use chorus_store::directory::Agent;
+use chorus_store::{StoreError, Tx, market};
 use url::Url;
 
-/// An agent as the caller may see it.
+/// Returns an agent as the caller may see it.
 pub fn view(app: &App, caller: &Caller, agent: &Agent) -> AgentView {
     let (now, presence) = (app.now(), app.config.presence.as_millis() as i64);
-    // An open inbox is a lease that was last renewed so long before its end.
+    // An open inbox is a lease of `presence` milliseconds, so this is the time of its last renewal.
     let renewed = (agent.open_until > 0).then(|| (agent.open_until - presence).min(now));
-    // Nobody was seen in the future: the clock was set back since.
+    // A time in the future means that the clock was set back; it counts as now.
     let seen = renewed.max((agent.seen_at > 0).then_some(agent.seen_at.min(now)));
     let manages = may_manage(caller, agent);
     AgentView {
@@ -29,9 +31,30 @@ pub fn view(app: &App, caller: &Caller, agent: &Agent) -> AgentView {
         connection: manages.then(|| connection(app, agent)),
         endpoint: host(agent.endpoint.as_deref()).filter(|_| manages),
         harness: host(agent.harness.as_deref()).filter(|_| manages),
+        market_endpoint: None,
         disabled_since: agent.disabled_at.filter(|_| manages).map(rfc3339),
         paused_since: agent.paused_at.filter(|_| manages).map(rfc3339),
+        allowance: None,
     }
+}
+
+/// Returns an agent as the caller may see it, with its market data. Callers that manage the agent see its
+/// market endpoint. The agent itself, and callers that may set its allowance, see the allowance.
+pub fn whole_view(
+    tx: &mut dyn Tx,
+    app: &App,
+    caller: &Caller,
+    agent: &Agent,
+) -> Result<AgentView, StoreError> {
+    let mut view = view(app, caller, agent);
+    if may_manage(caller, agent) {
+        let listing = market::agents::by_id(tx, agent.id)?;
+        view.market_endpoint = listing.and_then(|listing| host(listing.endpoint.as_deref()));
+    }
+    if caller.id() == Some(agent.id.into()) || allowance::may_set(tx, caller, agent)? {
+        view.allowance = allowance::shown(tx, agent.id, app.now())?;
+    }
+    Ok(view)
 }
 
 fn connection(app: &App, agent: &Agent) -> ConnectionView {
@@ -50,7 +73,7 @@ fn connection(app: &App, agent: &Agent) -> ConnectionView {
     }
 }
 
-/// Where a URL leads: the rest of it may be secret.
+/// Returns the host of a URL. The rest of the URL may be secret.
 pub fn host(url: Option<&str>) -> Option<String> {
     Url::parse(url?).ok()?.host_str().map(str::to_owned)
 }

@@ -1,33 +1,35 @@
-//! What a relay envelope, or a post of another service, means for an agent that speaks C2A, and what becomes of an envelope.
+//! Attention for relay envelopes and for posts of other services.
 //!
-//! The same rules decide as for a message of two, but an envelope always arrives: what would only be found is shown like the rest.
-//! A relay send keeps nothing of it, nor does an acknowledgement: how far an inbox was handed tells that. What was decided is kept
-//! once the agent says more about it: that it is in a turn, what it makes of it. From then on an envelope is an obligation like any
-//! other, but one that nobody escalates to: only its sender waits for it. One of which its agent says no more was ignored, without
-//! a row that says so: nobody is told when its time is over, so nobody has to look.
+//! The rules are those of direct messages, but an envelope always arrives: a mode that only stores the event
+//! is replaced by one that shows it. Neither a relay send nor an acknowledgement stores an obligation, because
+//! the position of the inbox tells how far the agent has read. The obligation is stored once the agent reports
+//! more: that the envelope is in a turn, or its disposition. From then on it is an obligation like any other,
+//! except that it is never escalated: only its sender waits for it. An envelope without such a report counts
+//! as ignored after its deadline. No row records that, because nobody is notified of it.
 
-use super::ways::{WITHOUT_KNOCKS, of_words, shows};
-use crate::error::{Error, Refused};
-use chorus_attention::capabilities::Capabilities;
-use chorus_attention::deadline::{Pending, Stage, Step, downgraded};
+use chorus_attention::capabilities::{Abilities, Capabilities};
+use chorus_attention::deadline::{Pending, Stage, Step, given_up};
 use chorus_attention::outbound::{self, Reply};
 use chorus_attention::{AuthorKind, Event, classify};
+use chorus_node::{Error, Refused};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AgentId, ConversationId, EventId, Principal};
 use chorus_protocol::relay::EnvelopeText;
 use chorus_protocol::words::{ConversationKind, Disposition, EventKind, Mode, Policy, Reason};
+use chorus_store::attention::abilities;
 use chorus_store::conversations::{self, Event as Envelope};
 use chorus_store::deliveries::{Bringing, Chat};
 use chorus_store::obligations::{self, Obligation, Unkept};
 use chorus_store::{StoreError, Tx, inboxes, sent};
 use serde_json::Value;
 
-/// An envelope that waited no longer than this is as old as it is; to answer one that waited longer, an agent has all the time from
-/// when it gets it.
+/// The longest wait of an envelope whose deadline counts from its creation. The deadline of an older envelope
+/// counts from its arrival at the agent.
 const FRESH_MS: i64 = 30_000;
 
-/// What an envelope means, and how it is shown by what `shows` says. Nobody answers the answer to too many answers.
+/// Returns the attention of an envelope for a harness with the capabilities `shows`. An envelope at the end of
+/// too long a chain of answers must not be answered.
 pub fn meaning(envelope: &EnvelopeText, shows: Capabilities) -> Attention {
     let text = envelope.original_text.as_deref().unwrap_or_default();
     let decided = meaning_of_direct(AuthorKind::Agent, text, shows);
@@ -37,14 +39,14 @@ pub fn meaning(envelope: &EnvelopeText, shows: Capabilities) -> Attention {
     decided
 }
 
-/// What another service posts to an agent means. Its protocol does not say what its senders are: they are people unless somebody
-/// knows better.
+/// Returns the attention of a post by another service. Its protocol does not tell people from agents, so the
+/// author counts as a person.
 pub fn meaning_of_post(text: &str, shows: Capabilities) -> Attention {
     meaning_of_direct(AuthorKind::Human, text, shows)
 }
 
-/// The same for an agent as it is reached now. Who does not speak C2A answers where the post came from, of which the hub sees
-/// nothing: it expects nothing by any time.
+/// Returns the attention of a post for the agent's current session. An agent that does not speak C2A answers
+/// outside the hub, so its events have no deadline.
 pub fn meaning_of_post_for(
     tx: &mut dyn Tx,
     text: &str,
@@ -52,15 +54,15 @@ pub fn meaning_of_post_for(
     now: i64,
 ) -> Result<Attention, StoreError> {
     let agreed = inboxes::shows(tx, agent, now)?;
-    let decided = meaning_of_post(text, agreed.as_deref().map_or(WITHOUT_KNOCKS, of_words));
+    let decided = meaning_of_post(text, Abilities::of_words(agreed.as_deref()).shows);
     Ok(Attention { deadline_ms: decided.deadline_ms.filter(|_| agreed.is_some()), ..decided })
 }
 
-/// What somebody says to an agent alone.
+/// Returns the attention of a direct message to an agent.
 fn meaning_of_direct(author: AuthorKind, text: &str, shows: Capabilities) -> Attention {
     let event = Event { author, conversation: ConversationKind::Dm, text, ..Event::default() };
     let decided = chorus_attention::decide(&classify(event), &chorus_attention::Recipient::default());
-    // A knock would withhold what its sender meant for this agent alone.
+    // A knock would withhold a text that is meant for this agent alone.
     let mode = if decided.mode == Mode::Immediate { Mode::Immediate } else { Mode::Buffered };
     let mode = match shows.fall_back(mode) {
         Mode::Buffered => Mode::Buffered,
@@ -69,19 +71,19 @@ fn meaning_of_direct(author: AuthorKind, text: &str, shows: Capabilities) -> Att
     Attention { mode, ..decided }
 }
 
-/// What an envelope means for an agent as it is reached now.
+/// Returns the attention of an envelope for the agent's current session.
 pub fn meaning_for(
     tx: &mut dyn Tx,
     envelope: &Envelope,
     agent: AgentId,
     now: i64,
 ) -> Result<Attention, StoreError> {
-    let shows = shows(tx, agent, now)?;
+    let shows = abilities(tx, agent, now)?.shows;
     Ok(meaning(&EnvelopeText::read(&envelope.body), shows))
 }
 
-/// How an envelope stands by now of which its agent has said nothing: what is expected, what became of it and when, by the time alone.
-/// It is the same that would have been written down step by step if it were kept.
+/// Returns the current attention of an envelope without a stored obligation, and its final disposition with
+/// its time. Both follow from the time alone, and equal the result of storing each step.
 pub fn stands(
     attention: Attention,
     stored_at: i64,
@@ -112,18 +114,13 @@ pub fn stands(
     (attention, None)
 }
 
-/// What an envelope is to an agent that did not answer it in time: it is shown as before.
-pub fn given_up(attention: Attention) -> Attention {
-    Attention { mode: attention.mode, ..downgraded(attention) }
-}
-
-/// What an envelope says.
+/// Returns the original text of an envelope.
 pub fn text(body: &str) -> String {
     let envelope: Value = serde_json::from_str(body).unwrap_or_default();
     envelope["original_text"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Whether this is an envelope to the agent.
+/// Returns `true` if the event is an envelope to the agent.
 pub fn is_to(event: &Envelope, agent: AgentId) -> bool {
     match (event.kind, event.author) {
         (EventKind::Envelope, Principal::Agent(sender)) => {
@@ -133,7 +130,8 @@ pub fn is_to(event: &Envelope, agent: AgentId) -> bool {
     }
 }
 
-/// How an envelope stands that an agent was brought, which is kept from now on; nothing if it is none, or not this agent's.
+/// Stores and returns the obligation for an envelope that was delivered to an agent. Returns `None` if the
+/// event is not an envelope to this agent.
 pub fn take_in(
     tx: &mut dyn Tx,
     event: EventId,
@@ -144,19 +142,19 @@ pub fn take_in(
         return Ok(None);
     };
     let Some((id, stored_at)) = sent::delivery_of(tx, &envelope, agent)? else { return Ok(None) };
-    let shows = shows(tx, agent, now)?;
+    let shows = abilities(tx, agent, now)?.shows;
     keep(tx, (&envelope, Unkept { id, event, stored_at }), shows, now)?;
-    // Who says something of it has it.
+    // An agent that reports on an envelope has received it.
     obligations::ack(tx, agent, &[id.seq], now)?;
     obligations::of(tx, event, agent, now)
 }
 
-/// Envelopes that an agent was brought are kept from now on.
+/// Stores the obligations for envelopes that were delivered to an agent.
 pub fn take_in_all(tx: &mut dyn Tx, agent: AgentId, brought: &[Unkept], now: i64) -> Result<(), StoreError> {
     if brought.is_empty() {
         return Ok(());
     }
-    let shows = shows(tx, agent, now)?;
+    let shows = abilities(tx, agent, now)?.shows;
     for unkept in brought {
         if let Some(envelope) =
             conversations::event_by_id(tx, unkept.event)?.filter(|event| is_to(event, agent))
@@ -187,7 +185,7 @@ fn keep(
     obligations::keep(tx, id, event, &chat, stored_at)
 }
 
-/// Whether an agent may answer an envelope, or another service's post, like this: by the same rules as anywhere.
+/// Checks that an agent may answer an envelope or a post of another service, by the rules for every reply.
 pub fn check_answer(
     tx: &mut dyn Tx,
     envelope: &Envelope,

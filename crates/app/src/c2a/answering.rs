@@ -1,30 +1,31 @@
-//! Answers to what was said in no conversation of this hub: an envelope is answered by an envelope, a job by its result, what another
-//! service posted at the callback that came with it.
+//! Answers to events from outside the conversations of this hub. An envelope is answered by an envelope, a job
+//! by its result, and a post of another service at the callback that came with it.
 //!
-//! All happen once for the same key. A POST to another service is made while the caller waits, and one that failed is not
-//! remembered, so that the same can be tried again; the service knows it again by its `Idempotency-Key`.
+//! Each answer is made once per idempotency key. The POST to another service is made while the caller waits. A
+//! failed POST is forgotten, so that the caller can try again with the same key. The service recognizes a
+//! repetition by its `Idempotency-Key`.
 
 use super::harness::Harness;
 use super::outside;
-use crate::app::AppState;
-use crate::attention::{disposing, envelopes};
-use crate::caller::disabled;
-use crate::charge::may_say;
-use crate::error::{Error, Refused};
-use crate::market::results::{self, Told};
-use crate::once::{KEY_LIFE_MS, Once};
+use crate::attention::{dispositions, envelopes};
+use crate::market::results::{self, WorkerReport};
 use crate::relay::{EnvelopeAnswer, answer_envelope, say_to_listener};
-use crate::transport::limits;
-use crate::transport::outbound::{PostError, Signed, To, lease_ms};
-use crate::{sealing, webhooks};
 use chorus_attention::disposition::Cause;
+use chorus_node::AppState;
+use chorus_node::caller::disabled;
+use chorus_node::idempotency::{KEY_LIFE_MS, Once};
+use chorus_node::secrets::sealed_posts;
+use chorus_node::secrets::webhooks;
+use chorus_node::transport::outbound::{PostError, Signed, To, lease_ms};
+use chorus_node::transport::outbound_limits;
+use chorus_node::{Error, Refused};
 use chorus_protocol::c2a::{Reached, SendMessage, Sent};
 use chorus_protocol::channel::CallbackEvent;
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{AgentId, DeliveryId, EventId};
 use chorus_protocol::relay::ReplyLine;
-use chorus_protocol::words::{DeliveryState, EventKind};
+use chorus_protocol::words::{DeliveryState, EventSource};
 use chorus_store::conversations::Event;
 use chorus_store::directory::{self, Agent};
 use chorus_store::idempotency::{self, Answer, Key, Known};
@@ -35,14 +36,14 @@ use sha2::{Digest as _, Sha256};
 use std::sync::{Arc, OnceLock};
 use tokio::runtime::Handle;
 
-/// What an event is that is answered elsewhere, if it is one and was brought to this agent.
+/// Returns the event if it came from outside the conversations of this hub and was delivered to this agent.
 pub(super) async fn from_outside(harness: &Harness, event: Option<EventId>) -> Result<Option<Event>, Error> {
     let (agent, now, Some(event)) = (harness.agent(), harness.app.now(), event) else { return Ok(None) };
     let find = move |tx: &mut dyn Tx| outside::find(tx, agent, event, now);
     Ok(harness.app.store.read::<_, StoreError, _>(find).await?)
 }
 
-/// Answers it where it came from.
+/// Sends an answer to the origin of the event.
 pub(super) async fn answer(
     harness: &Harness,
     sent: Event,
@@ -50,31 +51,17 @@ pub(super) async fn answer(
     once: Once,
     words: &[u8],
 ) -> Result<Sent, Error> {
-    match sent.kind {
-        EventKind::Envelope => by_envelope(harness, sent, message.text.clone(), once).await,
-        EventKind::Foreign => by_callback(harness, &sent, message, words).await,
-        EventKind::Job => by_result(harness, sent, &message.text, once).await,
-        EventKind::Message
-        | EventKind::Edit
-        | EventKind::Delete
-        | EventKind::Reaction
-        | EventKind::Status
-        | EventKind::ToolCall
-        | EventKind::ToolResult
-        | EventKind::Error
-        | EventKind::Lifecycle
-        | EventKind::Join
-        | EventKind::Leave
-        | EventKind::Change
-        | EventKind::Artifact
-        | EventKind::Escalation
-        | EventKind::Digest => {
+    match sent.kind.source() {
+        EventSource::Envelope => by_envelope(harness, sent, message.text.clone(), once).await,
+        EventSource::Foreign => by_callback(harness, &sent, message, words).await,
+        EventSource::Job => by_result(harness, sent, &message.text, once).await,
+        EventSource::Conversation | EventSource::Digest => {
             Err(Faults::one("inReplyTo", "is told by the hub, and nobody waits for an answer").into())
         }
     }
 }
 
-/// What an agent answers to a job is its result, and to the question what one would cost its price.
+/// Records an answer as a job's result, or as the price if the event asks for a quote.
 async fn by_result(harness: &Harness, sent: Event, text: &str, once: Once) -> Result<Sent, Error> {
     let (app, me) = (Arc::clone(&harness.app), harness.agent());
     let told_of = results::answered_by_text(&harness.app, sent.id, text).await?;
@@ -82,10 +69,10 @@ async fn by_result(harness: &Harness, sent: Event, text: &str, once: Once) -> Re
     let (id, now) = (EventId(app.environment.uuid_v7()), app.now());
     let work = move |tx: &mut dyn Tx| {
         present(tx, me)?;
-        results::said(tx, &app, me, &told_of)?;
-        // The end of a job is noted with it.
-        if matches!(told_of, Told::Offer(..)) {
-            disposing::record(tx, sent.id, me, Cause::Replied, None, now)?;
+        results::apply_report(tx, &app, me, &told_of)?;
+        // A job records its own disposition when it ends.
+        if matches!(told_of, WorkerReport::Offer(..)) {
+            dispositions::record(tx, sent.id, me, Cause::Replied, None, now)?;
         }
         Ok(told(id, DeliveryState::Delivered))
     };
@@ -97,10 +84,10 @@ async fn by_envelope(harness: &Harness, sent: Event, text: String, once: Once) -
     let (id, now, counted) = (EventId(app.environment.uuid_v7()), app.now(), OnceLock::new());
     let work = move |tx: &mut dyn Tx| {
         let agent = present(tx, me)?;
-        // The transaction may run again: what was decided stands.
-        counted.get_or_init(|| may_say(&app, me.into(), sent.conversation, 1)).clone()?;
+        // The cell keeps the decision when the transaction is retried.
+        counted.get_or_init(|| app.limits.may_say(me.into(), sent.conversation, 1)).clone()?;
         envelopes::check_answer(tx, &sent, me, &text, now)?;
-        disposing::record(tx, sent.id, me, Cause::Replied, None, now)?;
+        dispositions::record(tx, sent.id, me, Cause::Replied, None, now)?;
         if say_to_sender(tx, &sent, me, &text, now)? {
             return Ok(told(id, DeliveryState::Delivered));
         }
@@ -111,15 +98,15 @@ async fn by_envelope(harness: &Harness, sent: Event, text: String, once: Once) -
     Ok(harness.app.once(once, |_: &mut dyn Tx| Ok(()), work).await?.result)
 }
 
-/// Says it to the sender of an envelope who waits for the answer as it comes; false if nobody does.
+/// Sends the answer to the sender's open connection. Returns `false` if the sender does not wait on one.
 fn say_to_sender(tx: &mut dyn Tx, sent: &Event, me: AgentId, text: &str, now: i64) -> Result<bool, Error> {
     let Some(sender) = sent.author.agent() else { return Ok(false) };
     let Some(known) = sent::one(tx, sender, sent.trace)? else { return Ok(false) };
     let (to, line) = (DeliveryId { agent: me, seq: known.seq }, ReplyLine::Done { result: text.into() });
-    say_to_listener(tx, to, (line.kind().as_str(), &line.data()), now)
+    say_to_listener(tx, to, line.kind().as_str(), &line.data(), now)
 }
 
-/// Who speaks, as long as it may.
+/// Returns the agent. Fails if it is deleted or disabled.
 fn present(tx: &mut dyn Tx, agent: AgentId) -> Result<Agent, Error> {
     let agent = directory::by_id(tx, agent)?;
     let agent = agent.ok_or_else(|| Error::new(Code::Gone, "the agent is not registered any more"))?;
@@ -169,9 +156,9 @@ async fn by_callback(
             return Err(Error::new(Code::IdempotencyConflict, what));
         }
     }
-    // What the key is to the service: the same at each try, and nothing that it could use.
+    // The id that the service sees is the same at each try, and reveals nothing of the key.
     let id = HEXLOWER.encode(&Sha256::digest([parts.concat(), sent.id.as_bytes().to_vec()].concat())[..16]);
-    let posted = match may_say(app, me.into(), sent.conversation, 1) {
+    let posted = match app.limits.may_say(me.into(), sent.conversation, 1) {
         Ok(()) => post(app, &agent, sent, id, &message.text, now).await,
         Err(limited) => Err(limited),
     };
@@ -181,13 +168,13 @@ async fn by_callback(
     let record = move |tx: &mut dyn Tx| {
         let Some(done) = &done else { return Ok(idempotency::forget(tx, &key, until)?) };
         idempotency::answer(tx, &key, until, &Answer::new(200, done.clone()))?;
-        disposing::record(tx, event, me, Cause::Replied, None, now).map(drop)
+        dispositions::record(tx, event, me, Cause::Replied, None, now).map(drop)
     };
     app.store.write::<_, Error, _>(record).await?;
     result
 }
 
-/// Says it to the other service.
+/// Posts the answer to the other service.
 async fn post(
     app: &AppState,
     agent: &Agent,
@@ -196,7 +183,7 @@ async fn post(
     text: &str,
     now: i64,
 ) -> Result<(), Error> {
-    let posted = sealing::open_post(&app.config.master_key, sent.id, &sent.body);
+    let posted = sealed_posts::open_post(&app.config.master_key, sent.id, &sent.body);
     let posted: Value = serde_json::from_str(&posted).map_err(Error::internal)?;
     let callback = posted["callback"].as_str().unwrap_or_default().to_owned();
     let body = serde_json::to_vec(&CallbackEvent::Message { content: text.to_owned() });
@@ -207,12 +194,12 @@ async fn post(
         url: callback,
         receiver: agent.id,
         sender: None,
-        cause: limits::Cause::Push,
+        cause: outbound_limits::Cause::Push,
         proven: !app.config.endpoint_challenge,
     };
     let refused = |what: String, code: Code| Err(Error::new(code, what));
     let blocked = |what: String| Err(Error::new(Code::Forbidden, what).refused(Refused::Blocked));
-    match app.outbound.push(&to, message).await {
+    match app.transport.outbound.push(&to, message).await {
         Ok((200..300, _)) => Ok(()),
         Ok((status @ (408 | 425 | 429 | 500..600), _)) => {
             refused(format!("the other service answered {status}; try again"), Code::AgentUnreachable)

@@ -1,7 +1,7 @@
-//! Who speaks C2A, and how what it says is read.
+//! The caller of a C2A request, and the parsing of its parameters.
 
-use crate::app::AppState;
-use crate::caller::Identity;
+use chorus_node::AppState;
+use chorus_node::caller::Identity;
 use chorus_protocol::c2a::Capabilities;
 use chorus_protocol::ids::{AgentId, ConversationId};
 use chorus_protocol::rpc::RpcError;
@@ -11,16 +11,17 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-/// The agent that a harness speaks for.
+/// A harness, and the agent that it acts for.
 #[derive(Clone)]
 pub struct Harness {
     pub app: AppState,
     pub identity: Identity,
-    /// What it showed.
+    /// The hash of the key that the harness sent.
     pub key: KeyHash,
-    /// What both agreed on when the session began; of a single call, everything. What is not in it is not used.
+    /// The capabilities agreed on at the handshake; all of them for a single call. Nothing outside them is
+    /// used.
     pub can: Capabilities,
-    /// The one conversation that its tools know, if it came by the address of one.
+    /// The only conversation that the tools may use, if the harness connected to the address of one.
     pub bound: Option<ConversationId>,
 }
 
@@ -29,13 +30,13 @@ impl Harness {
         self.identity.id
     }
 
-    /// Whether its tools know this conversation.
+    /// Returns `true` if the tools may use this conversation.
     pub(super) fn knows(&self, place: ConversationId) -> bool {
         self.bound.is_none_or(|bound| bound == place)
     }
 }
 
-/// Parameters as a method takes them, or everything that is wrong with them.
+/// Parses the parameters of a method. The error names every fault.
 pub(super) fn read<T: ToSchema + DeserializeOwned + 'static>(
     params: Map<String, Value>,
 ) -> Result<T, RpcError> {

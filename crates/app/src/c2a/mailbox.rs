@@ -1,42 +1,43 @@
-//! The mailbox: what is there for an agent anywhere, one page after the other. What it was brought is in it, and what was said where
-//! it is and never comes to it by itself.
+//! The mailbox of an agent, in pages: the events delivered to it, and the other events of its conversations.
 //!
-//! A cursor names the last event that was looked at, in the order of ids. What is committed late may come before events that were
-//! listed already, so the cursor stays a little behind the present and names those beyond it one by one: as many as it can hold.
+//! A cursor names the last event of the page, in the order of ids. An event that is committed late may sort
+//! before events that were listed already. The cursor therefore stays a few seconds behind the present, and
+//! names the listed events beyond it one by one, as many as it can hold.
 
 use super::harness::Harness;
 use super::reading;
-use crate::app::App;
 use crate::attention::envelopes;
-use crate::caller::Identity;
 use crate::delivery::bridge::Content;
 use crate::delivery::c2a::{self, Envelope};
-use crate::error::Error;
+use chorus_node::App;
+use chorus_node::Error;
+use chorus_node::caller::Identity;
 use chorus_protocol::c2a::{Cursor, Event, EventPage, ListEvents};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{ConversationId, EventId};
 use chorus_protocol::relay::EnvelopeText;
 use chorus_protocol::words::{Directedness, EntryKind};
 use chorus_store::mailbox::{self, Found};
-use chorus_store::{Tx, conversations, deliveries, inboxes, obligations};
+use chorus_store::market::handing;
+use chorus_store::{StoreError, Tx, conversations, deliveries, inboxes, obligations};
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// What is older than this has been committed.
+/// Events older than this are assumed to be committed.
 const LATE_MS: i64 = 10_000;
-/// So many events a cursor names besides the last.
+/// The most events that a cursor names besides the last.
 const MAX_NAMED: usize = 20;
 
-/// Up to where somebody has looked.
+/// A position in the mailbox: the events that were listed so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Looked {
-    /// Everything up to here.
+    /// All events up to this one.
     through: EventId,
-    /// And some of what comes after it, by how their ids end.
+    /// Some events after `through`, each by the end of its id.
     besides: Vec<u32>,
 }
 
-/// How an event is named in a cursor. The end of an id is random.
+/// Returns the name of an event in a cursor: the end of its id, which is random.
 fn tag(event: EventId) -> u32 {
     event.0.as_u128() as u32
 }
@@ -58,22 +59,24 @@ impl Looked {
         event <= self.through || self.besides.contains(&tag(event))
     }
 
-    /// The same after these were seen, in order and without a gap: those it knew already too. `settled` is before anything that may
-    /// still be committed; what it names besides and is not seen comes later, if there is `more`.
+    /// Returns the position after these events. `seen` is in order, without a gap, and includes the events
+    /// that were known already. Everything before `settled` is committed. If there is `more`, the named events
+    /// that are not in `seen` come later and are kept.
     fn and(self, seen: &[EventId], more: bool, settled: EventId) -> Self {
         let old = seen.iter().copied().filter(|event| *event < settled).max();
         let through = old.map_or(self.through, |old| old.max(self.through));
         let new: Vec<_> = seen.iter().copied().filter(|event| *event > through).collect();
         let is_later = |named: &u32| more && seen.iter().all(|event| tag(*event) != *named);
         let later: Vec<_> = self.besides.into_iter().filter(is_later).collect();
-        // More than it can name it passes over: what is listed is not listed again.
+        // If there are more events than a cursor can name, `through` moves past the first of them, so that
+        // none is listed twice.
         let passed = (new.len() + later.len()).saturating_sub(MAX_NAMED).min(new.len());
         let through = passed.checked_sub(1).map_or(through, |last| new[last]);
         Self { through, besides: new[passed..].iter().copied().map(tag).chain(later).collect() }
     }
 }
 
-/// A page of it.
+/// Returns a page of the mailbox.
 pub(super) async fn list(harness: &Harness, asked: ListEvents) -> Result<EventPage, Error> {
     let wrong = || Faults::one("after", "must be `next` of the page before");
     let begin = Looked { through: EventId(Uuid::nil()), besides: vec![] };
@@ -87,6 +90,7 @@ pub(super) async fn list(harness: &Harness, asked: ListEvents) -> Result<EventPa
         let limit = asked.limit + place.besides.len() as i64;
         let look = mailbox::after(tx, identity.id, place.through, limit)?;
         let (mut events, mut seen, mut looked, mut bytes, mut more) = (vec![], vec![], 0, 0, look.more);
+        let mut jobs = vec![];
         for (event, found) in look.found {
             if place.knows(event) {
                 seen.push(event);
@@ -107,16 +111,29 @@ pub(super) async fn list(harness: &Harness, asked: ListEvents) -> Result<EventPa
             let Some(shown) = shown else { continue };
             bytes += shown.content.to_text().len() as u64;
             if reading::is_wanted(&asked, &shown) {
+                jobs.extend(matches!(found, Found::Brought(_, EntryKind::Job)).then_some(event));
                 events.push(shown);
             }
         }
         let next = place.clone().and(&seen, more, mailbox::first_of(now - LATE_MS));
-        Ok(EventPage { events, next: Some(next.write()), more, left_out: look.left_out })
+        let page = EventPage { events, next: Some(next.write()), more, left_out: look.left_out };
+        Ok((page, handing::unrecorded(tx, &jobs)?))
     };
-    harness.app.store.read::<_, Error, _>(read).await
+    let (page, polled) = harness.app.store.read::<_, Error, _>(read).await?;
+    record_polled(harness, polled).await?;
+    Ok(page)
 }
 
-/// What was brought to the agent from outside any conversation.
+/// Records that the agent has received these jobs.
+async fn record_polled(harness: &Harness, polled: Vec<EventId>) -> Result<(), StoreError> {
+    if polled.is_empty() {
+        return Ok(());
+    }
+    let now = harness.app.now();
+    harness.app.store.write(move |tx: &mut dyn Tx| handing::record_all(tx, &polled, now)).await
+}
+
+/// Returns an event that was delivered to the agent from outside any conversation.
 fn brought(
     tx: &mut dyn Tx,
     app: &App,
@@ -130,7 +147,7 @@ fn brought(
     let known = obligations::of(tx, entry.event, identity.id, now)?;
     let mut event = content.outside(app, identity, &entry)?.event(known.as_ref());
     if entry.kind == EntryKind::Message && known.is_none() {
-        let shows = app.live.shows(identity.id).unwrap_or_default();
+        let shows = app.transport.live.shows(identity.id).unwrap_or_default();
         let attention = envelopes::meaning(&EnvelopeText::read(&entry.body), shows);
         let acked = entry.seq <= inboxes::handed_through(tx, identity.id)?;
         let (attention, end) = envelopes::stands(attention, entry.created_at, acked, now);
@@ -141,7 +158,8 @@ fn brought(
     Ok(Some(event))
 }
 
-/// What was said between the agent and somebody outside of any conversation of this hub: the newest, or what comes after an event.
+/// Returns the events between the agent and a party outside the conversations of this hub: the newest, or
+/// those after an event.
 pub(super) async fn exchange(
     harness: &Harness,
     conversation: ConversationId,
@@ -162,7 +180,7 @@ pub(super) async fn exchange(
             Some(_) => found.into_iter().take(limit as usize).collect(),
             None => found.split_off(surplus),
         };
-        let (mut events, mut bytes, mut last) = (vec![], 0, after);
+        let (mut events, mut jobs, mut bytes, mut last) = (vec![], vec![], 0, after);
         for (event, place) in &found {
             if bytes > reading::PAGE_BYTES {
                 break;
@@ -173,16 +191,21 @@ pub(super) async fn exchange(
                 Found::Said => sent(tx, &hub, &identity, *event)?,
             };
             bytes += shown.as_ref().map_or(0, |shown| shown.content.to_text().len() as u64);
+            let is_job = shown.is_some() && matches!(place, Found::Brought(_, EntryKind::Job));
+            jobs.extend(is_job.then_some(*event));
             events.extend(shown);
         }
         let cut = found.last().is_some_and(|(event, _)| Some(*event) != last);
         let more = cut || (after.is_some() && surplus > 0);
-        Ok(Some(EventPage { events, next: last.map(|last| Cursor(last.to_string())), more, left_out: 0 }))
+        let page = EventPage { events, next: last.map(|last| Cursor(last.to_string())), more, left_out: 0 };
+        Ok(Some((page, handing::unrecorded(tx, &jobs)?)))
     };
-    harness.app.store.read::<_, Error, _>(read).await
+    let Some((page, polled)) = harness.app.store.read::<_, Error, _>(read).await? else { return Ok(None) };
+    record_polled(harness, polled).await?;
+    Ok(Some(page))
 }
 
-/// An envelope that the agent sent: it asks nothing of it.
+/// Returns an envelope that the agent sent. It asks nothing of the agent.
 fn sent(tx: &mut dyn Tx, app: &App, identity: &Identity, event: EventId) -> Result<Option<Event>, Error> {
     let Some(sent) = conversations::event_by_id(tx, event)? else { return Ok(None) };
     let said = Envelope {
@@ -219,7 +242,8 @@ mod tests {
         }
     }
 
-    /// What is listed, page by page, of a log in which more and more is committed: at most so many at a time.
+    /// Lists a growing log page by page. `commits` gives the length of the log at each step, `limit` the size
+    /// of a page.
     fn pages(log: &[EventId], commits: &[usize], limit: usize, settled: EventId) -> (Vec<EventId>, Looked) {
         let mut looked = Looked { through: EventId(Uuid::nil()), besides: vec![] };
         let mut listed = vec![];
@@ -256,13 +280,14 @@ mod tests {
         let (listed, looked) = pages(&log, &[15, 30, 60, 61, 99], 50, event(10, 0));
         assert_eq!(listed, log);
         assert!(log.iter().all(|event| looked.knows(*event)));
-        // Something old that comes late makes it forget nothing either.
+        // An old event that is committed late does not make the cursor forget others.
         let log = [event(5, 1), event(20, 2), event(20, 3), event(7, 4)];
         assert_eq!(pages(&log, &[3, 4], 50, event(10, 0)).0, log);
     }
 
     proptest! {
-        /// However much is listed: nothing twice. What comes late is listed, unless there was more than can be named.
+        /// No event is listed twice. A late event is listed, unless there were more events than a cursor can
+        /// name.
         #[test]
         fn nothing_twice_and_nothing_lost(
             times in proptest::collection::vec(0..30_i64, 1..3 * MAX_NAMED),

@@ -1,14 +1,15 @@
-//! What a harness tells without being answered: what entered a turn of its model, what became of events, how far it came.
+//! Notifications of a harness: events injected into a turn of its model, dispositions, progress, typing and
+//! log messages.
 //!
-//! What it tells of events that its agent was not given changes nothing.
+//! A notification about an event that the agent was not given has no effect.
 
 use super::harness::{Harness, read};
 use super::{outside, refusing};
 use crate::attention::envelopes;
 use crate::conversation;
-use crate::error::{Error, Refused};
-use crate::tool_log;
 use chorus_attention::disposition::Cause;
+use chorus_node::telemetry::tool_log;
+use chorus_node::{Error, Refused};
 use chorus_protocol::c2a::{Cancelled, Disposed, Injected, Method, Progress, RefusalCode, Typing, WireId};
 use chorus_protocol::ids::{AgentId, ConversationId, EventId, JobId};
 use chorus_protocol::rpc::RpcError;
@@ -18,10 +19,10 @@ use chorus_store::{StoreError, Tx, members, obligations};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// The longest text that says how far something came, in characters.
+/// The longest progress text, in characters.
 const MAX_PROGRESS: usize = 500;
 
-/// Takes a notification. An error is for the log: nobody waits for an answer.
+/// Handles a notification. The error is only for the log, because notifications have no answer.
 pub async fn tell(harness: &Harness, method: &str, params: Map<String, Value>) -> Result<(), RpcError> {
     let (method, can) = (Method::parse(method), harness.can.utilities);
     let agreed = match method {
@@ -44,12 +45,12 @@ pub async fn tell(harness: &Harness, method: &str, params: Map<String, Value>) -
         }
         Some(Method::Log) => {
             let (id, agent, message) = (harness.app.environment.uuid_v7(), harness.agent(), read(params)?);
-            if !harness.app.harness_log.note(id, agent, &message) {
+            if !harness.app.telemetry.harness_log.note(id, agent, &message) {
                 tracing::debug!(%agent, "a harness says more than is kept");
             }
             Ok(())
         }
-        // A newer harness may tell what we do not know.
+        // Notifications of newer versions are ignored.
         _ => Ok(()),
     };
     told.map_err(|error| refusing::rpc(&error))
@@ -69,7 +70,7 @@ async fn injected(harness: &Harness, told: Injected) -> Result<(), Error> {
         Ok(known)
     };
     let injected = harness.app.store.write::<_, StoreError, _>(note).await?;
-    harness.app.metrics.injected.inc_by(injected);
+    harness.app.telemetry.metrics.injected.inc_by(injected);
     Ok(())
 }
 
@@ -82,16 +83,18 @@ async fn disposed(harness: &Harness, told: Disposed) -> Result<(), Error> {
         if !enters(tx, event, agent, now)? {
             return Ok(None);
         }
-        outside::record(tx, &app, (event, agent), cause, (None, why.as_deref()), now)
+        let report = outside::DispositionReport { event, agent, cause, until: None, why: why.as_deref() };
+        outside::record(tx, &app, &report, now)
     };
     let recorded = harness.app.store.write::<_, Error, _>(record).await;
-    // What policy does not allow did not happen; that it was told is in the audit log, because nobody waits for an answer.
+    // A disposition that policy forbids is not recorded. Nobody waits for an answer, so the attempt goes to
+    // the tool log.
     if let Err(error) = &recorded
         && error.refused == Some(Refused::Policy)
     {
         let about = tool_log::About { conversation: None, event: Some(event) };
         let (caller, code) = (("c2a", agent.into()), RefusalCode::PolicyForbidden);
-        harness.app.tool_log.note(
+        harness.app.telemetry.tool_log.note(
             harness.app.environment.uuid_v7(),
             caller,
             Method::Disposition.as_str(),
@@ -102,18 +105,19 @@ async fn disposed(harness: &Harness, told: Disposed) -> Result<(), Error> {
     recorded.map(drop)
 }
 
-/// Holds the conversation in which an agent was given an event. False, if it is not there any more: then it has no say in it.
+/// Locks the conversation in which the agent was given an event. Returns `false` if the agent has left it, and
+/// may no longer report on the event.
 fn enters(tx: &mut dyn Tx, event: EventId, agent: AgentId, now: i64) -> Result<bool, StoreError> {
     if outside::find(tx, agent, event, now)?.is_some() {
         return Ok(true);
     }
     let Some(given) = obligations::of(tx, event, agent, now)? else { return Ok(false) };
-    tx.lock(given.conversation.0)?;
+    tx.lock(given.conversation.into())?;
     Ok(members::of(tx, given.conversation, agent.into())?.is_some())
 }
 
-/// How far something came is shown as what the agent is doing, where it was asked. Of what was brought to it alone it is kept that it
-/// works on it.
+/// Shows progress as the agent's status in the conversation of the event. For an event from outside it only
+/// records that the agent works on it.
 async fn progress(harness: &Harness, told: Progress) -> Result<(), Error> {
     let agent = harness.agent();
     let Some(event) = begun(harness, agent, &told.progress_token).await? else { return Ok(()) };
@@ -128,7 +132,7 @@ async fn progress(harness: &Harness, told: Progress) -> Result<(), Error> {
     conversation::set_status(&harness.app, agent.into(), conversation, &status).await.map(drop)
 }
 
-/// What a token of progress names: an event that was delivered, or a job that the agent was hired for.
+/// Resolves a progress token: a delivered event, or a job of the agent.
 async fn begun(harness: &Harness, agent: AgentId, token: &WireId) -> Result<Option<EventId>, Error> {
     if let Some(event) = token.event() {
         return Ok(Some(event));
@@ -141,7 +145,8 @@ async fn begun(harness: &Harness, agent: AgentId, token: &WireId) -> Result<Opti
     Ok(harness.app.store.read::<_, StoreError, _>(find).await?)
 }
 
-/// Where an event was said that an agent was given, and whether that is no conversation of this hub.
+/// Returns the conversation of an event that the agent was given, and `true` if the event came from outside
+/// the conversations of this hub.
 async fn where_given(
     harness: &Harness,
     agent: AgentId,

@@ -1,14 +1,15 @@
-//! What an agent was handed that was said in no conversation of this hub: envelopes, posts of other services, work, digests.
+//! Events from outside the conversations of this hub, delivered to one agent: envelopes, posts of other
+//! services, jobs and digests.
 //!
-//! They are for this agent alone. It puts them off, says that they are done, or reacts, and that is what became of them; nobody
-//! else sees a reaction, and there is nothing to claim. How they are answered is [`answering`](super::answering)'s business.
+//! Only this agent has them. It defers or resolves them, or reacts, and that is their disposition. Nobody else
+//! sees the reaction, and there is nothing to claim. Answers are in [`answering`](super::answering).
 
 use super::harness::Harness;
-use crate::app::App;
-use crate::attention::{disposing, envelopes};
-use crate::error::Error;
-use crate::market::results;
+use crate::attention::{dispositions, envelopes};
+use crate::market::declines;
 use chorus_attention::disposition::Cause;
+use chorus_node::App;
+use chorus_node::Error;
 use chorus_protocol::c2a::CLAIM_TTL_MS;
 use chorus_protocol::ids::{AgentId, EventId};
 use chorus_protocol::words::{Disposition, EventKind, Signal};
@@ -16,7 +17,7 @@ use chorus_store::conversations::{self, Event, UNPLACED};
 use chorus_store::{StoreError, Tx, obligations};
 use std::sync::Arc;
 
-/// Such an event, if it was brought to this agent.
+/// Returns such an event if it was delivered to this agent.
 pub(super) fn find(
     tx: &mut dyn Tx,
     agent: AgentId,
@@ -28,16 +29,16 @@ pub(super) fn find(
     };
     let is_for = match found.kind {
         EventKind::Envelope => envelopes::is_to(&found, agent),
-        // Who posts is unknown: it is kept as the agent's own.
+        // The poster is unknown, so the post is stored under the agent itself.
         EventKind::Foreign => found.author == agent.into(),
-        // What became of a message that waited for a person belongs to the conversation that it waited in.
+        // The decision about a message that awaited approval belongs to the conversation of the message.
         EventKind::Reaction => false,
         _ => obligations::of(tx, event, agent, now)?.is_some(),
     };
     Ok(Some(found).filter(|_| is_for))
 }
 
-/// Something became of such an event, and why, if that is known.
+/// Records the disposition of such an event, with a reason if one was given.
 pub(super) async fn dispose(
     harness: &Harness,
     event: EventId,
@@ -50,26 +51,40 @@ pub(super) async fn dispose(
         _ => None,
     };
     let app = Arc::clone(&harness.app);
-    let work = move |tx: &mut dyn Tx| record(tx, &app, (event, agent), cause, (until, why.as_deref()), now);
+    let work = move |tx: &mut dyn Tx| {
+        let report = DispositionReport { event, agent, cause, until, why: why.as_deref() };
+        record(tx, &app, &report, now)
+    };
     harness.app.store.write::<_, Error, _>(work).await
 }
 
-/// What an agent made of an event, and why: a job that it will not do, or could not, fails at once.
+/// An agent's report about an event from outside.
+pub(super) struct DispositionReport<'a> {
+    pub(super) event: EventId,
+    pub(super) agent: AgentId,
+    pub(super) cause: Cause,
+    /// The end of the time that it takes for the event.
+    pub(super) until: Option<i64>,
+    pub(super) why: Option<&'a str>,
+}
+
+/// Records the disposition of an event and its reason. A job that the agent declines or could not do fails at
+/// once.
 pub(super) fn record(
     tx: &mut dyn Tx,
     app: &App,
-    (event, agent): (EventId, AgentId),
-    cause: Cause,
-    (until, why): (Option<i64>, Option<&str>),
+    &DispositionReport { event, agent, cause, until, why }: &DispositionReport<'_>,
     now: i64,
 ) -> Result<Option<Disposition>, Error> {
-    let gives_up = matches!(cause, Cause::Reacted(Signal::Declined) | Cause::Noticed(Disposition::Failed));
-    // Before anything of the inbox: the end of a job moves money. What became of it is noted with that.
-    let disposed = if gives_up && results::given_up(tx, app, agent, event, why)? {
+    let declines = cause == Cause::Reacted(Signal::Declined);
+    let gives_up = declines || cause == Cause::Noticed(Disposition::Failed);
+    // This precedes any change of the inbox, because the end of a job moves credits. The job records its own
+    // disposition.
+    let disposed = if gives_up && declines::give_up(tx, app, agent, event, declines, why)? {
         Some(Disposition::Failed)
     } else {
-        disposing::record(tx, event, agent, cause, until, now)?
+        dispositions::record(tx, event, agent, cause, until, now)?
     };
-    disposing::explain(tx, event, agent, why, now)?;
+    dispositions::explain(tx, event, agent, why, now)?;
     Ok(disposed)
 }

@@ -1,20 +1,21 @@
-//! Reading: what is there for an agent, with what each event means for it.
+//! Events as an agent reads them, with their meaning for it.
 //!
-//! What an agent was given is shown as it was decided then; what it only finds, as the same rules decide now.
+//! An event that was given to the agent shows the attention decided then. Any other event shows the attention
+//! that the same rules decide now.
 
 use super::harness::Harness;
-use crate::attention::replying;
 use crate::conversation::conversation_id;
 use crate::delivery::c2a::{self, Told};
-use crate::error::Error;
 use crate::views;
 use crate::work_streams::stream_id;
+use chorus_node::Error;
 use chorus_protocol::attention::Attention;
 use chorus_protocol::c2a::{Cursor, Event, EventPage, ListEvents, ReadThread, Time};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{AgentId, ConversationId, EventId, StreamId};
 use chorus_protocol::mentions::mentions;
 use chorus_protocol::words::{Directedness, Disposition, EventKind, Mode, Policy, Priority, Reason};
+use chorus_store::attention::load_found;
 use chorus_store::conversation;
 use chorus_store::conversations::{self, Conversation};
 use chorus_store::log::{self, At, Filter, Kinds, PageSize};
@@ -22,13 +23,13 @@ use chorus_store::members::{self, Member, MembershipInterval};
 use chorus_store::obligations::Obligation;
 use chorus_store::{StoreError, Tx, chats, obligations, work_streams};
 
-/// What one page has at most, in bytes: a model must be able to read it.
+/// The most bytes of a page, so that a model can read it.
 pub(super) const PAGE_BYTES: u64 = 256 * 1024;
 
-/// So many names are looked up of what an agent only finds.
+/// The most mentions resolved in a message that the agent was not given.
 const MAX_MENTIONS: usize = 8;
 
-/// A message with what it means for somebody.
+/// A message with its changes, and its position for the cursor.
 struct Shown {
     conversation: Conversation,
     said: conversations::Event,
@@ -36,7 +37,7 @@ struct Shown {
     place: i64,
 }
 
-/// Events of one conversation or work stream.
+/// Returns a page of the events of one conversation or work stream.
 pub(super) async fn list_events(harness: &Harness, asked: ListEvents) -> Result<EventPage, Error> {
     let (agent, app, now) = (harness.agent(), std::sync::Arc::clone(&harness.app), harness.app.now());
     let in_one = asked.conversation_id.as_ref().map(|id| conversation_id(&id.0)).transpose()?;
@@ -68,20 +69,20 @@ pub(super) async fn list_events(harness: &Harness, asked: ListEvents) -> Result<
     harness.app.store.read::<_, Error, _>(read).await
 }
 
-/// Whether an event is one of those that were asked for.
+/// Returns `true` if an event matches the filters of the request.
 pub(super) fn is_wanted(asked: &ListEvents, event: &Event) -> bool {
     let at = event.header.timing.as_ref().and_then(|timing| timing.created_at.as_ref()).map_or(0, Time::ms);
     wants(asked, Some(event.header.attention.policy), at)
 }
 
-/// The same by what an event asks of the agent and when it was said.
+/// Returns `true` if an event with this reply policy and time matches the filters of the request.
 pub(crate) fn wants(asked: &ListEvents, policy: Option<Policy>, at: i64) -> bool {
     asked.policy.is_none_or(|wanted| Some(wanted) == policy)
         && asked.since.as_ref().is_none_or(|since| at >= since.ms())
         && asked.until.as_ref().is_none_or(|until| at < until.ms())
 }
 
-/// A thread or a conversation: the newest, or what comes after a place.
+/// Returns a page of a thread or a conversation: the newest messages, or those after the cursor.
 pub(super) async fn read_thread(harness: &Harness, asked: ReadThread) -> Result<EventPage, Error> {
     let (agent, app, now) = (harness.agent(), std::sync::Arc::clone(&harness.app), harness.app.now());
     let id = conversation_id(&asked.conversation_id.0)?;
@@ -102,7 +103,7 @@ pub(super) async fn read_thread(harness: &Harness, asked: ReadThread) -> Result<
         Ok((events, last, more))
     };
     let (events, last, more) = harness.app.store.read::<_, Error, _>(read).await?;
-    // What is older than the newest is no later page.
+    // Older messages before the newest page are no next page.
     let more = more && matches!(at, At::After(_));
     let next = last.or(match at {
         At::After(after) => Some(after),
@@ -111,10 +112,10 @@ pub(super) async fn read_thread(harness: &Harness, asked: ReadThread) -> Result<
     Ok(EventPage { events, next: next.map(cursor), more, left_out: 0 })
 }
 
-/// One event, for an agent that may read it.
+/// Returns one event. Returns `None` if the agent may not read it.
 pub(super) fn one(
     tx: &mut dyn Tx,
-    app: &crate::app::App,
+    app: &chorus_node::App,
     agent: AgentId,
     event: EventId,
     now: i64,
@@ -123,7 +124,7 @@ pub(super) fn one(
     event_of(tx, app, agent, &shown, now)
 }
 
-/// An event as it stands, if the agent is where it was said.
+/// Returns an event with its changes. Returns `None` if the agent may not read it.
 fn shown(tx: &mut dyn Tx, agent: AgentId, event: EventId) -> Result<Option<Shown>, Error> {
     let Some(said) = conversations::event_by_id(tx, event)? else { return Ok(None) };
     let Ok((conversation, _)) = conversation::as_reader(tx, said.conversation, agent.into()) else {
@@ -171,8 +172,9 @@ fn in_conversation(
     Ok((shown.collect(), page.more))
 }
 
-/// What was said in a work stream after this event of it, wherever the agent may read it, or in one conversation; whether there
-/// is more, and up to which event it was looked for. Places would tell how much is said where the agent is not.
+/// Returns the messages of a work stream after this event that the agent may read, in one conversation if
+/// `in_one` is set; whether there are more; and the last event that was looked at. The cursor is an event,
+/// because a sequence number would reveal how much is said in conversations that the agent is not in.
 fn in_stream(
     tx: &mut dyn Tx,
     stream: StreamId,
@@ -203,7 +205,7 @@ fn in_stream(
 
 fn event_of(
     tx: &mut dyn Tx,
-    app: &crate::app::App,
+    app: &chorus_node::App,
     agent: AgentId,
     shown: &Shown,
     now: i64,
@@ -217,7 +219,7 @@ fn event_of(
         Some(known) => known.mentions.clone(),
         None => mentions_of(tx, conversation, said, now)?,
     };
-    // What tells that another has not answered it is an event of its own, and shown as such.
+    // An escalation about this message is an event of its own, and is shown as such.
     let is_told_of = given != said.id
         && conversations::event_by_id(tx, given)?.is_some_and(|given| given.kind == EventKind::Escalation);
     let supersedes = known.as_ref().and_then(|known| known.supersedes).filter(|_| !is_told_of);
@@ -237,17 +239,17 @@ fn event_of(
     Ok(Some(c2a::event(app, &told, disposition)))
 }
 
-/// What a message asks of an agent, and what became of that.
+/// The attention that a message asks of an agent, and its disposition.
 pub(crate) struct Meant {
-    /// As it was given last: by that name it is answered.
+    /// The event as it was given last, under whose id it is answered.
     given: EventId,
-    /// What is kept of it, if it was given.
+    /// The stored obligation; `None` if the message was not given to the agent.
     known: Option<Obligation>,
     pub(crate) attention: Attention,
     pub(crate) disposition: Option<Disposition>,
 }
 
-/// The same, found out for a member: what every door shows of it.
+/// Finds the meaning of a message for a member. Every door shows this.
 pub(crate) fn meant(
     tx: &mut dyn Tx,
     conversation: &Conversation,
@@ -260,18 +262,20 @@ pub(crate) fn meant(
     let attention = match &known {
         Some(known) => known.attention,
         None if said.author == agent.into() => own(),
-        None => replying::meaning_of_found(tx, conversation, (agent, member), said, now)?,
+        None => load_found(tx, conversation, member, said, now)?,
     };
     let disposition = match &known {
         Some(known) => known.disposition,
-        // Of what it was not given nothing is kept: that it ignores it follows.
+        // Nothing is stored about a message that the agent was not given. It counts as ignored if the agent
+        // must not respond.
         None => (said.author != agent.into() && attention.policy == Policy::MustNotRespond)
             .then_some(Disposition::Ignored),
     };
     Ok(Meant { given, known, attention, disposition })
 }
 
-/// Whom a message names that the agent was not given: as it was kept for another, or by who is called so now.
+/// Returns the mentions of a message that the agent was not given: those stored for another recipient, or the
+/// members with these handles now.
 fn mentions_of(
     tx: &mut dyn Tx,
     conversation: &Conversation,
@@ -294,7 +298,7 @@ fn mentions_of(
     Ok(named.join(" "))
 }
 
-/// What an agent said itself asks nothing of it.
+/// Returns the attention of an agent's own message, which asks nothing of it.
 pub(super) fn own() -> Attention {
     Attention {
         directedness: Directedness::ToOther,

@@ -1,6 +1,6 @@
-//! Why something was not done, in C2A's words.
+//! Refusals and errors in the words of C2A.
 
-use crate::error::{Error, Refused};
+use chorus_node::{Error, Refused};
 use chorus_protocol::c2a::{Refusal, RefusalCode, ToolResult, WireId};
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
@@ -8,12 +8,12 @@ use chorus_protocol::ids::ConversationId;
 use chorus_protocol::rpc::RpcError;
 use serde_json::json;
 
-/// Another conversation is named than the one whose address was called.
+/// Returns the error for a request that names another conversation than the one whose address was called.
 pub(crate) fn elsewhere(name: &str, place: ConversationId) -> Error {
     Faults::one(name, format_args!("must be {place}: this address is for one channel alone")).into()
 }
 
-/// What a refusal is called, whichever door the tool was called by.
+/// Returns the refusal code of an error, for tools of every door.
 pub(crate) fn code(error: &Error) -> RefusalCode {
     match (error.refused, error.code) {
         (Some(Refused::Policy), _) => RefusalCode::PolicyForbidden,
@@ -35,7 +35,7 @@ pub(crate) fn code(error: &Error) -> RefusalCode {
     }
 }
 
-/// What a tool answers that does not do what it was asked, in these words.
+/// Returns the refusal of a tool with this message.
 pub(crate) fn refusal(error: &Error, message: String) -> Refusal {
     let newest = error.details.as_ref().and_then(|details| details["newest"].as_str());
     Refusal {
@@ -46,7 +46,7 @@ pub(crate) fn refusal(error: &Error, message: String) -> Refusal {
     }
 }
 
-/// What the acts call a field, and what it is called here.
+/// The field names of the acts, and their names in C2A.
 const FIELDS: [(&str, &str); 6] = [
     ("content", "text"),
     ("reply_to", "inReplyTo"),
@@ -56,7 +56,7 @@ const FIELDS: [(&str, &str); 6] = [
     ("requires_approval", "requiresApproval"),
 ];
 
-/// What is wrong, with the names of the arguments that it was given in.
+/// Returns the error message, with the field names that C2A uses.
 pub(crate) fn in_own_words(error: &Error) -> String {
     if error.code != Code::Validation {
         return error.message.clone();
@@ -71,13 +71,13 @@ pub(crate) fn in_own_words(error: &Error) -> String {
     renamed.collect::<Vec<_>>().join("; ")
 }
 
-/// The same as a tool's result.
+/// Returns an error as the result of a tool.
 pub(super) fn result(error: &Error) -> Result<ToolResult, serde_json::Error> {
     log(error);
     ToolResult::refused(&refusal(error, in_own_words(error)))
 }
 
-/// What cannot be asked at all.
+/// Returns an error of JSON-RPC, for requests that cannot be understood.
 pub(super) fn rpc(error: &Error) -> RpcError {
     log(error);
     let code = if error.code.retryable() { RpcError::INTERNAL } else { RpcError::INVALID_PARAMS };
@@ -88,7 +88,7 @@ pub(super) fn rpc(error: &Error) -> RpcError {
     RpcError::new(code, &error.message).with(data)
 }
 
-/// Our own mistakes go to the log.
+/// Logs an error if it is internal.
 fn log(error: &Error) {
     if error.code == Code::Internal {
         tracing::error!(

@@ -1,18 +1,17 @@
-//! The chat tools as C2A lists and calls them: what they are is said by the one table of tools, what they do by the acts that every
-//! door calls.
+//! The chat tools as C2A lists and calls them. Their names are in `ChatTool`. The MCP server of an agent calls
+//! the same functions, and shows the same descriptions in its own spelling.
 
 use super::harness::Harness;
 use super::{answering, mailbox, outside, reading, refusing};
-use crate::attention::claiming::Standing;
-use crate::attention::replying;
 use crate::conversation::{self, conversation_id};
-use crate::error::Error;
-use crate::once::Once;
-use crate::tool_log;
 use crate::tool_schema::schema_of;
 use crate::work_streams::stream_id;
 use chorus_attention::claims::Request;
 use chorus_attention::disposition::Cause;
+use chorus_attention::plan::ClaimStatus;
+use chorus_node::Error;
+use chorus_node::idempotency::Once;
+use chorus_node::telemetry::tool_log;
 use chorus_protocol::api::messages::{NewMessage, NewReaction, Sent as Became};
 use chorus_protocol::c2a::{
     Addressee, Call, CallFault, ChatTool, Claim, Claimed, Cursor, Defer, EventPage, ListEvents, Reached,
@@ -24,17 +23,18 @@ use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{ConversationId, EventId};
 use chorus_protocol::rpc::RpcError;
 use chorus_protocol::words::{ClaimState, Visibility};
+use chorus_store::attention::newest_version;
 use chorus_store::conversation::ConversationError;
 use chorus_store::{StoreError, Tx, obligations};
 use serde::Serialize;
 use serde_json::Value;
 use std::sync::{Arc, LazyLock};
 
-/// The tools, made once.
+/// The tools with their descriptions and schemas, computed once.
 static LISTED: LazyLock<Vec<(ChatTool, ToolInfo)>> =
     LazyLock::new(|| ChatTool::ALL.iter().map(|tool| (*tool, info(*tool))).collect());
 
-/// The answer to `tools/list`: those that were agreed on.
+/// Answers `tools/list` with the tools that were agreed on.
 pub(super) fn listed(harness: &Harness) -> Result<Value, RpcError> {
     let agreed = LISTED.iter().filter(|(tool, _)| harness.can.chat_tools.has(*tool));
     let list = ToolList { tools: agreed.map(|(_, info)| info.clone()).collect() };
@@ -48,13 +48,13 @@ fn info(tool: ChatTool) -> ToolInfo {
         name: tool.as_str().to_owned(),
         description: description.to_owned(),
         input_schema: schema.as_object().cloned(),
-        // The same again changes nothing: a message has a key of its own.
+        // Repeating a call changes nothing: a message carries an idempotency key.
         annotations: Some(ToolHints { read_only_hint: reads, idempotent_hint: true }),
     }
 }
 
-/// What a tool is for a model, and what it takes, in the document's words.
-fn described(tool: ChatTool) -> (&'static str, Value) {
+/// Returns a tool's description for a model, and the schema of its arguments.
+pub(crate) fn described(tool: ChatTool) -> (&'static str, Value) {
     match tool {
         ChatTool::ListEvents => (
             "List what is there for you, with what each event asks of you. Without `conversationId` and `streamId` it is your mailbox: \
@@ -96,7 +96,7 @@ fn described(tool: ChatTool) -> (&'static str, Value) {
     }
 }
 
-/// Calls one. What it refuses is its result.
+/// Calls a tool. A refusal is the tool's result.
 pub(super) async fn call(harness: &Harness, call: ToolCall) -> Result<Value, RpcError> {
     let name = call.name.clone();
     let called = match Call::read(call) {
@@ -112,7 +112,7 @@ pub(super) async fn call(harness: &Harness, call: ToolCall) -> Result<Value, Rpc
         let what = format_args!("{tool} was not agreed on: ask for it in the chatTools of initialize");
         return Err(RpcError::params(what));
     }
-    harness.app.metrics.tool_called(tool.as_str());
+    harness.app.telemetry.metrics.tool_called(tool.as_str());
     let about = about(&called);
     let done = match run(harness, called).await {
         Ok(result) => ToolResult::done(&result),
@@ -120,11 +120,17 @@ pub(super) async fn call(harness: &Harness, call: ToolCall) -> Result<Value, Rpc
     };
     let outcome = done.as_ref().ok().and_then(ToolResult::refusal);
     let (caller, outcome) = (("c2a", harness.agent().into()), outcome.unwrap_or_else(|| "done".to_owned()));
-    harness.app.tool_log.note(harness.app.environment.uuid_v7(), caller, tool.as_str(), about, &outcome);
+    harness.app.telemetry.tool_log.note(
+        harness.app.environment.uuid_v7(),
+        caller,
+        tool.as_str(),
+        about,
+        &outcome,
+    );
     written(done)
 }
 
-/// Does what a call asks for, whichever door it came by.
+/// Runs a tool call, whose result is in the spelling of the protocol document.
 pub(crate) async fn run(harness: &Harness, mut call: Call) -> Result<Value, Error> {
     stay_in(&mut call, harness.bound)?;
     match call {
@@ -142,8 +148,8 @@ fn told(result: impl Serialize) -> Result<Value, Error> {
     serde_json::to_value(result).map_err(Error::internal)
 }
 
-/// Who came by the address of one conversation reads and says nothing elsewhere. What is said of an event is looked at where the
-/// event is found.
+/// Checks that a harness bound to one conversation names no other. Calls that name only an event are checked
+/// when the event is found.
 fn stay_in(call: &mut Call, bound: Option<ConversationId>) -> Result<(), Error> {
     let Some(bound) = bound else { return Ok(()) };
     let (name, place) = match call {
@@ -157,7 +163,7 @@ fn stay_in(call: &mut Call, bound: Option<ConversationId>) -> Result<(), Error> 
     if place.conversation() == Some(bound) { Ok(()) } else { Err(refusing::elsewhere(name, bound)) }
 }
 
-/// What a call is about.
+/// Returns the conversation and the event of a call, for the tool log.
 fn about(call: &Call) -> tool_log::About {
     let (conversation, event) = match call {
         Call::ListEvents(asked) => (asked.conversation_id.as_ref(), None),
@@ -179,8 +185,8 @@ fn written(result: Result<ToolResult, serde_json::Error>) -> Result<Value, RpcEr
     value.map_err(|error| refusing::rpc(&Error::internal(error)))
 }
 
-/// What is there for the agent: anywhere, unless it says where.
-async fn list_events(harness: &Harness, asked: ListEvents) -> Result<EventPage, Error> {
+/// Lists events: of the whole mailbox, or of one conversation or work stream if the call names one.
+pub(crate) async fn list_events(harness: &Harness, asked: ListEvents) -> Result<EventPage, Error> {
     if asked.stream_id.is_none() && asked.conversation_id.is_none() {
         return mailbox::list(harness, asked).await;
     }
@@ -191,13 +197,14 @@ async fn list_events(harness: &Harness, asked: ListEvents) -> Result<EventPage, 
     Ok(EventPage { events, ..exchanged })
 }
 
-async fn read_thread(harness: &Harness, asked: ReadThread) -> Result<EventPage, Error> {
+pub(crate) async fn read_thread(harness: &Harness, asked: ReadThread) -> Result<EventPage, Error> {
     let ReadThread { conversation_id: place, after, limit, .. } = asked.clone();
     let read = reading::read_thread(harness, asked).await;
     or_exchanged(harness, read, Some(&place), after.as_ref(), limit).await
 }
 
-/// The same for what is no conversation of this hub: what the agent and somebody outside said to each other.
+/// Falls back to the exchange between the agent and an outside party, if the id names no conversation of this
+/// hub.
 async fn or_exchanged(
     harness: &Harness,
     read: Result<EventPage, Error>,
@@ -214,7 +221,7 @@ async fn or_exchanged(
     }
 }
 
-async fn send(harness: &Harness, message: SendMessage) -> Result<Sent, Error> {
+pub(crate) async fn send(harness: &Harness, message: SendMessage) -> Result<Sent, Error> {
     let app = &harness.app;
     let words = serde_json::to_vec(&message).map_err(Error::internal)?;
     let key = Some(message.idempotency_key.0.as_str());
@@ -276,7 +283,7 @@ async fn send(harness: &Harness, message: SendMessage) -> Result<Sent, Error> {
     })
 }
 
-/// What became of a message that has no place, and reaches nobody.
+/// Returns the result for a message without a sequence number and without recipients.
 fn unplaced(event_id: WireId, masked: Vec<String>) -> Sent {
     Sent {
         event_id,
@@ -291,18 +298,18 @@ fn unplaced(event_id: WireId, masked: Vec<String>) -> Sent {
     }
 }
 
-/// What a call is about.
+/// The event that a call refers to.
 enum About {
-    /// Something that was said in a conversation.
+    /// An event in a conversation.
     Said(ConversationId, EventId),
-    /// Something that was brought to this agent alone.
+    /// An event from outside, delivered to this agent alone.
     Outside(ConversationId, EventId),
 }
 
 async fn find(harness: &Harness, id: &WireId) -> Result<About, Error> {
     let (event, agent, now) = (conversation::event_id(&id.0)?, harness.agent(), harness.app.now());
     let find = move |tx: &mut dyn Tx| {
-        // An envelope is between the same two as their direct messages, and is none of them.
+        // An envelope shares the id of the direct conversation between the two agents, but is not part of it.
         if let Some(found) = outside::find(tx, agent, event, now)? {
             return Ok(Some(About::Outside(found.conversation, found.id)));
         }
@@ -315,7 +322,7 @@ async fn find(harness: &Harness, id: &WireId) -> Result<About, Error> {
     Ok(found.filter(is_known).ok_or(ConversationError::NoTarget)?)
 }
 
-async fn react(
+pub(crate) async fn react(
     harness: &Harness,
     React { in_reply_to, signal, eta, removed }: React,
 ) -> Result<Recorded, Error> {
@@ -340,21 +347,24 @@ async fn react(
 async fn recorded(harness: &Harness, event_id: WireId, event: EventId) -> Result<Recorded, Error> {
     let agent = harness.agent();
     let find = move |tx: &mut dyn Tx| {
-        let given = replying::stands_as(tx, event, agent)?;
+        let given = newest_version(tx, event, agent)?;
         obligations::disposition(tx, given, agent)
     };
     let disposition = harness.app.store.read::<_, StoreError, _>(find).await?;
     Ok(Recorded { event_id, disposition })
 }
 
-async fn claim(harness: &Harness, Claim { event_id, ttl_ms, release }: Claim) -> Result<Claimed, Error> {
+pub(crate) async fn claim(
+    harness: &Harness,
+    Claim { event_id, ttl_ms, release }: Claim,
+) -> Result<Claimed, Error> {
     let About::Said(_, event) = find(harness, &event_id).await? else {
         let what = "was brought to you alone: there is nothing to claim. Answer it, or say what becomes of it with chat.defer, \
                     chat.resolve or chat.react";
         return Err(Faults::one("eventId", what).into());
     };
     let request = if release { Request::Release } else { Request::Take { ttl_ms: Some(ttl_ms) } };
-    let (Standing { state, until, .. }, handle) =
+    let (ClaimStatus { state, until }, handle) =
         conversation::claim(&harness.app, harness.agent(), event, request).await?;
     let (app, agent, now) = (Arc::clone(&harness.app), harness.agent(), harness.app.now());
     let show = move |tx: &mut dyn Tx| reading::one(tx, &app, agent, event, now);
@@ -369,12 +379,15 @@ async fn claim(harness: &Harness, Claim { event_id, ttl_ms, release }: Claim) ->
     })
 }
 
-/// Why something has to wait, with until when if that was said.
+/// Joins the reason of a deferral and its estimated time, if one was given.
 pub(crate) fn deferred_why(reason: String, eta: Option<String>) -> String {
     eta.map_or_else(|| reason.clone(), |eta| format!("{reason} ({eta})"))
 }
 
-async fn defer(harness: &Harness, Defer { event_id, reason, eta }: Defer) -> Result<Recorded, Error> {
+pub(crate) async fn defer(
+    harness: &Harness,
+    Defer { event_id, reason, eta }: Defer,
+) -> Result<Recorded, Error> {
     let why = deferred_why(reason, eta);
     let disposition = match find(harness, &event_id).await? {
         About::Said(_, event) => conversation::defer(&harness.app, harness.agent(), event, why).await?,
@@ -383,7 +396,10 @@ async fn defer(harness: &Harness, Defer { event_id, reason, eta }: Defer) -> Res
     Ok(Recorded { event_id, disposition })
 }
 
-async fn resolve(harness: &Harness, Resolve { event_id, reason }: Resolve) -> Result<Recorded, Error> {
+pub(crate) async fn resolve(
+    harness: &Harness,
+    Resolve { event_id, reason }: Resolve,
+) -> Result<Recorded, Error> {
     let disposition = match find(harness, &event_id).await? {
         About::Said(_, event) => conversation::resolve(&harness.app, harness.agent(), event, reason).await?,
         About::Outside(_, event) => outside::dispose(harness, event, Cause::Resolved, reason).await?,

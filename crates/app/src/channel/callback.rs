@@ -1,23 +1,23 @@
-//! What an agent says about a message it was sent, without a key, at the address that came with it.
+//! Callbacks: an agent's events about a message it was sent, posted without a key to the address that came
+//! with the message.
 //!
-//! The address is bound to one delivery, and ends after a day, with the agent's place in the conversation, and with any
-//! change of what the agent is reached by. Each event is a transaction of its own; of a body of lines, what came before a
-//! broken one stays.
+//! The address is bound to one delivery. It expires after a day, when the agent leaves the conversation, and
+//! with any change of the ways to reach the agent. Each event is a transaction of its own: if a line of a body
+//! is invalid, the lines before it stay recorded.
 
-use crate::app::{App, AppState};
-use crate::attention::disposing;
-use crate::caller::disabled;
-use crate::charge::may_say;
+use crate::attention::dispositions;
 use crate::conversation::{masked, post_in, put, version};
-use crate::error::Error;
-use crate::lines::{Bounds, Lines};
-use crate::market::results::{self, Told};
-use crate::once::{Done, Once};
+use crate::market::results::{self, WorkerReport};
 use crate::relay::{EnvelopeAnswer, answer_envelope, say_to_listener};
-use crate::secrets::CallbackToken;
-use crate::usage::event_bytes;
 use bytes::Bytes;
 use chorus_attention::disposition::Cause;
+use chorus_node::Error;
+use chorus_node::caller::disabled;
+use chorus_node::idempotency::{Done, Once};
+use chorus_node::limits::body_budget::BodyLease;
+use chorus_node::secrets::CallbackToken;
+use chorus_node::transport::body_lines::{Bounds, Lines};
+use chorus_node::{App, AppState};
 use chorus_protocol::api::documents::Slug;
 use chorus_protocol::channel::{CallbackEvent, Lifecycle, MAX_BODY, MAX_CONTENT, MAX_EVENTS};
 use chorus_protocol::code::Code;
@@ -25,7 +25,7 @@ use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId};
 use chorus_protocol::redact::Masked;
 use chorus_protocol::relay::ReplyLine;
-use chorus_protocol::words::{ConversationKind, EventKind};
+use chorus_protocol::words::{ConversationKind, EventKind, EventSource};
 use chorus_store::Tx;
 use chorus_store::artifacts;
 use chorus_store::conversation::{self, Act, ConversationError, NewArtifact, Post};
@@ -39,9 +39,9 @@ use serde_json::{Value, json};
 use std::sync::{Arc, OnceLock};
 use tokio::runtime::Handle;
 
-/// How long an address takes events.
+/// The lifetime of an address.
 const LIFE_MS: i64 = 24 * 60 * 60 * 1000;
-/// All lines of one body, in bytes.
+/// The most bytes of all lines of one body.
 const MAX_LINES_BODY: usize = 16 * 1024 * 1024;
 
 /// The events are recorded.
@@ -49,13 +49,13 @@ const MAX_LINES_BODY: usize = 16 * 1024 * 1024;
 pub struct Recorded {
     /// Always `true`.
     ok: bool,
-    /// What they became, in order.
+    /// The recorded events, in order.
     #[schema(value_type = Vec<String>, example = json!(["evt_0190a3c4d5e67f8090a1b2c3d4e5f607"]))]
     events: Vec<EventId>,
-    /// The kinds of credentials that were masked in them.
+    /// The kinds of credentials that were masked in the events.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     masked: Vec<String>,
-    /// Names that they mention and nobody there has.
+    /// The mentioned names that belong to no member.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     unknown: Vec<String>,
 }
@@ -65,56 +65,56 @@ impl Recorded {
         Self { ok: true, events: vec![event], masked: vec![], unknown: vec![] }
     }
 
-    /// Why there is no more; what came before is recorded.
+    /// Adds the events that are already recorded to an error that ends the body.
     fn so_far(&self, error: Error) -> Error {
         let recorded: Vec<_> = self.events.iter().map(EventId::to_string).collect();
         error.details(json!({"recorded": recorded}))
     }
 }
 
-/// An address that takes events: one delivery, in one conversation.
+/// The address of a callback: one delivery in one conversation.
 #[derive(Debug, Clone, Copy)]
-pub struct Address {
+pub struct CallbackAddress {
     conversation: ConversationId,
     token: CallbackToken,
 }
 
-impl Address {
-    /// The delivery it is bound to.
+impl CallbackAddress {
+    /// Returns the delivery that the address is bound to.
     pub fn delivery(&self) -> DeliveryId {
         self.token.delivery
     }
 }
 
-/// The agent that may answer at an address that ends like this, if we signed it.
+/// Returns the agent of a callback token. Returns `None` if this hub did not sign the token.
 pub fn agent_of(app: &App, token: &str) -> Option<AgentId> {
     Some(app.config.master_key.read_callback_token(token)?.delivery.agent)
 }
 
-/// The address that a conversation and a token make, as long as it takes events.
-pub fn address(app: &App, conversation: &str, token: &str) -> Result<Address, Error> {
+/// Returns the address that a conversation and a token make. Fails if it is expired.
+pub fn address(app: &App, conversation: &str, token: &str) -> Result<CallbackAddress, Error> {
     let token = app.config.master_key.read_callback_token(token);
     let (conversation, token) = ConversationId::parse(conversation).zip(token).ok_or_else(unknown)?;
     if app.now() >= token.made_at + LIFE_MS {
         return Err(gone("a callback takes events for 24 hours after it was given out"));
     }
-    Ok(Address { conversation, token })
+    Ok(CallbackAddress { conversation, token })
 }
 
-/// Records one thing that an agent says. What it says to a member is said like everything else.
+/// Records one event of an agent. Messages go through the same act as those of any member.
 pub async fn take(
     app: &AppState,
-    address: Address,
+    address: CallbackAddress,
     body: &[u8],
     once: Once,
 ) -> Result<Done<Recorded>, Error> {
-    let Address { conversation, token } = address;
+    let CallbackAddress { conversation, token } = address;
     let event = CallbackEvent::read(body)?;
     let document = document_of(&event)?;
-    let told = results::told(app, token.delivery, &event).await?;
+    let told = results::parse_report(app, token.delivery, &event).await?;
     let (delivery, is_message) = (token.delivery, matches!(event, CallbackEvent::Message { .. }));
     let answer = Answer {
-        // Made here: the transaction may run again.
+        // The id is made outside the transaction, which may be retried.
         id: EventId(app.environment.uuid_v7()),
         event,
         document,
@@ -125,36 +125,38 @@ pub async fn take(
         conversation,
         token,
     };
-    // What is said again is answered again, to whoever may say it now.
+    // A repeated request gets the first answer only if the agent may still answer.
     let may = move |tx: &mut dyn Tx| {
         answered(tx, delivery, conversation)?;
         answering(tx, &token).map(drop)
     };
     let (hub, counted) = (Arc::clone(app), OnceLock::new());
     let work = move |tx: &mut dyn Tx| {
-        // Not for whatever conversation the path names, nor for what is only said again. The transaction may run again: what was
-        // decided stands.
+        // Counted only for the conversation of the delivery, and not for a repeated request. The cell keeps
+        // the decision when the transaction is retried.
         if is_message {
             answered(tx, delivery, conversation)?;
-            counted.get_or_init(|| may_say(&hub, delivery.agent.into(), conversation, 1)).clone()?;
+            counted.get_or_init(|| hub.limits.may_say(delivery.agent.into(), conversation, 1)).clone()?;
         }
         answer.record(tx)
     };
     app.once(once, may, work).await
 }
 
-/// Records what an agent says line by line, each as it comes. With a key, lines that came before are known by their number.
+/// Records the events of an agent line by line, as they arrive. With an idempotency key, lines recorded before
+/// are recognized by their number.
 pub async fn take_lines<B, E>(
     app: &AppState,
-    address: Address,
+    address: CallbackAddress,
     body: B,
+    lease: BodyLease,
     key: Option<&str>,
 ) -> Result<Recorded, Error>
 where
     B: Stream<Item = Result<Bytes, E>> + Unpin,
 {
     let bounds = Bounds { line: MAX_BODY, body: MAX_LINES_BODY, patience: app.config.times.reply };
-    let mut lines = Lines::new(body, bounds);
+    let mut lines = Lines::new(body, bounds, lease);
     let mut all = Recorded { ok: true, events: vec![], masked: vec![], unknown: vec![] };
     let mut count = 0;
     loop {
@@ -174,7 +176,7 @@ where
         let once = Once::new(app, "api", &address.delivery(), "callback", key.as_deref(), &line);
         let done = take(app, address, &line, once).await.map_err(|error| all.so_far(fault(error)))?;
         let Recorded { events, masked, unknown, .. } = done.result;
-        // The pieces of a message are one.
+        // The chunks of one message share an id.
         all.events.extend(events.into_iter().filter(|id| all.events.last() != Some(id)).collect::<Vec<_>>());
         all.masked.extend(masked);
         all.unknown.extend(unknown);
@@ -200,7 +202,7 @@ fn gone(why: &str) -> Error {
     Error::new(Code::Gone, why)
 }
 
-/// The message that a delivery brought, if it was in this conversation.
+/// Returns the event of a delivery. Fails if it belongs to another conversation.
 fn answered(tx: &mut dyn Tx, delivery: DeliveryId, conversation: ConversationId) -> Result<Event, Error> {
     let sent = deliveries::event_of(tx, delivery)?.ok_or_else(unknown)?;
     let Some(sent) = conversations::event_by_id(tx, sent)? else {
@@ -209,7 +211,7 @@ fn answered(tx: &mut dyn Tx, delivery: DeliveryId, conversation: ConversationId)
     if sent.conversation == conversation { Ok(sent) } else { Err(unknown()) }
 }
 
-/// The agent that a token was given to, as long as it may use it.
+/// Returns the agent that a token was given to. Fails if the token is no longer valid.
 fn answering(tx: &mut dyn Tx, token: &CallbackToken) -> Result<Agent, Error> {
     let agent = directory::by_id(tx, token.delivery.agent)?;
     let agent = agent.ok_or_else(|| gone("the agent is not registered any more"))?;
@@ -224,7 +226,7 @@ fn answering(tx: &mut dyn Tx, token: &CallbackToken) -> Result<Agent, Error> {
     Ok(agent)
 }
 
-/// An event on its way into the log.
+/// An event to be recorded.
 struct Answer {
     app: AppState,
     runtime: Handle,
@@ -232,10 +234,10 @@ struct Answer {
     token: CallbackToken,
     id: EventId,
     event: CallbackEvent,
-    /// If the event puts one.
+    /// The new document version, if the event carries one.
     document: Option<NewArtifact>,
-    /// If it says what came of a job.
-    told: Option<Told>,
+    /// The report about a job, if the event carries one.
+    told: Option<WorkerReport>,
     now: i64,
 }
 
@@ -243,41 +245,29 @@ impl Answer {
     fn record(&self, tx: &mut dyn Tx) -> Result<Recorded, Error> {
         let sent = answered(tx, self.token.delivery, self.conversation)?;
         let agent = answering(tx, &self.token)?;
-        if self.document.is_some() && matches!(sent.kind, EventKind::Envelope | EventKind::Job) {
+        let source = sent.kind.source();
+        if self.document.is_some() && matches!(source, EventSource::Envelope | EventSource::Job) {
             let what = "a document is put into a conversation, and what this answers came from none";
             return Err(Faults::one("type", what).into());
         }
-        let recorded = match sent.kind {
-            EventKind::Envelope => self.answer_envelope(tx, &agent, &sent)?,
-            EventKind::Job => {
-                // What the agent does meanwhile is nobody's business.
+        let recorded = match source {
+            EventSource::Envelope => self.answer_envelope(tx, &agent, &sent)?,
+            EventSource::Job => {
+                // Other events of the agent while it works on a job are dropped.
                 if let Some(told) = &self.told {
-                    results::said(tx, &self.app, agent.id, told)?;
+                    results::apply_report(tx, &self.app, agent.id, told)?;
                 }
                 Recorded::of(self.id)
             }
-            EventKind::Message
-            | EventKind::Edit
-            | EventKind::Delete
-            | EventKind::Reaction
-            | EventKind::Status
-            | EventKind::ToolCall
-            | EventKind::ToolResult
-            | EventKind::Error
-            | EventKind::Lifecycle
-            | EventKind::Join
-            | EventKind::Leave
-            | EventKind::Change
-            | EventKind::Artifact
-            | EventKind::Escalation
-            | EventKind::Digest
-            | EventKind::Foreign => self.say(tx, &agent, &sent)?,
+            EventSource::Conversation | EventSource::Foreign | EventSource::Digest => {
+                self.say(tx, &agent, &sent)?
+            }
         };
         self.dispose(tx, sent.id)?;
         Ok(recorded)
     }
 
-    /// What the agent made of the message, as far as its event tells.
+    /// Records the disposition of the message, if the event implies one.
     fn dispose(&self, tx: &mut dyn Tx, sent: EventId) -> Result<(), Error> {
         let cause = match &self.event {
             CallbackEvent::Message { .. } => Cause::Replied,
@@ -290,11 +280,11 @@ impl Answer {
             | CallbackEvent::Chunk { .. }
             | CallbackEvent::Artifact { .. } => return Ok(()),
         };
-        disposing::record(tx, sent, self.token.delivery.agent, cause, None, self.now)?;
+        dispositions::record(tx, sent, self.token.delivery.agent, cause, None, self.now)?;
         Ok(())
     }
 
-    /// Into the thread of the message it was sent.
+    /// Records the event in the thread of the message that it answers.
     fn say(&self, tx: &mut dyn Tx, agent: &Agent, sent: &Event) -> Result<Recorded, Error> {
         let (conversation, member) =
             conversation::as_reader(tx, self.conversation, agent.id.into()).map_err(left)?;
@@ -306,9 +296,7 @@ impl Answer {
             ConversationKind::Dm => sent.thread,
         };
         if let CallbackEvent::Chunk { text } = &self.event {
-            if conversation.archived_at.is_some() {
-                return Err(ConversationError::Archived.into());
-            }
+            conversation::as_speaker(tx, self.conversation, agent.id.into()).map_err(left)?;
             return self.grow(tx, thread, text);
         }
         if let Some(document) = &self.document {
@@ -316,7 +304,7 @@ impl Answer {
         }
         let Some(kind) = self.event.kind() else { return Ok(Recorded::of(self.id)) };
         let is_message = kind == EventKind::Message;
-        // It was seen under this id while it grew.
+        // The message keeps the id under which its chunks were shown.
         let grown = if is_message { growing::finish(tx, self.token.delivery)? } else { None };
         let id = grown.unwrap_or(self.id);
         let (author, trace) = (agent.id.into(), sent.trace);
@@ -326,9 +314,8 @@ impl Answer {
         if is_message {
             unknown = post_in(&self.app, tx, &act, &post)?.unknown;
         } else {
-            // What is no message has no use for whom it mentions.
+            // Mentions count only in messages.
             conversation::note(tx, &act, kind, thread, post.reply_to, &post.body).map_err(left)?;
-            self.app.count_bytes(tx, agent.id.into(), event_bytes(post.body.json().len()))?;
             let ends = matches!(
                 self.event,
                 CallbackEvent::Error { .. } | CallbackEvent::Lifecycle { status: Lifecycle::Idle }
@@ -345,7 +332,7 @@ impl Answer {
         Ok(Recorded { ok: true, events: vec![id], masked, unknown })
     }
 
-    /// Shows a piece of the message that is being made to whoever follows the conversation.
+    /// Shows a chunk of a growing message to the followers of the conversation.
     fn grow(&self, tx: &mut dyn Tx, thread: Option<EventId>, text: &str) -> Result<Recorded, Error> {
         let piece = NewPiece {
             delivery: self.token.delivery,
@@ -363,7 +350,7 @@ impl Answer {
         grown.map(Recorded::of).ok_or_else(long)
     }
 
-    /// Makes a document, or a new version of it: on top of whatever is there, if nothing is said.
+    /// Makes a document or its next version. Without a base version it builds on the newest one.
     fn put_document(
         &self,
         tx: &mut dyn Tx,
@@ -385,12 +372,12 @@ impl Answer {
         Ok(Recorded { masked, ..Recorded::of(self.id) })
     }
 
-    /// Back to the sender of an envelope: to one that waits for it as it comes, else as an envelope. What else the agent shows of
-    /// itself has no place there.
+    /// Returns the event to the sender of an envelope: on the open connection if the sender waits on one, else
+    /// a message as an envelope. Other events are dropped then.
     fn answer_envelope(&self, tx: &mut dyn Tx, agent: &Agent, sent: &Event) -> Result<Recorded, Error> {
         let recorded = Recorded { events: vec![], ..Recorded::of(self.id) };
         let (kind, data) = line(&self.event);
-        if say_to_listener(tx, self.token.delivery, (kind, &data), self.now)? {
+        if say_to_listener(tx, self.token.delivery, kind, &data, self.now)? {
             return Ok(recorded);
         }
         let CallbackEvent::Message { content } = &self.event else {
@@ -403,17 +390,17 @@ impl Answer {
     }
 }
 
-/// The document that an event puts, ready to be put.
+/// Returns the document version that an event carries, checked.
 fn document_of(event: &CallbackEvent) -> Result<Option<NewArtifact>, Error> {
     let CallbackEvent::Artifact { slug: Slug(slug), title, content, encoding, content_type, base_version } =
         event.clone()
     else {
         return Ok(None);
     };
-    version(slug, title, (content, encoding), content_type, base_version.unwrap_or(0)).map(Some)
+    version(slug, title, content, encoding, content_type, base_version.unwrap_or(0)).map(Some)
 }
 
-/// What an agent shows of itself, as a line to the sender that waits for its answer.
+/// Returns an event as a line for the sender that waits for the answer.
 fn line(event: &CallbackEvent) -> (&'static str, String) {
     let said = match event {
         CallbackEvent::Message { content } => ReplyLine::Done { result: content.as_str().into() },
@@ -426,7 +413,7 @@ fn line(event: &CallbackEvent) -> (&'static str, String) {
             code: "no_answer".into(),
             message: "the agent is done with the message, and has nothing to say".into(),
         },
-        // It lives, and that is all that its sender is told.
+        // The sender learns only that the agent is alive.
         CallbackEvent::Lifecycle { status: Lifecycle::Processing }
         | CallbackEvent::ToolCall { .. }
         | CallbackEvent::ToolResult { .. }
@@ -436,7 +423,7 @@ fn line(event: &CallbackEvent) -> (&'static str, String) {
     (said.kind().as_str(), said.data())
 }
 
-/// Who is no member any more has no callback either.
+/// Turns the error for a former member into one that says that the callback has ended.
 fn left(error: ConversationError) -> Error {
     match error {
         ConversationError::NotFound => gone("the agent is not in this conversation any more"),
@@ -444,7 +431,8 @@ fn left(error: ConversationError) -> Error {
     }
 }
 
-/// An event as the log keeps it: its kind is told elsewhere, its credentials nowhere.
+/// Returns the body of an event for the log: without its kind, which has a column of its own, and with
+/// credentials masked.
 fn kept(event: &CallbackEvent) -> Result<Masked, Error> {
     let mut event = serde_json::to_value(event).map_err(Error::internal)?;
     if let Value::Object(members) = &mut event {

@@ -1,27 +1,35 @@
-//! A pasted trace as an evidence bundle: converted in memory, and nothing of it is stored or logged.
+//! Conversion of a pasted trace into an evidence bundle, in memory. Nothing of the trace is stored or logged.
 //!
-//! A conversion takes time in proportion to its trace, which is bounded. One runs at a time on a node, beside the threads that
-//! answer requests, so that however many are asked for, one processor at most is busy with them.
+//! The time of a conversion is proportional to the trace, whose size is bounded. A node runs one conversion at
+//! a time, off the threads that answer requests, so that conversions keep at most one processor busy.
 
 use super::{declared, own, score_id};
-use crate::app::App;
-use crate::caller::Caller;
-use crate::error::Error;
-use crate::long_work;
-use chorus_choir::adapters::{self, About, Format};
+use chorus_choir_adapters::{About, Format};
+use chorus_node::App;
+use chorus_node::Error;
+use chorus_node::caller::Caller;
+use chorus_node::limits::work_queue::QueuePlace;
+use chorus_node::source::Source;
+use chorus_node::tasks::blocking::block_in_place_if_large;
 use chorus_protocol::api::scores::Adapting;
 use chorus_protocol::choir::evidence::Bundle;
 use chorus_protocol::faults::Faults;
 use chorus_store::Tx;
 use uuid::Uuid;
 
-/// The largest trace that is converted here; larger ones are for the command line.
+/// The most bytes of a trace that is converted here. The command line converts larger ones.
 pub const MAX_TRACE: usize = 8 << 20;
 
-/// Converts a trace of this format, or of whichever it looks like (`auto`), with the names of a Score's voices if one is named.
+/// Reserves the caller's place in the queue of conversions, before the trace is read.
+pub fn enter(app: &App, caller: &Caller, source: Source) -> Result<QueuePlace, Error> {
+    app.limits.conversions.enter(source, who(caller))
+}
+
+/// Converts a trace of this format; `auto` detects the format. If a Score is named, its voices give the names.
 pub async fn adapt(
     app: &App,
     caller: Caller,
+    place: QueuePlace,
     format: &str,
     asked: Adapting,
     trace: &[u8],
@@ -30,7 +38,6 @@ pub async fn adapt(
     if known.is_none() && format != "auto" {
         return Err(Faults::one("format", "must be openai, langgraph, crewai, otel or auto").into());
     }
-    let asker = who(&caller);
     let score = match &asked.score {
         None => None,
         Some(id) => {
@@ -53,18 +60,19 @@ pub async fn adapt(
     if let Some(score) = &score {
         about.check(score).map_err(Error::validation)?;
     }
-    let _permit = app.conversions.begin(asker).await?;
-    long_work(trace.len(), || adapters::adapt(known, trace, &about)).map_err(Error::validation)
+    let _turn = place.turn(trace.len()).await?;
+    block_in_place_if_large(trace.len(), || chorus_choir_adapters::adapt(known, trace, &about))
+        .map_err(Error::validation)
 }
 
-/// Who asks: each of these has one conversion at a time.
+/// Returns the id under which a caller is limited to one conversion at a time.
 fn who(caller: &Caller) -> Uuid {
     match caller {
         Caller::Agent(identity) => identity.id.0,
         Caller::Account(person) => person.id.0,
         Caller::EditLink(score) => score.0,
         Caller::Owner(wallet) => wallet.0,
-        // Apart, so that the operator is not refused because a stranger has one under way.
+        // The operator has an id of its own, so that an anonymous conversion does not block it.
         Caller::Operator => Uuid::max(),
         Caller::Nobody => Uuid::nil(),
     }
@@ -73,10 +81,11 @@ fn who(caller: &Caller) -> Uuid {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::caller::Identity;
-    use crate::config::Config;
-    use crate::secrets::MasterKey;
     use chorus_environment::{Environment, ManualClock};
+    use chorus_node::Config;
+    use chorus_node::caller::Identity;
+    use chorus_node::secrets::MasterKey;
+    use chorus_node::source::rate_key;
     use chorus_protocol::code::Code;
     use chorus_protocol::ids::AgentId;
     use chorus_store::Store;
@@ -88,15 +97,19 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn conversions_wait_for_each_other_and_nobody_has_two() {
-        // It brings the TLS provider which the hub's own client needs.
+        // This installs the TLS provider that the hub's own client needs.
         drop(chorus_testkit::http::client());
         let environment = Environment::seeded(1, &ManualClock::new(1_774_000_800_000));
         let config = Config::new(environment.uuid_v4(), "hub.example", [0; 32], MasterKey::new([7; 32]));
         let store = Store::in_memory().unwrap();
         let app = App::new(store, config, environment, CancellationToken::new(), true).unwrap();
-        let convert = |caller| adapt(&app, caller, "openai", Adapting::default(), br#"{"output": []}"#);
+        let here = rate_key([192, 0, 2, 1].into());
+        let convert = async |caller| {
+            let place = enter(&app, &caller, here)?;
+            adapt(&app, caller, place, "openai", Adapting::default(), br#"{"output": []}"#).await
+        };
 
-        let first = app.conversions.begin(who(&agent(1))).await.unwrap();
+        let first = app.limits.conversions.begin(here, who(&agent(1))).await.unwrap();
         let refused = convert(agent(1)).await.unwrap_err();
         assert_eq!((refused.code, refused.retry_after_ms), (Code::RateLimited, Some(1000)));
         let refused = convert(agent(2)).await.unwrap_err();

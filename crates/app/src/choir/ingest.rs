@@ -1,40 +1,68 @@
-//! Signed evidence: a Score's public address, and everything that is looked at before a bundle counts as signed.
+//! Incoming evidence: what an owner asserts, and the public ingest address of a Score with the checks before a bundle counts as
+//! signed.
 //!
-//! In this order: how often, whether there is such an address, syntax, headers, time, secret and signature, and only then
-//! what the bundle says. Whether the secret is not known or the signature is wrong cannot be told apart, by words or by time.
-//! What is not signed counts for where it comes from: no stranger uses up what the holders of a Score's secrets may send.
+//! The order is: rate, address, syntax, headers, time, secret and signature, and only then the content of the
+//! bundle. An unknown secret and a wrong signature cannot be told apart, neither by the error nor by the time
+//! it takes. Unsigned bundles count against their source, so that a stranger cannot use up the quota of the
+//! holders of a Score's secrets.
 
-use super::declared;
-use super::evidence::Arriving;
-use crate::app::{App, AppState};
-use crate::caller::key_hash;
-use crate::error::Error;
-use crate::rate::{Limiter, Source};
+use super::answers::{self, ArrivingAnswers};
+use super::evidence::{self, Arriving};
+use super::{declared, may_have, score_id};
 use chorus_choir::signing::{self, WINDOW_S};
 pub use chorus_choir::signing::{PREFIX_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER};
+use chorus_node::Error;
+use chorus_node::caller::{Caller, key_hash};
+use chorus_node::idempotency::{Done, Once};
+use chorus_node::limits::rate::Limiter;
+use chorus_node::source::Source;
+use chorus_node::tasks::blocking::block_in_place_if_large;
+use chorus_node::{App, AppState};
 use chorus_protocol::api::scores::EvidenceView;
 use chorus_protocol::canonical;
+use chorus_protocol::choir::answers::AnswersRecord;
 use chorus_protocol::choir::receipt::VerificationStatus;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::ScoreId;
 use chorus_store::choir::{self, ScoreRow, SecretRow};
 use chorus_store::{Tx, accounts};
+use serde_json::Value;
 use std::hash::Hash;
-use std::sync::Arc;
 use uuid::Uuid;
 
-/// What a submission shows.
+/// Stores a bundle, or a record of answers, that the owner of a Score asserts.
+pub async fn assert(
+    app: &AppState,
+    caller: Caller,
+    id: &str,
+    sent: Value,
+    once: Once,
+) -> Result<Done<EvidenceView>, Error> {
+    if !AnswersRecord::is_claimed_by(&sent) {
+        return evidence::assert(app, caller, id, sent, once).await;
+    }
+    may_have(&caller)?;
+    answers::assert(app, caller, score_id(id)?, sent, once).await
+}
+
+/// The signature headers of a submission.
 #[derive(Debug, Clone, Default)]
 pub struct Signed {
-    /// 64 hex digits, perhaps after `sha256=`.
+    /// 64 hex digits, optionally after `sha256=`.
     pub signature: Option<String>,
     /// Seconds since 1970.
     pub timestamp: Option<String>,
-    /// The beginning of the secret.
+    /// The public prefix of the secret.
     pub prefix: Option<String>,
 }
 
-/// Takes a signed bundle.
+/// A signed body.
+enum Submission {
+    Bundle(Box<Arriving>),
+    Answers(ArrivingAnswers),
+}
+
+/// Checks a signed bundle, or a signed record of answers, and stores it.
 pub async fn submit(
     app: &AppState,
     ingest: String,
@@ -42,38 +70,49 @@ pub async fn submit(
     signed: Signed,
     bytes: &[u8],
 ) -> Result<EvidenceView, Error> {
-    count(app, app.ingest_rate.as_ref(), (key_hash(&ingest), source))?;
+    count(app, app.limits.ingest_rate.as_ref(), (key_hash(&ingest), source))?;
     let find = move |tx: &mut dyn Tx| {
         let score = choir::by_ingest(tx, &ingest)?.ok_or_else(|| Error::not_found("ingest address"))?;
         let secrets = valid_secrets(tx, &score)?;
         Ok((score.id, secrets))
     };
     let (score, secrets) = app.store.read::<_, Error, _>(find).await?;
-    let value = crate::long_work(bytes.len(), || canonical::parse(bytes)).map_err(Error::validation)?;
+    let value =
+        block_in_place_if_large(bytes.len(), || canonical::parse(bytes)).map_err(Error::validation)?;
     let secret = check(app, score, secrets, &signed, &canonical::text(&value), bytes)?;
-    count(app, app.signed_rate.as_ref(), score)?;
-    let mut arriving = Arriving::read(app, VerificationStatus::SignatureValid, value)?;
+    count(app, app.limits.signed_rate.as_ref(), score)?;
     let find = move |tx: &mut dyn Tx| {
         let row = choir::find(tx, score)?.ok_or_else(|| Error::not_found("ingest address"))?;
         declared(tx, &row)
     };
-    arriving.compare(&app.store.read::<_, Error, _>(find).await?);
-    let hub = Arc::clone(app);
+    let known = app.store.read::<_, Error, _>(find).await?;
+    let arriving = if AnswersRecord::is_claimed_by(&value) {
+        let by = (VerificationStatus::SignatureValid, Some(secret));
+        Submission::Answers(ArrivingAnswers::read(app, by, value)?)
+    } else {
+        let mut arriving =
+            Arriving::read(app, VerificationStatus::SignatureValid, value)?.signed_with(secret);
+        arriving.compare(&known);
+        Submission::Bundle(Box::new(arriving))
+    };
     let work = move |tx: &mut dyn Tx| {
         let score = choir::find_to_change(tx, score)?.ok_or_else(|| Error::not_found("ingest address"))?;
-        // It may have been revoked since it was looked up.
+        // The secret may have been revoked since it was looked up.
         if !valid_secrets(tx, &score)?.iter().any(|row| row.id == secret) {
             return Err(not_signed());
         }
         if score.archived_at.is_some() {
             return Err(Error::new(Code::Conflict, "this Score is archived: it takes no more evidence"));
         }
-        arriving.keep(&hub, tx, &score)
+        match &arriving {
+            Submission::Answers(answers) => answers.keep(tx, &score, &known),
+            Submission::Bundle(bundle) => bundle.keep(tx, &score),
+        }
     };
     app.store.write::<_, Error, _>(work).await
 }
 
-/// The secrets that sign for a Score: none, while its owner is kept out or is no more.
+/// Returns the valid signing secrets of a Score. There are none if its owner is disabled or deleted.
 fn valid_secrets(tx: &mut dyn Tx, score: &ScoreRow) -> Result<Vec<SecretRow>, Error> {
     if let Some(owner) = score.owner
         && accounts::by_id(tx, owner)?.is_none_or(|account| account.disabled_at.is_some())
@@ -83,22 +122,22 @@ fn valid_secrets(tx: &mut dyn Tx, score: &ScoreRow) -> Result<Vec<SecretRow>, Er
     Ok(choir::secrets(tx, score.id)?)
 }
 
-/// Counts a bundle for whoever answers for it.
+/// Counts a bundle against the rate limit of `whose`.
 fn count<K: Eq + Hash>(app: &App, limiter: Option<&Limiter<K>>, whose: K) -> Result<(), Error> {
     let Some(limiter) = limiter else { return Ok(()) };
     limiter.take(whose, app.elapsed()).map_err(|wait_ms| {
-        app.metrics.rate_limited.inc();
+        app.telemetry.metrics.rate_limited.inc();
         let what = "too many bundles for this address; wait as long as Retry-After says";
         Error::new(Code::RateLimited, what).retry_after_ms(wait_ms)
     })
 }
 
-/// The same words for an unknown secret and for a wrong signature.
+/// Returns the error for an unknown secret and for a wrong signature alike.
 fn not_signed() -> Error {
     Error::unauthorized("the signature is not valid for this bundle, timestamp and secret")
 }
 
-/// Which secret signed the bundle, or why none did.
+/// Returns the id of the secret that signed the bundle. Fails if none did.
 fn check(
     app: &AppState,
     score: ScoreId,
@@ -126,7 +165,7 @@ fn check(
         return Err(stale());
     }
     let known = secrets.into_iter().find(|row| row.prefix == prefix);
-    // Who shows an unknown one waits as long as who shows a known one.
+    // An unknown prefix costs the same time as a known one.
     let id = known.as_ref().map_or(Uuid::nil(), |row| row.id);
     let (mut good, mut signed_raw) = (false, false);
     for secret in app.config.master_key.signing_secrets(score, id) {
@@ -135,7 +174,7 @@ fn check(
     }
     match known {
         Some(row) if good => Ok(row.id),
-        // Only who holds the secret comes here.
+        // Only a holder of the secret can get this hint.
         Some(_) if signed_raw => {
             let hint = "the raw body was signed; sign the canonical form (RFC 8785) of it";
             Err(not_signed().details(serde_json::json!({"hint": hint})))

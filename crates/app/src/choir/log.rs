@@ -1,10 +1,10 @@
-//! The transparency log of this hub: appending to it, its signed head, and its proofs.
+//! The transparency log of this hub: appending to it, its signed checkpoint, and its proofs.
 
-use crate::app::{App, AppState};
-use crate::error::Error;
-use crate::secrets::MasterKey;
 use chorus_choir::attest::{self, SigningKey};
 use chorus_choir::merkle::{Hash, Place, Tree, leaf_hash};
+use chorus_node::Error;
+use chorus_node::secrets::MasterKey;
+use chorus_node::{App, AppState};
 use chorus_protocol::canonical::hex;
 use chorus_protocol::time::rfc3339;
 use chorus_store::choir::log::{self, KeyRow};
@@ -12,12 +12,12 @@ use chorus_store::{StoreError, Tx};
 use data_encoding::BASE64;
 use serde_json::{Value, json};
 
-/// The tree as it was when it had this many leaves.
-fn tree(tx: &mut dyn Tx, size: i64) -> Tree<impl FnMut(Place) -> Result<Hash, StoreError>> {
+/// Returns the tree of the first `size` leaves.
+pub(super) fn tree(tx: &mut dyn Tx, size: i64) -> Tree<impl FnMut(Place) -> Result<Hash, StoreError>> {
     Tree::new(size.max(0) as u64, move |place: Place| log::node(tx, place.level.into(), place.index as i64))
 }
 
-/// Appends the leaf that `leaf` makes of its place, and says the place. Others that append wait for this transaction.
+/// Appends a leaf and returns its index. Concurrent appends wait for the end of this transaction.
 pub(super) fn append(tx: &mut dyn Tx, leaf: &str) -> Result<i64, StoreError> {
     let place = log::next_place(tx)?;
     let made = tree(tx, place).append(leaf_hash(leaf.as_bytes()))?;
@@ -28,7 +28,8 @@ pub(super) fn append(tx: &mut dyn Tx, leaf: &str) -> Result<i64, StoreError> {
     Ok(place)
 }
 
-/// The key that this hub signs with, and its generation, by what the table says; a new one where the master key is new.
+/// Returns the signing key of this hub and its generation. If the newest key in the table does not match the
+/// master key, the next generation is used.
 fn current(master: &MasterKey, keys: &[KeyRow]) -> Result<(SigningKey, i64), Error> {
     let odd = || Error::internal("the attestation key cannot be made");
     let newest = keys.first();
@@ -42,7 +43,7 @@ fn current(master: &MasterKey, keys: &[KeyRow]) -> Result<(SigningKey, i64), Err
     Ok((SigningKey::of(&master.attestation_seed(generation)).ok_or_else(odd)?, generation))
 }
 
-/// The key that this hub signs with, made known if it is new.
+/// Returns the signing key of this hub, and publishes it if it is new.
 pub(super) async fn signing_key(app: &App) -> Result<SigningKey, Error> {
     let keys = app.store.read::<_, Error, _>(|tx: &mut dyn Tx| Ok(log::keys(tx)?)).await?;
     let (key, generation) = current(&app.config.master_key, &keys)?;
@@ -53,7 +54,7 @@ pub(super) async fn signing_key(app: &App) -> Result<SigningKey, Error> {
     Ok(key)
 }
 
-/// The public halves of all keys that this hub signs or signed with.
+/// Returns the public halves of all present and former signing keys.
 pub async fn keys(app: &AppState) -> Result<Value, Error> {
     signing_key(app).await?;
     let keys = app.store.read::<_, Error, _>(|tx: &mut dyn Tx| Ok(log::keys(tx)?)).await?;
@@ -66,25 +67,25 @@ pub async fn keys(app: &AppState) -> Result<Value, Error> {
     Ok(json!({"origin": app.config.public_url, "keys": shown.collect::<Vec<_>>()}))
 }
 
-/// How the log is: what anybody who asks for its head is told, looked at once more.
+/// The state of the log, with its checkpoint verified.
 #[derive(Debug)]
 pub struct LogHealth {
-    /// How many entries it has.
+    /// The number of entries.
     pub size: i64,
-    /// The hash over all of them.
+    /// The root hash over all entries, in hex.
     pub head: String,
-    /// When the newest was made.
+    /// The time of the newest entry.
     pub newest_at: Option<String>,
-    /// By which key it is signed, and since when.
+    /// The id of the signing key. `key_since` is the time since when it signs.
     pub key: String,
     pub key_since: Option<String>,
-    /// When the head was signed: it is, whenever somebody asks.
+    /// The time of the checkpoint, which is signed on every request.
     pub signed_at: String,
-    /// Whether what was signed reads as what is there, by the keys that everybody has.
+    /// `true` if the checkpoint verifies with the published keys and matches the tree.
     pub holds: bool,
 }
 
-/// How the log is, by signing its head and reading that again.
+/// Signs a checkpoint, verifies it, and returns the state of the log.
 pub async fn health(app: &AppState) -> Result<LogHealth, Error> {
     let note = checkpoint(app).await?;
     let look = |tx: &mut dyn Tx| {
@@ -98,7 +99,7 @@ pub async fn health(app: &AppState) -> Result<LogHealth, Error> {
     let newest: Option<Value> = newest.and_then(|leaf| serde_json::from_str(&leaf).ok());
     let public: Vec<_> = keys.iter().map(|key| key.public.clone()).collect();
     let read = attest::read_checkpoint(&note, &public);
-    // An entry that came in between is in what is there, and not in what was signed.
+    // An entry that was appended in between is in the tree, but not in the checkpoint.
     let holds =
         read.is_some_and(|head| head.size < size as u64 || (head.size, head.root) == (size as u64, root));
     Ok(LogHealth {
@@ -112,7 +113,7 @@ pub async fn health(app: &AppState) -> Result<LogHealth, Error> {
     })
 }
 
-/// The head of the log, signed.
+/// Returns a signed checkpoint of the log.
 pub async fn checkpoint(app: &AppState) -> Result<String, Error> {
     let key = signing_key(app).await?;
     let look = |tx: &mut dyn Tx| {
@@ -127,7 +128,7 @@ fn hashes(path: &[Hash]) -> Vec<String> {
     path.iter().map(|hash| hex(hash)).collect()
 }
 
-/// A leaf's place in the log as it is now: the sidecar of a receipt.
+/// Returns the inclusion proof of a leaf in the present log, with a checkpoint.
 pub(super) async fn inclusion(app: &App, index: i64) -> Result<Value, Error> {
     let key = signing_key(app).await?;
     let look = move |tx: &mut dyn Tx| {
@@ -141,7 +142,7 @@ pub(super) async fn inclusion(app: &App, index: i64) -> Result<Value, Error> {
     Ok(json!({"index": index, "inclusion_proof": hashes(&path), "checkpoint": note}))
 }
 
-/// That the log only grew from one size to another.
+/// Returns the proof that the log only grew between two sizes.
 pub async fn consistency(app: &App, from: i64, to: Option<i64>) -> Result<Value, Error> {
     let look = move |tx: &mut dyn Tx| {
         let size = log::size(tx)?;
@@ -161,4 +162,12 @@ pub async fn consistency(app: &App, from: i64, to: Option<i64>) -> Result<Value,
     Ok(json!({
         "from": from, "to": to, "proof": hashes(&path), "from_root": hex(&before), "to_root": hex(&after),
     }))
+}
+
+/// Lists leaf hashes in order, so that a monitor can rebuild the root and notice a leaf that nobody told it of.
+pub async fn leaf_hashes(app: &App, from: i64, limit: i64) -> Result<Value, Error> {
+    let look = move |tx: &mut dyn Tx| Ok((log::size(tx)?, log::leaves(tx, from, limit)?));
+    let (size, leaves) = app.store.read::<_, Error, _>(look).await?;
+    let hashes = leaves.iter().map(|(_, leaf)| hex(&leaf_hash(leaf.as_bytes())));
+    Ok(json!({"size": size, "from": from, "leaves": hashes.collect::<Vec<_>>()}))
 }

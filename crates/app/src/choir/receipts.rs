@@ -1,23 +1,31 @@
-//! Receipts: issuing them, and what anybody may read, verify and compare.
+//! Receipts: issuing them, and reading, verifying and comparing them in public.
 
-use super::{Change, count, declared, log, own, own_to_change, own_to_change_later, record, score_id};
-use crate::app::{App, AppState};
-use crate::audit::RequestContext;
-use crate::caller::Caller;
-use crate::error::Error;
-use crate::long_work;
-use crate::once::{Done, Once};
-use crate::page::page;
+use super::answers::stored;
+use super::{
+    Change, MOST_EVIDENCE, check_unowned, declared, log, own, own_to_change, own_to_change_later, record,
+    score_id,
+};
 use chorus_choir::compare::{Comparison, compare};
 use chorus_choir::evidence::MAX_BUNDLES;
+pub use chorus_choir::evidence::trace_link;
+use chorus_choir::rehearse::MAX_LEFT_OUT;
 use chorus_choir::verify::leaf;
-use chorus_choir::{Evidence, Taken, attest, receipt, rehearse};
+use chorus_choir::{Evidence, Taken, TakenAnswers, attest, receipt, rehearse};
+use chorus_node::Error;
+use chorus_node::audit::RequestContext;
+use chorus_node::caller::Caller;
+use chorus_node::idempotency::{Done, Once};
+use chorus_node::page::page;
+use chorus_node::tasks::blocking::block_in_place_if_large;
+use chorus_node::{App, AppState};
 use chorus_protocol::api::scores::{
     CompareBody, ComparisonLink, IssuedReceipt, ReceiptBody, ReceiptLine, Verification,
 };
 use chorus_protocol::api::{Items, Page};
 use chorus_protocol::canonical;
-use chorus_protocol::choir::receipt::{Payload, Receipt, VerificationStatus};
+use chorus_protocol::choir::receipt::{
+    LeftOut, LeftOutBundle, LeftOutReason, Payload, Receipt, VerificationStatus,
+};
 use chorus_protocol::choir::score::Score;
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
@@ -25,11 +33,12 @@ use chorus_protocol::ids::{AccountId, EvidenceId, TraceId};
 use chorus_protocol::time::rfc3339;
 use chorus_store::Tx;
 use chorus_store::audit::Action;
-use chorus_store::choir::{self, ReceiptRow, ScoreRow};
+use chorus_store::choir::{self, EvidenceRow, ReceiptRow, ScoreRow};
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Which evidence a receipt takes.
+/// The evidence that a request selects for a receipt.
 #[derive(Debug, Clone)]
 enum Wanted {
     Latest,
@@ -59,59 +68,120 @@ impl Wanted {
     }
 }
 
-/// The evidence of one class that a receipt takes: its class, and hashes with bodies.
-type Found = Option<(VerificationStatus, Vec<(String, String)>)>;
+/// The evidence for a receipt.
+struct Found {
+    /// The one class of the bundles; `None` without evidence.
+    status: Option<VerificationStatus>,
+    /// The hash and body of each bundle.
+    bundles: Vec<(String, String)>,
+    answers: Vec<TakenAnswers>,
+    superseded: Vec<String>,
+    left_out: LeftOut,
+}
+
+/// The classes that `latest` takes, strongest first. Runs that the hub carried are issued one by one.
+const LATEST: [VerificationStatus; 2] =
+    [VerificationStatus::SignatureValid, VerificationStatus::UserAsserted];
 
 fn gather(tx: &mut dyn Tx, score: &ScoreRow, wanted: &Wanted) -> Result<Found, Error> {
+    let (status, bundles) = chosen(tx, score, wanted)?;
+    let mut answers = vec![];
+    for (sha256, _) in &bundles {
+        let Some(status) = status else { continue };
+        for row in choir::answers_of_bundle(tx, score.id, status, sha256)? {
+            answers.push(stored(&row)?);
+        }
+    }
+    let all = choir::all_of_version(tx, score.id, score.version, MOST_EVIDENCE)?;
+    let is_taken = |row: &EvidenceRow| {
+        Some(row.status) == status && bundles.iter().any(|(sha256, _)| *sha256 == row.bundle_sha256)
+    };
+    // A bundle may replace one that replaced another.
+    let mut standing: HashSet<String> = bundles.iter().map(|(sha256, _)| sha256.clone()).collect();
+    let mut superseded = vec![];
+    loop {
+        let is_next = |row: &&EvidenceRow| {
+            row.superseded_by.as_ref().is_some_and(|by| standing.contains(by))
+                && !standing.contains(&row.bundle_sha256)
+        };
+        let next: Vec<_> = all.iter().filter(is_next).map(|row| row.bundle_sha256.clone()).collect();
+        if next.is_empty() {
+            break;
+        }
+        standing.extend(next.iter().cloned());
+        superseded.extend(next);
+    }
+    let why = |row: &EvidenceRow| match (&row.superseded_by, wanted) {
+        (Some(_), _) => LeftOutReason::Superseded,
+        (None, Wanted::Latest) if Some(row.status) < status => LeftOutReason::WeakerClass,
+        _ => LeftOutReason::NotChosen,
+    };
+    let left: Vec<_> = all.iter().filter(|row| !is_taken(row)).collect();
+    let named = left.iter().take(MAX_LEFT_OUT).map(|row| LeftOutBundle {
+        bundle_sha256: row.bundle_sha256.clone(),
+        verification_status: row.status,
+        why: why(row),
+    });
+    let left_out = LeftOut { count: left.len(), bundles: named.collect(), rehearsals: 0 };
+    Ok(Found { status, bundles, answers, superseded, left_out })
+}
+
+/// The class, and the hash and body of each bundle.
+type Chosen = (Option<VerificationStatus>, Vec<(String, String)>);
+
+/// Returns the bundles that a request selects.
+fn chosen(tx: &mut dyn Tx, score: &ScoreRow, wanted: &Wanted) -> Result<Chosen, Error> {
     match wanted {
-        Wanted::None => Ok(None),
+        Wanted::None => Ok((None, vec![])),
         Wanted::Latest => {
-            // The strongest class there is.
-            for status in VerificationStatus::ALL.iter().rev() {
+            for status in LATEST {
                 let limit = MAX_BUNDLES as i64 + 1;
-                let bodies = choir::bodies_of_version(tx, score.id, score.version, *status, limit)?;
+                let bodies = choir::bodies_of_version(tx, score.id, score.version, status, limit)?;
                 if !bodies.is_empty() {
-                    return Ok(Some((*status, bodies)));
+                    return Ok((Some(status), bodies));
                 }
             }
-            Ok(None)
+            Ok((None, vec![]))
         }
         Wanted::These(ids) => {
-            let mut found: Found = None;
+            let (mut class, mut bodies) = (None, vec![]);
             for id in ids {
                 let (row, body) = choir::evidence_body(tx, score.id, *id)?
                     .ok_or_else(|| Error::not_found("evidence of this Score"))?;
-                let (class, bodies) = found.get_or_insert((row.status, vec![]));
-                if *class != row.status {
+                if *class.get_or_insert(row.status) != row.status {
                     return Err(
                         Faults::one("evidence", "must be of one class: a receipt does not mix them").into()
                     );
                 }
+                if let Some(by) = row.superseded_by {
+                    let what = format!("{id} is superseded by the bundle {by}; choose that one");
+                    return Err(Faults::one("evidence", what).into());
+                }
                 bodies.push((row.bundle_sha256, body));
             }
-            Ok(found)
+            Ok((class, bodies))
         }
     }
 }
 
 fn work_out(score: &Score, found: Found) -> Result<(Payload, Receipt), Error> {
-    let evidence = found.map(|(status, bodies)| {
-        // The hash is of what was received; credentials in it are not kept.
-        let read = |(sha256, body): (String, String)| -> Result<Taken, Error> {
-            let kept = Taken::read(serde_json::from_str(&body).map_err(Error::internal)?)?;
-            Ok(Taken { sha256, ..kept })
-        };
-        let bundles = bodies.into_iter().map(read).collect::<Result<_, Error>>()?;
-        Ok::<_, Error>(Evidence { status, bundles, hub: None })
-    });
-    let payload = rehearse(score, evidence.transpose()?.as_ref()).map_err(|error| {
+    let Found { status, bundles, answers, superseded, left_out } = found;
+    // The hash is that of the received bundle; the stored body has credentials masked.
+    let read = |(sha256, body): (String, String)| -> Result<Taken, Error> {
+        let kept = Taken::read(serde_json::from_str(&body).map_err(Error::internal)?)?;
+        Ok(Taken { sha256, ..kept })
+    };
+    let bundles = bundles.into_iter().map(read).collect::<Result<_, Error>>()?;
+    let evidence = status.map(|status| Evidence { status, bundles, superseded, answers, hub: None });
+    let payload = rehearse(score, evidence.as_ref()).map_err(|error| {
         Error::new(Code::Conflict, format_args!("{error}; name the evidence to take by its ids"))
     })?;
+    let payload = Payload { left_out: Some(left_out), ..payload };
     let receipt = receipt(&payload);
     Ok((payload, receipt))
 }
 
-/// Issues a receipt, in the transparency log from the same moment on.
+/// Issues a receipt and appends it to the transparency log in the same transaction.
 pub async fn issue(
     app: &AppState,
     context: RequestContext,
@@ -129,12 +199,15 @@ pub async fn issue(
         Ok((score, gather(tx, &row, &wanted)?))
     };
     let (score, found) = app.store.read::<_, Error, _>(find).await?;
-    let size = found.iter().flat_map(|(_, bodies)| bodies).map(|(_, body)| body.len()).sum();
-    // Long work is not done while others wait for the store.
-    let (payload, mut issued) = long_work(size, || work_out(&score, found))?;
+    let size = found.bundles.iter().map(|(_, body)| body.len()).sum();
+    // The computation runs outside the transaction, because it can take long.
+    let (payload, mut issued) = block_in_place_if_large(size, || work_out(&score, found))?;
     let (slug, now) = (app.environment.random_hex(), app.now());
     (issued.receipt_id, issued.generated_at) = (Some(slug.clone()), Some(rfc3339(now)));
     let text = canonical::text(&issued.payload);
+    // The hub signs once, when it issues. Later reads serve these envelopes.
+    let key = log::signing_key(app).await?;
+    let signed = |statement: &Value| canonical::text(&attest::envelope(statement, &key));
     let row = ReceiptRow {
         id: slug,
         score: id,
@@ -143,14 +216,16 @@ pub async fn issue(
         payload: text,
         label: payload.label.as_str().into(),
         log_index: 0,
+        attestation: Some(signed(&attest::statement(&issued))),
+        test_result: attest::test_result(&issued).map(|statement| signed(&statement)),
     };
     let leaf = leaf(&serde_json::to_value(&issued).map_err(Error::internal)?);
     let (hub, by, trace) = (Arc::clone(app), caller.clone(), TraceId(app.environment.uuid_v7()));
     let work = move |tx: &mut dyn Tx| {
         let score = own_to_change(tx, &caller, id)?;
         let held = if score.owner.is_none() { choir::count_receipts(tx, id)? } else { 0 };
-        count(&hub, tx, &score, row.payload.len(), held)?;
-        // As late as possible: others that append wait from here on.
+        check_unowned(&score, held)?;
+        // The append comes last, because it blocks other appends until the commit.
         let log_index = log::append(tx, &leaf)?;
         choir::insert_receipt(tx, &ReceiptRow { log_index, ..row.clone() }, trace)?;
         let detail = json!({"label": row.label, "log_index": log_index});
@@ -164,7 +239,7 @@ pub async fn issue(
     Ok(Done { result: IssuedReceipt { receipt, verify_url }, again })
 }
 
-/// A Score's receipts, the newest first.
+/// Returns a page of a Score's receipts, the newest first.
 pub async fn list(app: &App, caller: Caller, id: &str, asked: Page) -> Result<Items<ReceiptLine>, Error> {
     super::may_have(&caller)?;
     let before = asked.after.as_deref().map(str::parse::<i64>).transpose();
@@ -190,77 +265,133 @@ pub async fn list(app: &App, caller: Caller, id: &str, asked: Page) -> Result<It
     Ok(page(app, lines, limit, |last: &ReceiptLine| last.log_index.to_string()))
 }
 
-async fn find(app: &App, id: &str) -> Result<ReceiptRow, Error> {
+/// A stored receipt, compared with the log.
+struct StoredReceipt {
+    row: ReceiptRow,
+    payload: Value,
+    /// The hash of the stored payload.
+    recomputed_hash: String,
+    /// The log's leaf at the receipt's index.
+    leaf: Option<String>,
+}
+
+impl StoredReceipt {
+    fn bare(&self) -> Receipt {
+        Receipt {
+            receipt_id: Some(self.row.id.clone()),
+            generated_at: Some(rfc3339(self.row.generated_at)),
+            payload_hash: self.row.payload_hash.clone(),
+            payload: self.payload.clone(),
+            log: None,
+            attestation: None,
+        }
+    }
+
+    /// Returns `true` if this is what was issued: the payload has its hash, and the log's leaf says the same.
+    fn is_issued(&self) -> bool {
+        let own = leaf(&json!(self.bare()));
+        self.recomputed_hash == self.row.payload_hash
+            && self.payload["label"] == *self.row.label
+            && self.leaf.as_deref() == Some(&*own)
+    }
+}
+
+async fn find(app: &App, id: &str) -> Result<StoredReceipt, Error> {
     let id = id.to_owned();
-    let find = move |tx: &mut dyn Tx| choir::receipt(tx, &id)?.ok_or_else(|| Error::not_found("receipt"));
-    app.store.read::<_, Error, _>(find).await
+    let find = move |tx: &mut dyn Tx| {
+        let row = choir::receipt(tx, &id)?.ok_or_else(|| Error::not_found("receipt"))?;
+        let leaf = choir::log::leaf(tx, row.log_index)?;
+        Ok((row, leaf))
+    };
+    let (row, leaf) = app.store.read::<_, Error, _>(find).await?;
+    let payload: Value = serde_json::from_str(&row.payload).map_err(Error::internal)?;
+    let recomputed_hash = canonical::hash(&payload);
+    Ok(StoredReceipt { row, payload, recomputed_hash, leaf })
 }
 
-fn bare(row: &ReceiptRow) -> Result<Receipt, Error> {
-    Ok(Receipt {
-        receipt_id: Some(row.id.clone()),
-        generated_at: Some(rfc3339(row.generated_at)),
-        payload_hash: row.payload_hash.clone(),
-        payload: serde_json::from_str(&row.payload).map_err(Error::internal)?,
-        log: None,
-        attestation: None,
-    })
+/// Returns the signed statement of a receipt that is what was issued. One from before statements were kept is
+/// signed now, and then never again.
+async fn envelope(app: &AppState, found: &StoredReceipt) -> Result<Value, Error> {
+    if let Some(kept) = &found.row.attestation {
+        return serde_json::from_str(kept).map_err(Error::internal);
+    }
+    let key = log::signing_key(app).await?;
+    let signed = canonical::text(&attest::envelope(&attest::statement(&found.bare()), &key));
+    let id = found.row.id.clone();
+    let keep = move |tx: &mut dyn Tx| {
+        choir::keep_attestation(tx, &id, &signed)?;
+        // Another reader may have signed first.
+        choir::receipt(tx, &id)?.and_then(|row| row.attestation).ok_or_else(|| Error::not_found("receipt"))
+    };
+    let kept = app.store.write::<_, Error, _>(keep).await?;
+    serde_json::from_str(&kept).map_err(Error::internal)
 }
 
-/// A receipt with its place in the log and its attestation.
+/// Returns a receipt with its inclusion proof and its attestation. A stored receipt that is not what was issued
+/// gets no attestation.
 pub async fn show(app: &AppState, id: &str) -> Result<Receipt, Error> {
-    let row = find(app, id).await?;
-    let (mut receipt, key) = (bare(&row)?, log::signing_key(app).await?);
-    receipt.log = Some(log::inclusion(app, row.log_index).await?);
-    receipt.attestation = Some(attest::envelope(&attest::statement(&receipt), &key));
+    let found = find(app, id).await?;
+    let mut receipt = found.bare();
+    receipt.log = Some(log::inclusion(app, found.row.log_index).await?);
+    if found.is_issued() {
+        receipt.attestation = Some(envelope(app, &found).await?);
+    }
     Ok(receipt)
 }
 
-/// The hash of a receipt, recomputed, and the bytes to recompute it from.
+/// Recomputes the hash of a receipt, compares it with the log, and returns it with the canonical bytes.
 pub async fn verify(app: &AppState, id: &str) -> Result<Verification, Error> {
-    let row = find(app, id).await?;
-    let payload: Value = serde_json::from_str(&row.payload).map_err(Error::internal)?;
-    let canonical_payload = canonical::text(&payload);
-    let recomputed_hash = canonical::sha256(canonical_payload.as_bytes());
+    let found = find(app, id).await?;
     Ok(Verification {
-        matches: recomputed_hash == row.payload_hash,
-        log: log::inclusion(app, row.log_index).await?,
-        receipt_id: row.id,
-        generated_at: rfc3339(row.generated_at),
-        payload_hash: row.payload_hash,
-        recomputed_hash,
-        canonical_payload,
-        label: row.label,
+        matches: found.is_issued(),
+        log: log::inclusion(app, found.row.log_index).await?,
+        canonical_payload: canonical::text(&found.payload),
+        receipt_id: found.row.id,
+        generated_at: rfc3339(found.row.generated_at),
+        payload_hash: found.row.payload_hash,
+        recomputed_hash: found.recomputed_hash,
+        label: found.row.label,
     })
 }
 
-/// A receipt as a signed statement of in-toto.
+/// Returns a receipt as a signed in-toto statement.
 pub async fn attestation(app: &AppState, id: &str, predicate: Option<&str>) -> Result<Value, Error> {
-    let receipt = bare(&find(app, id).await?)?;
-    let statement = match predicate {
-        None | Some("receipt") => attest::statement(&receipt),
-        Some("test_result") => attest::test_result(&receipt),
+    let found = find(app, id).await?;
+    let test_result = match predicate {
+        None | Some("receipt") => false,
+        Some("test_result") => true,
         Some(_) => return Err(Faults::one("predicate", "must be receipt or test_result").into()),
     };
-    Ok(attest::envelope(&statement, &log::signing_key(app).await?))
+    if !found.is_issued() {
+        let what = "the stored receipt is not what was issued, so there is no signature for it";
+        return Err(Error::new(Code::Conflict, what));
+    }
+    if !test_result {
+        return envelope(app, &found).await;
+    }
+    let kept = found.row.test_result.as_deref();
+    let kept = kept.ok_or_else(|| {
+        Error::not_found("test result of this receipt: nothing was tested, or it is an older one")
+    })?;
+    serde_json::from_str(kept).map_err(Error::internal)
 }
 
-/// Where a receipt stands in the log.
+/// Returns the inclusion proof of a receipt, with its leaf.
 pub async fn inclusion(app: &AppState, id: &str) -> Result<Value, Error> {
-    let row = find(app, id).await?;
-    let mut proof = log::inclusion(app, row.log_index).await?;
-    proof["leaf"] = json!(leaf(&serde_json::to_value(bare(&row)?).map_err(Error::internal)?));
+    let found = find(app, id).await?;
+    let mut proof = log::inclusion(app, found.row.log_index).await?;
+    proof["leaf"] = json!(found.leaf);
     Ok(proof)
 }
 
-/// Makes a public link to two receipts of one's own, side by side.
+/// Makes a public link to the comparison of two receipts that the caller owns.
 pub async fn publish_comparison(
     app: &AppState,
     owner: AccountId,
     CompareBody { receipts }: CompareBody,
     once: Once,
 ) -> Result<Done<ComparisonLink>, Error> {
-    let (slug, now, hub) = (app.environment.random_hex(), app.now(), Arc::clone(app));
+    let (slug, now) = (app.environment.random_hex(), app.now());
     let url = format!("{}/compare/{slug}", app.config.public_url);
     let work = move |tx: &mut dyn Tx| {
         for id in &receipts {
@@ -273,7 +404,6 @@ pub async fn publish_comparison(
                 ));
             }
         }
-        hub.count_bytes(tx, owner.into(), crate::usage::event_bytes(0))?;
         let (before, after) = (&receipts[0], &receipts[1]);
         choir::insert_comparison(tx, &slug, before, after, now)?;
         Ok(ComparisonLink { slug: slug.clone(), url: url.clone() })
@@ -281,7 +411,7 @@ pub async fn publish_comparison(
     app.once(once, |_| Ok(()), work).await
 }
 
-/// Two receipts side by side: their ids, and what changed.
+/// Returns the ids of two compared receipts, and their differences.
 pub async fn comparison(app: &AppState, slug: &str) -> Result<(String, String, Comparison), Error> {
     let slug = slug.to_owned();
     let find = move |tx: &mut dyn Tx| {

@@ -1,15 +1,16 @@
-//! Making, changing, reading, claiming and archiving Scores, and looking at one on paper.
+//! Scores: making, changing, reading, claiming and archiving them, and the structural rehearsal.
 
-use super::{MOST_SCORES, Sent, count, declared, own, own_to_change, read, score_id, signing_secrets};
-use crate::app::{App, AppState};
-use crate::audit::{Deed, RequestContext};
-use crate::caller::{Caller, key_hash};
-use crate::charge::count_registration;
-use crate::error::Error;
-use crate::once::{Done, Once};
-use crate::page::page;
-use crate::rate::rate_key;
+use super::{
+    MOST_SCORES, Sent, check_unowned, declared, own, own_to_change, read, score_id, signing_secrets,
+};
 use chorus_choir::rehearse;
+use chorus_node::Error;
+use chorus_node::audit::{Deed, RequestContext};
+use chorus_node::caller::{Caller, key_hash};
+use chorus_node::idempotency::{Done, Once};
+use chorus_node::page::page;
+use chorus_node::source::rate_key;
+use chorus_node::{App, AppState};
 use chorus_protocol::api::scores::{ClaimBody, MadeScore, PUBLISHES, RehearsalView, ScoreDetail, ScoreView};
 use chorus_protocol::api::{Items, Page};
 use chorus_protocol::choir::score::{Scenario, Score};
@@ -24,7 +25,7 @@ use chorus_store::choir::{self, ScoreRow};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Makes a Score: for an account, or, where this hub allows it, for whoever gets its edit link.
+/// Makes a Score for an account, or, if this hub allows it, for the holder of a new edit link.
 pub async fn make(
     app: &AppState,
     caller: Caller,
@@ -35,7 +36,7 @@ pub async fn make(
     let anonymous = caller == Caller::Nobody && app.config.anonymous_scores;
     let owner = if anonymous { None } else { Some(caller.person()?.id) };
     if anonymous {
-        count_registration(app, rate_key(context.client))?;
+        app.limits.count_registration(rate_key(context.client))?;
     }
     let Sent { score, text, masked, unknown } = read(body, 1)?;
     let (now, link) = (app.now(), owner.is_none().then(|| app.secret(SecretKind::EditLink)));
@@ -53,22 +54,21 @@ pub async fn make(
         link.as_ref().map(|link| format!("{}/scores/{}/edit/{link}", app.config.public_url, new.id));
     let (hash, trace) = (link.map(|link| key_hash(&link)), TraceId(app.environment.uuid_v7()));
     let made = MadeScore { score_id: new.id, version: 1, edit_link, masked, unknown };
-    let hub = Arc::clone(app);
     let work = move |tx: &mut dyn Tx| {
         if let Some(owner) = new.owner {
             room(tx, owner)?;
         }
-        count(&hub, tx, &new, text.len(), 0)?;
         choir::insert(tx, &new, hash.as_ref().map(<[u8; 32]>::as_slice), &text, trace)?;
         Ok(made.clone())
     };
-    // Whoever has no account has no namespace for keys either: a stranger's must not show this one's link.
+    // Anonymous callers share one namespace of idempotency keys, so a repeated key could reveal another
+    // caller's edit link.
     app.once(if anonymous { Once::NO_KEY } else { once }, |_| Ok(()), work).await
 }
 
 fn room(tx: &mut dyn Tx, owner: AccountId) -> Result<(), Error> {
-    // Of two at once the second counts the first.
-    tx.lock(owner.0)?;
+    // The lock makes the second of two concurrent requests count the first.
+    tx.lock(owner.into())?;
     if choir::count(tx, owner)? >= MOST_SCORES {
         let full = format_args!("you have {MOST_SCORES} Scores, which is all that an account may have");
         return Err(Error::new(Code::QuotaExceeded, full));
@@ -87,19 +87,19 @@ pub async fn change(
     super::may_have(&caller)?;
     let (id, now) = (score_id(id)?, app.now());
     read(body.clone(), 1)?;
-    let (hub, by) = (Arc::clone(app), caller.clone());
+    let by = caller.clone();
     let work = move |tx: &mut dyn Tx| {
         let row = own_to_change(tx, &caller, id)?;
         let version = row.version + 1;
         let Sent { score, text, masked, unknown } = read(body.clone(), version)?;
-        count(&hub, tx, &row, text.len(), version)?;
+        check_unowned(&row, version)?;
         choir::add_version(tx, id, version, &score.title, &text, now)?;
         Ok(MadeScore { score_id: id, version, edit_link: None, masked, unknown })
     };
     app.once(once, move |tx| own(tx, &by, id).map(drop), work).await
 }
 
-/// A Score with everything that its owner may see.
+/// Returns a Score with everything that its owner may see.
 pub async fn show(app: &AppState, caller: Caller, id: &str) -> Result<ScoreDetail, Error> {
     super::may_have(&caller)?;
     let (id, hub) = (score_id(id)?, Arc::clone(app));
@@ -121,7 +121,7 @@ pub async fn show(app: &AppState, caller: Caller, id: &str) -> Result<ScoreDetai
     app.store.read::<_, Error, _>(find).await
 }
 
-/// An account's Scores.
+/// Returns a page of an account's Scores.
 pub async fn list(app: &App, owner: AccountId, asked: Page) -> Result<Items<ScoreView>, Error> {
     let after = asked.after.as_deref().map(|text| {
         ScoreId::parse(text).ok_or_else(|| Faults::one("after", "must be `next` of the page before"))
@@ -139,7 +139,7 @@ pub async fn list(app: &App, owner: AccountId, asked: Page) -> Result<Items<Scor
     Ok(page(app, found.collect(), limit, |last: &ScoreView| last.score_id.to_string()))
 }
 
-/// Puts a Score away: nothing can be added to it any more. Its receipts stay.
+/// Archives a Score. Nothing can be added to it afterwards; its receipts stay.
 pub async fn archive(app: &App, caller: Caller, id: &str) -> Result<(), Error> {
     super::may_have(&caller)?;
     let (id, now) = (score_id(id)?, app.now());
@@ -150,8 +150,8 @@ pub async fn archive(app: &App, caller: Caller, id: &str) -> Result<(), Error> {
     app.store.write::<_, Error, _>(work).await
 }
 
-/// Makes a Score that is held by an edit link an account's own. It cannot be undone, and the link writes no more; nor does
-/// anything that was made with it: its signing secrets end.
+/// Gives a Score with an edit link to an account. This cannot be undone. The link stops working, and the
+/// signing secrets made with it are revoked.
 pub async fn claim(
     app: &AppState,
     context: RequestContext,
@@ -165,9 +165,9 @@ pub async fn claim(
     let (hash, hub) = (key_hash(secret.trim()), Arc::clone(app));
     let work = move |tx: &mut dyn Tx| {
         room(tx, owner)?;
-        // Held, so that nobody makes a secret with the link at this moment.
+        // The lock prevents a new secret from being made with the link at the same time.
         let held = choir::find_to_change(tx, id)?;
-        // Whether there is no such Score, another link or an owner already is not told.
+        // The error does not tell whether the Score, the link or the absence of an owner is the problem.
         let row = match held {
             Some(row) if choir::claim(tx, id, &hash, owner)? => row,
             _ => return Err(Error::not_found("unclaimed Score with this edit link")),
@@ -180,22 +180,22 @@ pub async fn claim(
     app.once(once, |_| Ok(()), work).await
 }
 
-/// The names of all rules about what is declared.
+/// Returns the ids of all structural rules.
 pub fn rule_ids() -> Vec<&'static str> {
     chorus_choir::rules::STRUCTURAL.iter().map(|rule| rule.id).collect()
 }
 
-/// Scenarios to begin with.
+/// Returns the library of scenarios.
 pub fn library() -> Vec<Scenario> {
     chorus_choir::library::scenarios()
 }
 
-/// Every rule with its weight, as published.
+/// Returns every rule with its weight, as published.
 pub fn rules() -> Value {
     chorus_choir::rules::table()
 }
 
-/// What is fragile by design. Nothing is issued.
+/// Rehearses a Score without evidence, and returns its structural findings. No receipt is issued.
 pub async fn on_paper(app: &App, caller: Caller, id: &str) -> Result<RehearsalView, Error> {
     super::may_have(&caller)?;
     let id = score_id(id)?;
@@ -206,7 +206,7 @@ pub async fn on_paper(app: &App, caller: Caller, id: &str) -> Result<RehearsalVi
     view(&app.store.read::<_, Error, _>(find).await?)
 }
 
-/// The same of a Score as somebody is writing it: it is kept nowhere. Whether the caller may have one is looked at first.
+/// Rehearses a draft of a Score without storing it. Fails if the caller may not have Scores.
 pub fn draft_on_paper(app: &App, caller: &Caller, body: Value) -> Result<RehearsalView, Error> {
     if !(*caller == Caller::Nobody && app.config.anonymous_scores) {
         super::may_have(caller)?;

@@ -1,12 +1,13 @@
-//! Signing secrets of a Score: shown once, kept nowhere, ended by their public beginning.
+//! Signing secrets of a Score. A secret is shown once, derived rather than stored, and revoked by its public
+//! prefix.
 
 use super::{Change, own, own_to_change, record, score_id};
-use crate::app::{App, AppState};
-use crate::audit::RequestContext;
-use crate::caller::Caller;
-use crate::error::Error;
-use crate::once::{Done, Once};
 use chorus_choir::signing::prefix;
+use chorus_node::Error;
+use chorus_node::audit::RequestContext;
+use chorus_node::caller::Caller;
+use chorus_node::idempotency::{Done, Once};
+use chorus_node::{App, AppState};
 use chorus_protocol::api::scores::SecretView;
 use chorus_protocol::code::Code;
 use chorus_protocol::time::rfc3339;
@@ -16,10 +17,10 @@ use chorus_store::choir::{self, SecretRow};
 use serde_json::json;
 use std::sync::Arc;
 
-/// The most that a Score has in use: enough to replace each in peace.
+/// The most valid secrets of a Score, with enough room to rotate each.
 const MOST: usize = 20;
 
-/// Where signed evidence goes. All secrets of a Score share it.
+/// Returns the address for signed evidence. All secrets of a Score share it.
 pub(crate) fn ingest_url(app: &App, ingest: &str) -> String {
     format!("{}/api/public/evidence/{ingest}", app.config.public_url)
 }
@@ -28,7 +29,7 @@ pub(super) fn shown(row: SecretRow) -> SecretView {
     SecretView { secret: None, prefix: row.prefix, ingest_url: None, created_at: rfc3339(row.created_at) }
 }
 
-/// Makes a secret; it is shown this once.
+/// Makes a secret. It is shown only in this answer.
 pub async fn make(
     app: &AppState,
     context: RequestContext,
@@ -59,7 +60,7 @@ pub async fn make(
     app.once(once, move |tx| own(tx, &by, id).map(drop), work).await
 }
 
-/// Ends a secret. Nothing happens if it is none (any more).
+/// Revokes a secret. Does nothing if it is already gone.
 pub async fn revoke(
     app: &AppState,
     context: RequestContext,

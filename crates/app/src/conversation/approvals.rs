@@ -1,20 +1,21 @@
-//! What waits until a person agrees: who sees it, what people say to it, and what becomes of it by itself.
+//! Messages that await approval: their visibility, the decisions of people, and their expiry.
 //!
-//! Any person of the conversation decides, but not about what it wants to say itself; an agent never does. Whoever decides holds
-//! the conversation: of several one is first, and the others are told how it stands. Who agrees lets the message be said, by its
-//! author and at that moment, with attention as it is then. The author is told by a signal that ends its wait.
+//! Any person of the conversation decides, except about the person's own message; an agent never decides. The
+//! decision locks the conversation, so that the first of several wins, and the others see its outcome. An
+//! approved message is said by its author at that moment, with attention as of then. The author gets a signal
+//! that ends its wait.
 
 use super::follow::DIALECT;
-use super::post::post_decided;
+use super::post::post_planned;
 use super::{act, only};
-use crate::app::{App, AppState};
-use crate::attention::{self, replying};
-use crate::audit::{Deed, note};
-use crate::caller::Person;
-use crate::error::Error;
-use crate::page::fitting;
-use crate::usage::event_bytes;
+use crate::attention;
 use crate::views;
+use chorus_attention::plan::{self, inboxes};
+use chorus_node::Error;
+use chorus_node::audit::{Deed, note};
+use chorus_node::caller::Person;
+use chorus_node::page::fitting;
+use chorus_node::{App, AppState};
 use chorus_protocol::api::Items;
 use chorus_protocol::api::approvals::{ApprovalPage, ApprovalView, Decline};
 use chorus_protocol::code::Code;
@@ -24,6 +25,7 @@ use chorus_protocol::relay::Notice;
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::{ApprovalState, EntryKind, EventKind, Signal};
 use chorus_store::approvals::{self, Approval, Decided};
+use chorus_store::attention::{abilities, newest_version};
 use chorus_store::audit::{Action, Actor, Subject};
 use chorus_store::conversation::{self, Act, ConversationError, Post};
 use chorus_store::conversations::{self, NewEvent, UNPLACED};
@@ -34,7 +36,8 @@ use serde::Deserialize;
 use serde_json::{Map, json};
 use std::sync::Arc;
 
-/// What waits and the caller may know of, oldest first: of a person, whatever waits in its conversations; of an agent, its own.
+/// Returns a page of pending approvals, the oldest first: for a person those of its conversations, for an
+/// agent its own.
 pub async fn list_approvals(
     app: &App,
     who: Principal,
@@ -53,7 +56,7 @@ pub async fn list_approvals(
     Ok(fitting(app, seen, next, |last: &ApprovalView| last.id.to_string()))
 }
 
-/// How something stands that waits, or did.
+/// Returns a pending or decided approval.
 pub async fn look_at_approval(app: &App, who: Principal, id: &str) -> Result<ApprovalView, Error> {
     let (id, now) = (ApprovalId::parse(id), app.now());
     let find = move |tx: &mut dyn Tx| {
@@ -63,10 +66,10 @@ pub async fn look_at_approval(app: &App, who: Principal, id: &str) -> Result<App
     app.store.read::<_, Error, _>(find).await
 }
 
-/// Agrees: the message is said now. Who agrees to what somebody has agreed to already changes nothing.
+/// Approves a message, which is said now. Approving it again changes nothing.
 pub async fn agree(app: &AppState, person: &Person, id: &str) -> Result<ApprovalView, Error> {
     let (id, me, hub) = (ApprovalId::parse(id), Principal::from(person.id), Arc::clone(app));
-    // In which conversation is known inside.
+    // The conversation is found inside the transaction; this id is a placeholder.
     let (said, told) = (act(app, me, ConversationId(person.id.0)), EventId(app.environment.uuid_v7()));
     let (account, now) = (person.id, said.now);
     let work = move |tx: &mut dyn Tx| {
@@ -75,7 +78,7 @@ pub async fn agree(app: &AppState, person: &Person, id: &str) -> Result<Approval
             return view(tx, me, &found, now);
         }
         still_waits(&found, now)?;
-        publish(&hub, tx, &found, &member, (said.event, now))?;
+        publish(&hub, tx, &found, &member, said.event, now)?;
         let decided = Decided { at: now, by: Some(account), reason: None, event: Some(said.event) };
         let agreed = Outcome { state: ApprovalState::Agreed, decided, by: Some(&member), told };
         end(&hub, tx, &found, &agreed)?;
@@ -85,11 +88,11 @@ pub async fn agree(app: &AppState, person: &Person, id: &str) -> Result<Approval
     app.store.write::<_, Error, _>(work).await
 }
 
-/// Declines: the message is not said, and its author is told, with the reason if there is one.
+/// Declines a message. It is not said, and its author is told, with the reason if one is given.
 pub async fn decline(app: &AppState, person: &Person, id: &str, why: Decline) -> Result<ApprovalView, Error> {
     let (id, me, hub) = (ApprovalId::parse(id), Principal::from(person.id), Arc::clone(app));
     let (account, now, told) = (person.id, app.now(), EventId(app.environment.uuid_v7()));
-    let reason = why.reason.map(|reason| MaskedText::new(reason).as_str().to_owned());
+    let reason = why.reason.map(MaskedText::new);
     let work = move |tx: &mut dyn Tx| {
         let (found, member) = enter(tx, me, id)?;
         still_waits(&found, now)?;
@@ -102,13 +105,13 @@ pub async fn decline(app: &AppState, person: &Person, id: &str, why: Decline) ->
     app.store.write::<_, Error, _>(work).await
 }
 
-/// Takes back what the caller wants to say itself.
+/// Withdraws the caller's own message.
 pub async fn withdraw(app: &AppState, who: Principal, id: &str) -> Result<(), Error> {
     let (id, hub, now) = (ApprovalId::parse(id), Arc::clone(app), app.now());
     let told = EventId(app.environment.uuid_v7());
     let work = move |tx: &mut dyn Tx| {
         let found = find(tx, who, id)?;
-        tx.lock(found.conversation.0)?;
+        tx.lock(found.conversation.into())?;
         let found = find(tx, who, Some(found.id))?;
         if found.author != who {
             return Err(only("its author, and nobody else, takes back what waits; you may decline it")(
@@ -126,7 +129,8 @@ pub async fn withdraw(app: &AppState, who: Principal, id: &str) -> Result<(), Er
     app.store.write::<_, Error, _>(work).await
 }
 
-/// A step of background work: what has waited long enough, or cannot be said any more, ends. Harmless if it is no longer so.
+/// Runs one step of background work: ends an approval that has expired or can no longer be said. Returns
+/// `false` if it is still pending or was already decided.
 pub fn end_by_itself(
     app: &AppState,
     tx: &mut dyn Tx,
@@ -135,7 +139,7 @@ pub fn end_by_itself(
     told: EventId,
 ) -> Result<bool, StoreError> {
     let Some(found) = approvals::by_id(tx, id)? else { return Ok(false) };
-    tx.lock(found.conversation.0)?;
+    tx.lock(found.conversation.into())?;
     let found = approvals::by_id(tx, id)?.filter(|found| found.state == ApprovalState::Held);
     let Some(found) = found.filter(|found| !found.waits(now)) else { return Ok(false) };
     let decided = Decided { at: now, ..Decided::default() };
@@ -144,7 +148,7 @@ pub fn end_by_itself(
     Ok(true)
 }
 
-/// How something ended that nobody decided.
+/// Returns the final state of an approval that nobody decided.
 fn by_itself(found: &Approval, now: i64) -> ApprovalState {
     if now >= found.expires_at { ApprovalState::Expired } else { ApprovalState::Ended }
 }
@@ -153,7 +157,7 @@ fn missing() -> Error {
     Error::not_found("message that waits for a person")
 }
 
-/// What waits, or did, as far as somebody may know of it: its author, and the people of the conversation.
+/// Returns an approval that the caller may see: its author, and the people of the conversation.
 fn find(tx: &mut dyn Tx, who: Principal, id: Option<ApprovalId>) -> Result<Approval, Error> {
     let found = id.map_or(Ok(None), |id| approvals::by_id(tx, id))?.ok_or_else(missing)?;
     let is_member = members::of(tx, found.conversation, who)?.is_some();
@@ -161,7 +165,7 @@ fn find(tx: &mut dyn Tx, who: Principal, id: Option<ApprovalId>) -> Result<Appro
     if is_member && may_know { Ok(found) } else { Err(missing()) }
 }
 
-/// The same for a person that decides. Nobody else does, nor says anything there, until the transaction ends.
+/// Returns an approval for a person who decides, and locks its conversation until the transaction ends.
 fn enter(tx: &mut dyn Tx, who: Principal, id: Option<ApprovalId>) -> Result<(Approval, Member), Error> {
     let found = find(tx, who, id)?;
     let entered = conversation::lock_as_speaker(tx, found.conversation, who);
@@ -186,74 +190,89 @@ fn still_waits(found: &Approval, now: i64) -> Result<(), Error> {
     Err(Error::new(Code::Conflict, what).details(json!({"state": state})))
 }
 
-/// Whom a message is for, besides those it mentions.
+/// The explicit recipients of a message, besides its mentions.
 #[derive(Deserialize)]
 struct Recipients {
     #[serde(default)]
     to: Vec<String>,
 }
 
-/// Says what waited, by its author and as of now.
+/// Says an approved message, by its author and as of now.
 fn publish(
     app: &AppState,
     tx: &mut dyn Tx,
     found: &Approval,
     by: &Member,
-    (event, now): (EventId, i64),
+    event: EventId,
+    now: i64,
 ) -> Result<(), Error> {
-    let Recipients { to } = serde_json::from_str(&found.body).map_err(Error::internal)?;
     let who = views::author(by.principal, Some(by.handle.clone()));
-    let approved_by = Map::from_iter([("approved_by".to_owned(), json!(who))]);
+    let approved_by = Map::from_iter([(views::APPROVED_BY.to_owned(), json!(who))]);
     let body = Masked::kept(&found.body, approved_by).map_err(Error::internal)?;
     let Approval { conversation, author, thread, reply_to, stream, trace, .. } = *found;
-    // A person has agreed to it: it answers the message as it stands by now.
+    let act = Act { conversation, author, event, trace, now };
+    if let Some(message) = found.edit_of {
+        let post = Post::new(body);
+        let draft = conversation::draft_edit(tx, &act, message, &post)?;
+        let effects = attention::decide(tx, &draft)?;
+        conversation::hold_inboxes(tx, inboxes(&effects).into_iter().chain(author.agent()))?;
+        return post_planned(app, tx, &draft, &effects).map(drop);
+    }
+    let Recipients { to } = serde_json::from_str(&found.body).map_err(Error::internal)?;
+    // An approved reply answers the newest version of its message.
     let reply_to = match (reply_to, author.agent()) {
-        (Some(named), Some(agent)) => Some(replying::stands_as(tx, named, agent)?),
+        (Some(named), Some(agent)) => Some(newest_version(tx, named, agent)?),
         (reply_to, _) => reply_to,
     };
     let post = Post { thread, reply_to, stream, to, ..Post::new(body) };
-    let act = Act { conversation, author, event, trace, now };
     let draft = conversation::draft_message(tx, &act, &post)?;
-    let answer = replying::check(tx, &draft)?;
-    let decided = attention::decide(tx, &draft)?;
-    // The author's as well, which is told.
-    let woken = decided.reach.recipients.iter().map(|one| one.agent);
-    conversation::hold_inboxes(tx, woken.chain(author.agent()))?;
-    post_decided(app, tx, &draft, decided)?;
-    replying::remember(tx, answer, now)
+    let effects = attention::decide(tx, &draft)?;
+    // The author's inbox too: it is told of the decision.
+    conversation::hold_inboxes(tx, inboxes(&effects).into_iter().chain(author.agent()))?;
+    post_planned(app, tx, &draft, &effects).map(drop)
 }
 
-/// Tells the people who follow a conversation just now, on whichever node, that what waits there is not what it was. What
-/// it is they ask themselves, for it may be nothing that they may know.
+/// Withdraws a held edit because its author made a newer one.
+pub(super) fn withdraw_held(
+    app: &AppState,
+    tx: &mut dyn Tx,
+    found: &Approval,
+    act: &Act,
+) -> Result<(), StoreError> {
+    let decided = Decided { at: act.now, ..Decided::default() };
+    end(app, tx, found, &Outcome { state: ApprovalState::Withdrawn, decided, by: None, told: act.event })
+}
+
+/// Notifies the people who follow a conversation, on every node, that its pending approvals changed. The
+/// notice carries no content; each follower asks for what it may see.
 pub(super) fn tell_people(app: &AppState, tx: &mut dyn Tx, id: ConversationId) -> Result<(), StoreError> {
     let sign = DIALECT.notice(Notice::Approvals, &json!({}));
     let sign = sign.map_err(|error| StoreError::Unexpected(error.to_string().into()))?;
     let hub = Arc::clone(app);
     tx.after_commit(Box::new(move || {
-        hub.store.pass(id.0, &sign);
-        hub.live.show(id.0, sign);
+        hub.store.pass(id.into(), &sign);
+        hub.transport.live.show(id.into(), sign);
     }));
     Ok(())
 }
 
-/// What became of something that waited.
+/// The outcome of an approval.
 struct Outcome<'a> {
     state: ApprovalState,
     decided: Decided,
-    /// The person who decided, if one did.
+    /// The person who decided; `None` if nobody did.
     by: Option<&'a Member>,
-    /// The id of the event that tells its author.
+    /// The id of the event that notifies the author.
     told: EventId,
 }
 
-/// It waits no longer: its room is free, it is written down, and its author is told.
+/// Ends an approval: releases its quota, records it in the audit log, and notifies its author.
 fn end(app: &AppState, tx: &mut dyn Tx, found: &Approval, outcome: &Outcome<'_>) -> Result<(), StoreError> {
     let Outcome { state, ref decided, by, .. } = *outcome;
     if !approvals::decide(tx, found.id, state, decided)? {
         return Err(StoreError::Unexpected("what was held was decided meanwhile".into()));
     }
     tell_people(app, tx, found.conversation)?;
-    app.usage.give_back(tx, [(found.author, event_bytes(found.body.len()))]);
     let action = match state {
         ApprovalState::Held => Action::ApprovalHeld,
         ApprovalState::Agreed => Action::ApprovalAgreed,
@@ -272,8 +291,9 @@ fn end(app: &AppState, tx: &mut dyn Tx, found: &Approval, outcome: &Outcome<'_>)
     tell(app, tx, found, outcome)
 }
 
-/// Tells an agent what became of what it wanted to say: a signal of whoever decided, outside of the conversation's order, which
-/// nobody else sees. Who left is not told, nor one whose session does not tell signals from messages: it looks.
+/// Notifies an agent of the outcome of its message, by a signal outside the conversation's sequence that
+/// nobody else sees. An agent that has left is not notified, nor one whose session cannot tell signals from
+/// messages; it has to ask.
 fn tell(app: &AppState, tx: &mut dyn Tx, found: &Approval, outcome: &Outcome<'_>) -> Result<(), StoreError> {
     let Outcome { state, ref decided, by, told: event } = *outcome;
     let Some(agent) = found.author.agent() else { return Ok(()) };
@@ -281,13 +301,19 @@ fn tell(app: &AppState, tx: &mut dyn Tx, found: &Approval, outcome: &Outcome<'_>
         return Ok(());
     }
     let signal = if state == ApprovalState::Agreed { Signal::Agree } else { Signal::Declined };
-    let Some(attention) = attention::outcome(tx, agent, signal, decided.at)? else { return Ok(()) };
+    let Some(attention) = plan::outcome(signal, abilities(tx, agent, decided.at)?) else { return Ok(()) };
     let name = by.map_or("nobody", |by| by.handle.as_str());
+    let (what, done) = if found.edit_of.is_some() { ("edit", "made") } else { ("message", "said") };
     let text = match (state, &decided.reason) {
-        (ApprovalState::Agreed, _) => format!("{name} agreed: your message was said"),
-        (ApprovalState::Declined, None) => format!("{name} declined your message"),
-        (ApprovalState::Declined, Some(why)) => format!("{name} declined your message: {why}"),
-        (ApprovalState::Expired, _) => "nobody agreed to your message in time".to_owned(),
+        (ApprovalState::Agreed, _) => format!("{name} agreed: your {what} was {done}"),
+        (ApprovalState::Declined, None) => format!("{name} declined your {what}"),
+        (ApprovalState::Declined, Some(why)) => format!("{name} declined your {what}: {why}"),
+        (ApprovalState::Expired, _) => format!("nobody agreed to your {what} in time"),
+        (ApprovalState::Held | ApprovalState::Withdrawn | ApprovalState::Ended, _)
+            if found.edit_of.is_some() =>
+        {
+            "your edit was not made: the message or the conversation is closed".to_owned()
+        }
         (ApprovalState::Held | ApprovalState::Withdrawn | ApprovalState::Ended, _) => {
             "your message was not said: nothing is said there any more".to_owned()
         }
@@ -303,13 +329,13 @@ fn tell(app: &AppState, tx: &mut dyn Tx, found: &Approval, outcome: &Outcome<'_>
     let new = NewEvent { id: event, conversation, author, trace, thread, target: decided.event };
     conversations::append(tx, &new, EventKind::Reaction, &body, UNPLACED, decided.at)?;
     let act = Act { conversation, author, event, trace, now: decided.at };
-    let id = DeliveryId { agent, seq: tx.next_seq(agent.0)? };
+    let id = DeliveryId { agent, seq: tx.next_seq(agent.into())? };
     conversation::deliver(tx, &act, id, EntryKind::Chat, attention, Bringing::FIRST)?;
     app.push_after(tx);
     Ok(())
 }
 
-/// What waits, or did, as somebody sees it who may know of it.
+/// Returns the view of an approval for a caller who may see it.
 fn view(tx: &mut dyn Tx, who: Principal, found: &Approval, now: i64) -> Result<ApprovalView, Error> {
     let place = conversations::by_id(tx, found.conversation)?.ok_or_else(missing)?;
     let mut handle = |who: Principal| -> Result<Option<String>, StoreError> {
@@ -327,18 +353,19 @@ fn view(tx: &mut dyn Tx, who: Principal, found: &Approval, now: i64) -> Result<A
     Ok(ApprovalView {
         id: found.id,
         channel: found.conversation,
-        name: place.name,
+        name: place.name.into(),
         author,
         state: if held && !waits { by_itself(found, now) } else { found.state },
         content: waits.then(|| body.text("content").to_owned()),
         thread: found.thread,
         reply_to: found.reply_to,
+        edit_of: found.edit_of,
         may_decide: waits && found.author != who && matches!(who, Principal::Account(_)),
         created_at: rfc3339(found.created_at),
         expires_at: rfc3339(found.expires_at),
         decided_by,
         decided_at: found.decided.as_ref().map(|decided| rfc3339(decided.at)),
-        reason: decided.reason,
+        reason: decided.reason.map(Into::into),
         event_id: decided.event,
     })
 }

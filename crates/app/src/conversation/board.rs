@@ -1,10 +1,11 @@
-//! The board of a conversation: what is open there just now, and whose it is.
+//! The board of a conversation: its open matters and their owners.
 //!
-//! Read, never written. Somebody sees what was said in its own time there, as it stands now; what was taken back is gone.
+//! The board is computed, not stored. A caller sees messages from its own membership only, as they stand now,
+//! and no deleted ones.
 
-use crate::app::App;
-use crate::error::Error;
 use crate::views::{self, EventView};
+use chorus_node::App;
+use chorus_node::Error;
 use chorus_protocol::ids::{ConversationId, EventId, Principal};
 use chorus_protocol::words::{ClaimState, EventKind, Signal};
 use chorus_store::conversations::{self, Conversation, Event};
@@ -13,36 +14,37 @@ use chorus_store::{StoreError, Tx, board, claims, conversation, log, trail};
 use serde::Deserialize;
 use std::collections::{HashMap, HashSet};
 
-/// As many of each are shown.
+/// The most entries of each kind.
 const MOST: i64 = 20;
-/// So many of the last reactions are looked at for who is blocked, and so much of what each of those did since.
+/// The number of latest reactions that are searched for blocked members, and of later events searched for each
+/// of them.
 const LOOKED_BACK: i64 = 200;
 const DONE_SINCE: i64 = 50;
-/// As many of those that were knocked are named.
+/// The most knocked agents that are named.
 const MAX_KNOCKED: i64 = 5;
 
-/// What is open in a conversation.
+/// The open matters of a conversation.
 #[derive(Debug, Default)]
 pub struct Board {
-    /// What somebody has taken on, until when.
+    /// Claimed messages, with the expiry of each claim.
     pub held: Vec<Open>,
-    /// What an agent must answer, until when.
+    /// Messages that an agent must answer, with their deadlines.
     pub awaited: Vec<Open>,
-    /// What somebody cannot go on with.
+    /// Messages that somebody is blocked on.
     pub blocked: Vec<Open>,
 }
 
-/// Something that is open.
+/// An open matter.
 #[derive(Debug)]
 pub struct Open {
     pub message: EventView,
-    /// Whose turn it is.
+    /// The member whose turn it is.
     pub who: Principal,
     pub handle: String,
     pub until: Option<i64>,
 }
 
-/// What is open in a conversation.
+/// Returns the board of a conversation.
 pub async fn board(app: &App, who: Principal, id: ConversationId) -> Result<Board, Error> {
     let now = app.now();
     let find = move |tx: &mut dyn Tx| {
@@ -64,7 +66,7 @@ pub async fn board(app: &App, who: Principal, id: ConversationId) -> Result<Boar
 
 type Row = (EventId, Principal, Option<i64>);
 
-/// What somebody may read of it, and what members are called.
+/// The reader of a board, with the handles of members looked up so far.
 struct Shown {
     place: Conversation,
     who: Principal,
@@ -99,7 +101,7 @@ impl Shown {
     }
 }
 
-/// The message that something is about: itself, or what a change changes.
+/// Returns the message of an event: the event itself, or the target of an edit.
 fn message(tx: &mut dyn Tx, place: &Conversation, event: EventId) -> Result<Option<Event>, StoreError> {
     let mut said = conversations::event_by_id(tx, event)?;
     if let Some((EventKind::Edit, Some(changed))) = said.as_ref().map(|said| (said.kind, said.target)) {
@@ -108,7 +110,7 @@ fn message(tx: &mut dyn Tx, place: &Conversation, event: EventId) -> Result<Opti
     Ok(said.filter(|said| said.conversation == place.id && said.kind == EventKind::Message))
 }
 
-/// What a reaction says.
+/// The body of a reaction.
 #[derive(Deserialize)]
 struct Reacted {
     signal: String,
@@ -116,7 +118,8 @@ struct Reacted {
     removed: bool,
 }
 
-/// Messages that somebody signalled to be blocked by, and has neither said otherwise since nor gone on.
+/// Returns the messages that somebody signalled to be blocked on, unless that member has since signalled
+/// otherwise or spoken in the conversation.
 fn blocked(tx: &mut dyn Tx, id: ConversationId) -> Result<Vec<Row>, StoreError> {
     let (mut told, mut found) = (HashSet::new(), vec![]);
     for reaction in board::reactions_in(tx, id, LOOKED_BACK)? {
@@ -128,7 +131,7 @@ fn blocked(tx: &mut dyn Tx, id: ConversationId) -> Result<Vec<Row>, StoreError> 
             Signal::Working | Signal::Claimed | Signal::Done | Signal::Declined => !removed,
             Signal::Seen | Signal::Agree | Signal::Queued | Signal::Unclear => false,
         };
-        // The newest that says anything tells.
+        // Only the newest such signal of a member on a message counts.
         if !says_how_it_goes
             || !told.insert((reaction.author, target))
             || signal != Signal::Blocked
@@ -147,29 +150,29 @@ fn blocked(tx: &mut dyn Tx, id: ConversationId) -> Result<Vec<Row>, StoreError> 
     Ok(found)
 }
 
-/// Whether who does this goes on.
+/// Returns `true` if an event of this kind shows that its author goes on.
 fn goes_on(kind: EventKind) -> bool {
     matches!(kind, EventKind::Message | EventKind::ToolCall)
 }
 
-/// What became of a message so far.
+/// The claim on a message, and the agents knocked about it.
 #[derive(Debug, Default)]
 pub struct Attended {
     pub held: Option<Holder>,
-    /// What those are called that were knocked about it, in the order of time.
+    /// The handles of the knocked agents, in the order of time.
     pub knocked: Vec<String>,
 }
 
-/// Who has taken a message on.
+/// The holder of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
     pub handle: String,
     pub until: i64,
-    /// It is whoever asks.
+    /// `true` if the caller holds the claim.
     pub mine: bool,
 }
 
-/// What became of these messages of a conversation so far, of those that anything did.
+/// Returns the claims and knocks of these messages, by event id. Messages without any are left out.
 pub async fn attended(
     app: &App,
     who: Principal,

@@ -1,48 +1,65 @@
-//! Changing what a message says, and taking it back.
+//! Edits and deletions of messages.
+//!
+//! An approval is for one text. An edit of an approved message is held for approval, as the message was.
 
-use super::post::post_decided;
-use super::{act, is_member, kinds, masked, only, post};
-use crate::app::AppState;
+use super::hold::hold_edit;
+use super::post::post_planned;
+use super::{act, count_message, is_member, kinds, masked, only, post};
 use crate::attention;
-use crate::charge::may_say;
-use crate::error::Error;
-use crate::once::{Done, Once};
-use chorus_protocol::api::messages::{Edit, Noted};
-use chorus_protocol::ids::{ConversationId, EventId, Principal};
-use chorus_store::Tx;
+use crate::views;
+use chorus_attention::plan::Effect;
+use chorus_node::AppState;
+use chorus_node::Error;
+use chorus_node::idempotency::{Done, Once};
+use chorus_protocol::api::messages::{Edit, EditResult, Noted};
+use chorus_protocol::ids::{ApprovalId, ConversationId, EventId, Principal};
 use chorus_store::conversation::{self, Post};
+use chorus_store::{Tx, conversations};
+use serde_json::{Map, Value};
 use std::sync::{Arc, OnceLock};
 
-/// Changes what a message says; its author may.
+/// Edits a message. Only its author may.
 pub async fn edit(
     app: &AppState,
     who: Principal,
     (conversation, target): (ConversationId, EventId),
     new: Edit,
     once: Once,
-) -> Result<Done<Noted>, Error> {
+) -> Result<Done<EditResult>, Error> {
     let (new, act, hub) = (Post::new(masked(&new)?), act(app, who, conversation), Arc::clone(app));
-    let counted = OnceLock::new();
+    let (counted, approval) = (OnceLock::new(), ApprovalId(app.environment.uuid_v7()));
     let work = move |tx: &mut dyn Tx| {
         let draft = conversation::draft_edit(tx, &act, target, &new)
             .map_err(only("the author of a message, and nobody else, changes it"))?;
-        let decided = attention::decide(tx, &draft)?;
-        // What comes to somebody is sent, however it came about. The transaction may run again: what was decided stands.
-        if decided.wakes() {
-            counted.get_or_init(|| may_say(&hub, who, conversation, 1)).clone()?;
+        if was_approved(tx, target)? {
+            count_message(&hub, tx, &act, &counted)?;
+            return hold_edit(&hub, tx, &draft, approval, target, &new).map(EditResult::Held);
         }
-        let posted = post_decided(&hub, tx, &draft, decided)?;
-        Ok(Noted {
+        let effects = attention::decide(tx, &draft)?;
+        // An edit that wakes somebody counts like a message. The cell keeps the decision when the transaction
+        // is retried.
+        if effects.iter().any(Effect::wakes) {
+            counted.get_or_init(|| hub.limits.may_say(who, conversation, 1)).clone()?;
+        }
+        let posted = post_planned(&hub, tx, &draft, &effects)?;
+        Ok(EditResult::Changed(Noted {
             event_id: act.event,
             sequence: posted.seq,
             masked: kinds(&new.body),
             unknown: posted.unknown,
-        })
+        }))
     };
     app.once(once, is_member(who, conversation), work).await
 }
 
-/// Takes a message back; its author may, and the owner of the channel.
+/// Returns `true` if a person approved a message before it was said.
+fn was_approved(tx: &mut dyn Tx, message: EventId) -> Result<bool, Error> {
+    let Some(said) = conversations::event_by_id(tx, message)? else { return Ok(false) };
+    let body: Map<String, Value> = serde_json::from_str(&said.body).map_err(Error::internal)?;
+    Ok(body.contains_key(views::APPROVED_BY))
+}
+
+/// Deletes a message. Its author and the owner of the channel may do this.
 pub async fn delete(
     app: &AppState,
     who: Principal,

@@ -1,15 +1,15 @@
 //! Channels: making, finding, changing and archiving them.
 
-use super::{act, is_member, kinds, masked, not_of_two, only};
-use crate::app::{App, AppState};
-use crate::audit::{Deed, RequestContext};
-use crate::caller::Caller;
-use crate::error::Error;
-use crate::once::{Done, Once};
-use crate::page::page;
+use super::{act, count_message, is_member, kinds, masked, not_of_two, only};
 use crate::principal_ref::own_handle;
-use crate::usage::{event_bytes, room};
 use crate::views;
+use chorus_node::Error;
+use chorus_node::audit::{Deed, RequestContext};
+use chorus_node::caller::Caller;
+use chorus_node::idempotency::{Done, Once};
+use chorus_node::limits::usage::room;
+use chorus_node::page::page;
+use chorus_node::{App, AppState};
 use chorus_protocol::api::channels::{
     ChangedConversation, ChannelChange, ConversationDetail, ConversationPage, ConversationView, NewChannel,
 };
@@ -17,7 +17,7 @@ use chorus_protocol::api::{Items, Name};
 use chorus_protocol::c2a::Glyphs;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{ConversationId, Principal};
-use chorus_protocol::redact::Masked;
+use chorus_protocol::redact::{Masked, MaskedText};
 use chorus_protocol::words::{ConversationKind, History, Signal};
 use chorus_store::audit::{Action, Actor, Subject};
 use chorus_store::conversation::{self, Act, Handle};
@@ -25,12 +25,12 @@ use chorus_store::conversations::{self, Conversation};
 use chorus_store::{Tx, usage};
 use serde_json::json;
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-/// Who may change a channel.
+/// The error for callers who may not change a channel.
 const OWNERS: &str = "the owner of the channel changes and archives it";
 
-/// Makes a channel. Its maker is its owner and first member.
+/// Makes a channel. The caller becomes its owner and first member.
 pub async fn make_channel(
     app: &AppState,
     caller: &Caller,
@@ -42,7 +42,7 @@ pub async fn make_channel(
     app.once(once, |_| Ok(()), work).await
 }
 
-/// A channel that is to be made.
+/// A checked request for a new channel.
 pub(super) struct Making {
     pub(super) act: Act,
     conversation: Conversation,
@@ -57,13 +57,14 @@ impl Making {
         let conversation = Conversation {
             id: act.conversation,
             kind: ConversationKind::Channel,
-            name: masked.text("name").to_owned(),
+            name: masked.masked_text("name").unwrap_or_default(),
             context: context(&masked),
             owner: act.author,
             history: new.history.unwrap_or(History::All),
             created_at: act.now,
             archived_at: None,
             keep_days: None,
+            open_from: 0,
             loop_turns: None,
             glyphs: None,
             oldest: 1,
@@ -74,14 +75,13 @@ impl Making {
     }
 
     pub(super) fn run(&self, app: &App, tx: &mut dyn Tx) -> Result<ChangedConversation, Error> {
-        app.room_for_channel(tx, self.act.author)?;
-        app.count_bytes(tx, self.act.author, said_of(&self.conversation) + event_bytes(0))?;
+        app.limits.room_for_channel(tx, self.act.author)?;
         conversation::create(tx, &self.act, &self.conversation, self.handle.clone())?;
         Ok(changed(&self.conversation, &self.masked))
     }
 }
 
-/// Those somebody is a member of: without archived ones, or these alone.
+/// Returns a page of the caller's conversations: the archived ones if `archived` is set, else the others.
 pub async fn list_conversations(
     app: &App,
     who: Principal,
@@ -94,14 +94,14 @@ pub async fn list_conversations(
     Ok(page(app, found, limit, |last: &ConversationView| last.id.clone()))
 }
 
-/// A conversation, and what somebody is in it.
+/// Returns a conversation, with the caller's membership.
 pub async fn look_at(app: &App, who: Principal, id: ConversationId) -> Result<ConversationDetail, Error> {
     let find = move |tx: &mut dyn Tx| Ok(conversation::as_reader(tx, id, who)?);
     let (conversation, me) = app.store.read::<_, Error, _>(find).await?;
     Ok(ConversationDetail { conversation: views::conversation(&conversation), me: views::member(me) })
 }
 
-/// Changes a channel; its owner may, and hands it on by naming another.
+/// Changes a channel. Only its owner may, and hands it over by naming a new owner.
 pub async fn change_channel(
     app: &AppState,
     who: Principal,
@@ -117,16 +117,17 @@ pub async fn change_channel(
         return Err(Faults::one("body", what).into());
     }
     let glyphs = glyphs.map(kept_glyphs).transpose()?;
-    let (act, hub) = (act(app, who, id), Arc::clone(app));
+    let (act, hub, counted) = (act(app, who, id), Arc::clone(app), OnceLock::new());
     let masked = masked(&json!({"name": name, "context": about}))?;
     let (named, told) = (name.is_some(), about.is_some());
     let work = move |tx: &mut dyn Tx| {
+        count_message(&hub, tx, &act, &counted)?;
         let (conversation, _) = conversation::lock_as_speaker(tx, id, who)?;
         not_of_two(&conversation)?;
         let heir = owner.as_ref().map(|Name(handle)| &**handle);
         let new = conversation::change(tx, &act, heir, &|conversation| {
             if named {
-                masked.text("name").clone_into(&mut conversation.name);
+                conversation.name = masked.masked_text("name").unwrap_or_default();
             }
             if told {
                 conversation.context = self::context(&masked);
@@ -141,10 +142,10 @@ pub async fn change_channel(
             }
         })
         .map_err(only(OWNERS))?;
-        hub.count_bytes(tx, who, said_of(&new))?;
         if new.owner != conversation.owner {
-            // It is among those of its new owner by now. Of two at once the second counts the first.
-            tx.lock(new.owner.uuid())?;
+            // The channel already counts for the new owner. The lock makes the second of two concurrent
+            // requests count the first.
+            tx.lock(new.owner.into())?;
             let used = usage::channels(tx, new.owner)? - 1;
             room("channels", used, hub.config.quotas.channels)?;
             let (actor, subject) = (Actor::Principal(who), Subject::Channel(id));
@@ -156,15 +157,16 @@ pub async fn change_channel(
     app.once(once, is_member(who, id), work).await
 }
 
-/// Archives a channel; its owner may. It can still be read; nothing can be said in it any more.
+/// Archives a channel. Only its owner may. It can still be read, but nothing can be said in it.
 pub async fn archive(
     app: &AppState,
     who: Principal,
     id: ConversationId,
     once: Once,
 ) -> Result<Done<()>, Error> {
-    let act = act(app, who, id);
+    let (act, hub, counted) = (act(app, who, id), Arc::clone(app), OnceLock::new());
     let work = move |tx: &mut dyn Tx| {
+        count_message(&hub, tx, &act, &counted)?;
         let (conversation, _) = conversation::as_reader(tx, id, who)?;
         not_of_two(&conversation)?;
         conversation::archive(tx, &act).map_err(only(OWNERS))
@@ -172,21 +174,22 @@ pub async fn archive(
     app.once(once, is_member(who, id), work).await
 }
 
-/// Opens an archived channel again; its owner may.
+/// Restores an archived channel. Only its owner may.
 pub async fn restore(
     app: &AppState,
     who: Principal,
     id: ConversationId,
     once: Once,
 ) -> Result<Done<ConversationView>, Error> {
-    let (act, hub) = (act(app, who, id), Arc::clone(app));
+    let (act, hub, counted) = (act(app, who, id), Arc::clone(app), OnceLock::new());
     let work = move |tx: &mut dyn Tx| {
+        count_message(&hub, tx, &act, &counted)?;
         let (conversation, _) = conversation::as_reader(tx, id, who)?;
         not_of_two(&conversation)?;
         if conversation.archived_at.is_some() && conversation.owner == who {
-            // The conversation first, as everywhere.
-            tx.lock(id.0)?;
-            hub.room_for_channel(tx, who)?;
+            // The conversation is locked before the account, in the order that all acts use.
+            tx.lock(id.into())?;
+            hub.limits.room_for_channel(tx, who)?;
         }
         let restored = conversation::restore(tx, &act).map_err(only(OWNERS))?;
         Ok(views::conversation(&restored))
@@ -194,7 +197,7 @@ pub async fn restore(
     app.once(once, is_member(who, id), work).await
 }
 
-/// How signals are shown, as it is kept; nothing, if that is as usual. Whoever sees a glyph knows which signal it is.
+/// Returns the glyphs in their stored form; `None` for the default. Fails if two signals share a glyph.
 fn kept_glyphs(glyphs: Glyphs) -> Result<Option<String>, Error> {
     let seen: BTreeSet<_> = Signal::ALL.iter().map(|signal| glyphs.of(*signal)).collect();
     if seen.len() < Signal::ALL.len() {
@@ -206,16 +209,11 @@ fn kept_glyphs(glyphs: Glyphs) -> Result<Option<String>, Error> {
     serde_json::to_string(&glyphs).map(Some).map_err(Error::internal)
 }
 
-/// What it is for. An empty text is none.
-fn context(masked: &Masked) -> Option<String> {
-    Some(masked.text("context").to_owned()).filter(|context| !context.is_empty())
+/// Returns the context of a channel; `None` if it is empty.
+fn context(masked: &Masked) -> Option<MaskedText> {
+    masked.masked_text("context").filter(|context| !context.is_empty())
 }
 
 fn changed(conversation: &Conversation, masked: &Masked) -> ChangedConversation {
     ChangedConversation { conversation: views::conversation(conversation), masked: kinds(masked) }
-}
-
-/// What a conversation counts of which this is said.
-fn said_of(conversation: &Conversation) -> i64 {
-    event_bytes(conversation.name.len() + conversation.context.as_ref().map_or(0, String::len))
 }

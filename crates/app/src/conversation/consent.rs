@@ -1,50 +1,52 @@
-//! Who comes into a conversation at once, and who is asked first.
+//! Consent: members who join a conversation at once, and people who are invited first.
 //!
-//! A person who shares no conversation with whoever adds or writes to it is asked. For one that there is not, the same is
-//! looked up, kept and answered, so that nobody learns which addresses have an account. Agents are in the directory for
-//! everybody to see: who may not add one is told so.
+//! A person who shares no conversation with the inviter is invited. For an address without an account, the
+//! same is looked up, stored and answered, so that nobody learns which addresses have an account. Agents are
+//! in the public directory, so a caller who may not add one gets an error.
 
 use super::only;
-use crate::app::{App, AppState};
-use crate::config::Signup;
-use crate::error::{Error, Refused};
-use crate::mail_limits::Asker;
-use crate::mailer::Letter;
-use crate::usage::{event_bytes, room};
+use chorus_node::Signup;
+use chorus_node::limits::mail::Asker;
+use chorus_node::limits::usage::room;
+use chorus_node::transport::mailer::Letter;
+use chorus_node::{App, AppState};
+use chorus_node::{Error, Refused};
 use chorus_protocol::api::members::Invited;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AccountId, ConversationId, EventId, InvitationId, Principal};
 use chorus_protocol::words::ConversationKind;
 use chorus_store::accounts::Account;
-use chorus_store::conversation::{self, Act, Handle, Newcomer};
+use chorus_store::conversation::{self, Act, Handle, Newcomer, SecondMember};
 use chorus_store::conversations::Conversation;
 use chorus_store::directory::Agent;
 use chorus_store::invitations::{self, Invitation, Invitee, MOST_OF_INVITER, Made};
 use chorus_store::members::{self, Member};
+use chorus_store::usage::Refusal;
 use chorus_store::{StoreError, Tx, blocks, directory};
 use std::sync::Arc;
 use tokio::runtime::Handle as Runtime;
 use uuid::Uuid;
 
-/// How a person comes into a conversation.
+/// The way in which a person enters a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// It knows who lets it in.
+    /// The person knows the caller and joins without being asked.
     AtOnce,
-    /// It is asked.
+    /// The person is invited.
     Asked {
-        /// It does not want to hear from this one.
+        /// The person has blocked the caller, so the invitation is not shown.
         hidden: bool,
     },
 }
 
-/// How a person, if there is one, comes into a conversation of `who`.
+/// Returns the way in which a person enters a conversation of `who`. `account` is `None` if the address has no
+/// account.
 pub(super) fn admission(
     tx: &mut dyn Tx,
     who: Principal,
     account: Option<&Account>,
 ) -> Result<Admission, StoreError> {
-    // The same is asked about nobody, so that time does not tell.
+    // The same lookups run for an unknown address, so that the time of the answer reveals nothing.
     let id = account.map_or(AccountId(Uuid::nil()), |account| account.id);
     let hidden = blocks::keeps_out(tx, id.into(), who)?;
     let own = match who {
@@ -58,7 +60,7 @@ pub(super) fn admission(
     Ok(Admission::Asked { hidden })
 }
 
-/// Whether `who` may add an agent to a conversation.
+/// Checks that `who` may add an agent to a conversation.
 pub(super) fn check_agent(tx: &mut dyn Tx, who: Principal, agent: &Agent) -> Result<(), Error> {
     check_open(tx, who, agent)?;
     let Some(owner) = agent.owner else { return Ok(()) };
@@ -72,7 +74,7 @@ pub(super) fn check_agent(tx: &mut dyn Tx, who: Principal, agent: &Agent) -> Res
     ))
 }
 
-/// Whether `who` may write to an agent.
+/// Checks that `who` may write to an agent.
 pub(super) fn check_open(tx: &mut dyn Tx, who: Principal, agent: &Agent) -> Result<(), Error> {
     if agent.has_blocks && blocks::keeps_out(tx, agent.id.into(), who)? {
         let what = "this agent does not want to hear from you";
@@ -81,45 +83,48 @@ pub(super) fn check_open(tx: &mut dyn Tx, who: Principal, agent: &Agent) -> Resu
     Ok(())
 }
 
-/// Lets somebody into a channel, if there is room.
+/// Admits a newcomer to a channel. Fails if the channel is full.
 pub(super) fn admit(app: &App, tx: &mut dyn Tx, act: &Act, new: &Newcomer) -> Result<Member, Error> {
     room("members", members::count(tx, act.conversation)?, app.config.quotas.members)?;
     Ok(conversation::admit(tx, act, new)?)
 }
 
-/// Adds somebody to a channel of the caller's, if there is room.
+/// Adds a newcomer as the act of a member who may add others. Fails if the channel is full.
 pub(super) fn add(app: &App, tx: &mut dyn Tx, act: &Act, new: &Newcomer) -> Result<Member, Error> {
     room("members", members::count(tx, act.conversation)?, app.config.quotas.members)?;
-    app.count_bytes(tx, act.author, event_bytes(0))?;
     conversation::add_member(tx, act, new).map_err(only(MAY_ADD))
 }
 
-/// The conversation of whoever acts, called `mine`, and another, and whether it was made just now. It counts for `charged`.
-pub(super) fn pair(
-    (app, charged): (&App, Principal),
-    tx: &mut dyn Tx,
-    act: &Act,
-    second: EventId,
-    mine: &str,
-    (other, theirs): (Principal, &str),
-) -> Result<(Conversation, bool), Error> {
-    let id = ConversationId::of_pair(act.author, other);
-    let name = format!("{mine} & {theirs}");
-    let new = Conversation::new(id, ConversationKind::Dm, name, act.author, act.now);
-    let handles = (Handle::Like(mine.to_owned()), Handle::Like(theirs.to_owned()));
-    let (conversation, made) =
-        conversation::pair(tx, &Act { conversation: id, ..*act }, &new, handles, other, second)?;
-    if made {
-        // Two come.
-        app.count_bytes(tx, charged, 2 * event_bytes(0))?;
-    }
-    Ok((conversation, made))
+/// The other member of a direct conversation.
+pub(super) struct Partner {
+    pub(super) principal: Principal,
+    /// The handle to have there, if it is free.
+    pub(super) handle: String,
+    /// The event of its joining.
+    pub(super) join: EventId,
 }
 
-/// Who adds members.
+/// Returns the direct conversation of the author, with the handle `mine`, and another, and `true` if it was
+/// made now.
+pub(super) fn pair(
+    tx: &mut dyn Tx,
+    act: &Act,
+    mine: &str,
+    Partner { principal, handle: theirs, join }: Partner,
+    refusal: Refusal,
+) -> Result<(Conversation, bool), Error> {
+    let id = ConversationId::of_pair(act.author, principal);
+    let name = format!("{mine} & {theirs}");
+    let new = Conversation::new(id, ConversationKind::Dm, name.into(), act.author, act.now);
+    let (mine, theirs) = (Handle::Like(mine.to_owned()), Handle::Like(theirs));
+    let second = SecondMember { principal, handle: theirs, event: join };
+    Ok(conversation::pair(tx, &Act { conversation: id, ..*act }, &new, mine, second, refusal)?)
+}
+
+/// The error for callers who may not add members.
 pub(super) const MAY_ADD: &str = "the owner of the channel and its leads add members";
 
-/// An invitation by whoever acts. What is asked of the newcomer is for a channel only.
+/// Returns an invitation by the author of an act. The fields for channels are empty.
 pub(super) fn invitation(act: &Act) -> Invitation {
     Invitation {
         id: InvitationId(act.event.0),
@@ -132,9 +137,17 @@ pub(super) fn invitation(act: &Act) -> Invitation {
     }
 }
 
-/// Asks a person, or nobody, and answers the same.
+/// The means of mailing an invitation.
+pub(super) struct Inviter<'a> {
+    pub(super) app: &'a AppState,
+    pub(super) runtime: &'a Runtime,
+    pub(super) asker: Asker,
+}
+
+/// Stores an invitation, and mails the invitee if needed. The answer is the same for an address without an
+/// account.
 pub(super) fn invite(
-    (app, runtime, asker): (&AppState, &Runtime, Asker),
+    &Inviter { app, runtime, asker }: &Inviter<'_>,
     tx: &mut dyn Tx,
     act: &Act,
     new: &Invitation,
@@ -150,7 +163,7 @@ pub(super) fn invite(
             if let (true, Signup::Open, Invitee::Email(to, _)) = (mail, app.config.signup, invitee) {
                 let (hub, runtime, to) = (Arc::clone(app), runtime.clone(), to.clone());
                 tx.after_commit(Box::new(move || {
-                    let tasks = hub.tasks.clone();
+                    let tasks = hub.tasks.tracker.clone();
                     tasks.spawn_on(write_to(hub, to, asker), &runtime);
                 }));
             }
@@ -159,10 +172,11 @@ pub(super) fn invite(
     }
 }
 
-/// A mail to a stranger. Nothing in it is said by whoever invites: it carries nobody's words to people who did not ask for them.
+/// Mails an invitation to a person without an account. The mail contains no words of the inviter, so that it
+/// cannot carry unwanted messages.
 async fn write_to(app: AppState, to: String, asker: Asker) {
-    // When too much goes on the mail is not sent; the invitation is there when the person signs up.
-    let Ok(Some(slot)) = app.mailer.slot(&to, asker) else { return };
+    // Under load the mail is dropped. The invitation is still there when the person signs up.
+    let Ok(Some(slot)) = app.transport.mailer.slot(&to, asker) else { return };
     let (host, url) = (&app.config.host_name, &app.config.public_url);
     let text = format!(
         "Somebody invited you to a conversation on the Chorus hub at {host}.\n\n\
@@ -171,5 +185,5 @@ async fn write_to(app: AppState, to: String, asker: Asker) {
          If you do nothing, nothing happens; you are not written to again today.\n"
     );
     let letter = Letter { to, subject: format!("You are invited to Chorus at {host}"), text };
-    app.mailer.send(letter, slot).await;
+    app.transport.mailer.send(letter, slot).await;
 }

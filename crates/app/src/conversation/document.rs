@@ -1,12 +1,12 @@
-//! Documents: making one, and making a new version of it.
+//! Documents and their versions: making, changing, deleting and reading them.
 
 use super::{act, is_member, only};
-use crate::app::{App, AppState};
-use crate::error::{Error, Refused};
-use crate::long_work::long_work;
-use crate::once::{Done, Once};
-use crate::page::page;
-use crate::usage::{event_bytes, room};
+use chorus_node::idempotency::{Done, Once};
+use chorus_node::limits::usage::room;
+use chorus_node::page::page;
+use chorus_node::tasks::blocking::block_in_place_if_large;
+use chorus_node::{App, AppState};
+use chorus_node::{Error, Refused};
 use chorus_protocol::api::documents::{
     Document, DocumentChange, Encoding, MediaType, NewDocument, Slug, Title,
 };
@@ -32,7 +32,7 @@ pub async fn make_document(
     once: Once,
 ) -> Result<Done<Document>, Error> {
     let NewDocument { slug: Slug(slug), title, content, encoding, content_type } = new;
-    let new = version(slug, title, (content, encoding), content_type, 0)?;
+    let new = version(slug, title, content, encoding, content_type, 0)?;
     let (act, hub) = (act(app, who, conversation), Arc::clone(app));
     let work = move |tx: &mut dyn Tx| {
         let made = put(&hub, tx, &act, &new).map_err(|error| match error {
@@ -49,7 +49,8 @@ pub async fn make_document(
     app.once(once, is_member(who, conversation), work).await
 }
 
-/// Makes a new version of a document. By naming the version that was changed: if there is a newer one, this is refused.
+/// Makes a new version of a document. If the change names its base version, and there is a newer one, it is
+/// refused.
 pub async fn change_document(
     app: &AppState,
     who: Principal,
@@ -58,7 +59,7 @@ pub async fn change_document(
     once: Once,
 ) -> Result<Done<Document>, Error> {
     let DocumentChange { title, content, encoding, content_type, base_version } = change;
-    let new = version(slug, title, (content, encoding), content_type, base_version.unwrap_or(0))?;
+    let new = version(slug, title, content, encoding, content_type, base_version.unwrap_or(0))?;
     let (act, hub) = (act(app, who, conversation), Arc::clone(app));
     let work = move |tx: &mut dyn Tx| {
         conversation::lock_as_speaker(tx, conversation, who)?;
@@ -76,25 +77,24 @@ pub async fn change_document(
     app.once(once, is_member(who, conversation), work).await
 }
 
-/// Removes a document with all its versions. What it was called stays in the log.
+/// Deletes a document with all its versions. The log still names it.
 pub async fn delete_document(
     app: &AppState,
     who: Principal,
     (conversation, slug): (ConversationId, String),
     once: Once,
 ) -> Result<Done<()>, Error> {
-    let (act, hub) = (act(app, who, conversation), Arc::clone(app));
+    let act = act(app, who, conversation);
     let work = move |tx: &mut dyn Tx| {
         let removed = conversation::remove_artifact(tx, &act, &slug)
             .map_err(only("who began a document and the owner of the channel remove it"))?;
-        // Like taking back a message it counts nothing, so that it is never refused.
-        hub.usage.give_back(tx, removed.ok_or_else(no_document)?);
-        Ok(())
+        removed.ok_or_else(no_document).map(drop)
     };
     app.once(once, is_member(who, conversation), work).await
 }
 
-/// The documents of a conversation, each in its newest version, without its content, in the order of their slugs.
+/// Returns a page of the documents of a conversation, ordered by slug, each in its newest version and without
+/// its content.
 pub async fn list_documents(
     app: &App,
     who: Principal,
@@ -110,7 +110,8 @@ pub async fn list_documents(
     Ok(page(app, found, limit, |last: &Document| last.slug.clone()))
 }
 
-/// A document with its content, in its newest version unless said, as far as this member may read it.
+/// Returns a version of a document with its content, by default the newest. The caller must be allowed to read
+/// it.
 pub async fn read_document(
     app: &App,
     who: Principal,
@@ -120,12 +121,12 @@ pub async fn read_document(
     let mut found = find_document(app, who, place, version).await?;
     let content = match &mut found.content {
         Content::Text(text) => std::mem::take(text),
-        Content::Bytes(bytes) => long_work(bytes.len(), || BASE64.encode(bytes)),
+        Content::Bytes(bytes) => block_in_place_if_large(bytes.len(), || BASE64.encode(bytes)),
     };
     Ok(Document { content: Some(content), ..shown(found) })
 }
 
-/// The same, as the bytes it is.
+/// Returns a version of a document, with its content as bytes.
 pub async fn read_document_bytes(
     app: &App,
     who: Principal,
@@ -153,7 +154,7 @@ async fn find_document(
     app.store.read::<_, Error, _>(find).await?.ok_or_else(no_document)
 }
 
-/// A document as everybody sees it, without its content.
+/// Returns the view of a document, without its content.
 pub fn shown(artifact: Artifact) -> Document {
     Document {
         slug: artifact.slug,
@@ -172,20 +173,21 @@ pub fn shown(artifact: Artifact) -> Document {
     }
 }
 
-/// There is none, as far as its reader may know.
+/// Returns the error for a document that does not exist, or that the caller may not know.
 pub fn no_document() -> Error {
     Error::not_found("document").refused(Refused::NoDocument)
 }
 
-/// A version without credentials, ready to be put.
+/// Returns a new document version with credentials masked. Fails if the content is not valid base64.
 pub fn version(
     slug: String,
     title: Option<Title>,
-    (content, encoding): (String, Option<Encoding>),
+    content: String,
+    encoding: Option<Encoding>,
     content_type: Option<MediaType>,
     base: i64,
 ) -> Result<NewArtifact, Error> {
-    let content = long_work(content.len(), || match encoding {
+    let content = block_in_place_if_large(content.len(), || match encoding {
         None | Some(Encoding::Text) => Ok(MaskedContent::text(content)),
         Some(Encoding::Base64) => {
             let wrong = |error| {
@@ -204,21 +206,18 @@ fn kinds(new: &NewArtifact) -> Vec<String> {
     new.kinds().into_iter().map(str::to_owned).collect()
 }
 
-/// Makes a version of a document, as far as quotas allow; of its versions only the newest are kept.
+/// Stores a version of a document, within the quotas, and deletes the oldest versions beyond the limit.
 pub fn put(app: &App, tx: &mut dyn Tx, act: &Act, new: &NewArtifact) -> Result<Artifact, ConversationError> {
     let quotas = &app.config.quotas;
     let artifact = conversation::put_artifact(tx, act, new)?;
-    let bytes = usize::try_from(artifact.size).unwrap_or(usize::MAX);
-    if bytes as u64 > quotas.document_bytes {
+    if artifact.size.max(0) as u64 > quotas.document_bytes {
         room("document_bytes", artifact.size, quotas.document_bytes)?;
     }
     if artifact.version == 1 {
-        // This one is there already, and may be the last.
+        // The new document is counted already, and may be the last one allowed.
         room("documents", artifacts::count(tx, act.conversation)? - 1, quotas.documents)?;
     }
-    app.count_bytes(tx, act.author, event_bytes(bytes) + event_bytes(0))?;
     let keep = i64::try_from(quotas.document_versions).unwrap_or(i64::MAX);
-    let removed = artifacts::trim(tx, act.conversation, &artifact.slug, keep)?;
-    app.usage.give_back(tx, removed);
+    artifacts::trim(tx, act.conversation, &artifact.slug, keep)?;
     Ok(artifact)
 }

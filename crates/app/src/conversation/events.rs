@@ -1,9 +1,9 @@
-//! Reading the log of a conversation.
+//! The log of a conversation, in pages.
 
-use crate::app::App;
-use crate::error::Error;
-use crate::page::fitting;
 use crate::views::{self, EventView};
+use chorus_node::App;
+use chorus_node::Error;
+use chorus_node::page::fitting;
 use chorus_protocol::api::Items;
 use chorus_protocol::ids::{ConversationId, Principal};
 use chorus_store::log::PageSize;
@@ -11,7 +11,8 @@ use chorus_store::{Tx, conversation, log};
 
 pub use chorus_store::log::{At, Filter, Kinds};
 
-/// A page of the log, messages as they stand now. Backwards too it is in order, and goes on before its first event.
+/// Returns a page of the log, with messages as they stand now. A page that is read backwards is in order too,
+/// and continues before its first event.
 pub async fn read_events(
     app: &App,
     who: Principal,
@@ -35,7 +36,7 @@ pub async fn read_events(
     let cursor = |last: &EventView| last.sequence.to_string();
     Ok(match at {
         At::After(_) => fitting(app, items, next, cursor),
-        // What does not fit is what is farthest from where it is read from.
+        // Read backwards, the oldest events are dropped if the page is too large.
         At::Before(_) => {
             let items = items.into_iter().rev().collect();
             let Items { mut items, next } = fitting(app, items, next, cursor);

@@ -1,46 +1,47 @@
-//! Following a conversation as it goes on: its log as a stream.
+//! Following a conversation: its log as a live stream.
 //!
-//! A reader is a cursor, as for inboxes: it takes what follows from the frames that were just encoded, and from the store
-//! when they are not there. It is another kind of reader than an inbox's all the same: any number follow one conversation,
-//! no session is kept of them, and nothing is handed.
+//! A follower is a cursor, as for inboxes. It reads the next events from the frames that were just encoded,
+//! and from the store if they are not there. Unlike the readers of an inbox, any number of followers may read
+//! one conversation, without a session and without acknowledgements.
 //!
-//! Frames are the same for everybody, so they serve only where everybody reads everything. Only
-//! messages have frames: comings, goings and changes of the conversation are always met in the store, where what this
-//! reader may read is looked up again; so a member that is removed gets nothing that comes after. And whoever's key, token or
-//! session is taken back gets nothing that is said after that: the commit moves `revocations`, and until it is known what
-//! still holds nothing more goes out.
+//! Frames are the same for everybody, so they are used only if every member may read everything. Only messages
+//! have frames. Joins, leaves and changes of the conversation are always read from the store, where the
+//! permissions of the follower are checked again, so a removed member gets nothing that comes later. A revoked
+//! key, token or session ends the stream as well: the commit moves `revocations`, and nothing is sent until
+//! the credential is checked again.
 
-use crate::app::{App, AppState};
-use crate::authenticate;
-use crate::caller::Shown;
-use crate::error::Error;
-use crate::transport::dialect::Dialect;
 use crate::views;
 use bytes::{Bytes, BytesMut};
+use chorus_node::Error;
+use chorus_node::authentication;
+use chorus_node::caller::Shown;
+use chorus_node::transport::dialect::Dialect;
+use chorus_node::{App, AppState};
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{ConversationId, EventId, Principal};
 use chorus_protocol::relay::{Gap, Notice};
 use chorus_protocol::words::History;
+use chorus_store::conversations::Conversation;
 use chorus_store::growing::{self, Growing};
 use chorus_store::log::{self, At, Filter, PageSize};
-use chorus_store::{Tx, conversation};
+use chorus_store::{StreamKey, Tx, conversation};
 use serde_json::json;
 use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 
-/// What one turn of a reader takes from the store.
+/// The most that one step reads from the store.
 const PAGE: PageSize = PageSize { events: 64, bytes: 256 * 1024 };
-/// What one turn of a reader takes from the frames.
+/// The most bytes that one step reads from the frames.
 const FRAME_BYTES: usize = 64 * 1024;
 
-/// So many growing answers are shown at a time.
+/// The most growing answers that are shown at a time.
 const MAX_GROWING: i64 = 32;
 
-/// What followers are told in.
+/// The dialect of followers.
 pub(super) const DIALECT: Dialect = Dialect::Sse;
 
-/// One connection's way through a conversation.
+/// The stream of one connection through a conversation.
 pub struct Follower {
     app: AppState,
     id: ConversationId,
@@ -48,25 +49,25 @@ pub struct Follower {
     shown: Shown,
     head: watch::Receiver<i64>,
     signs: broadcast::Receiver<Bytes>,
-    /// Moves when an answer grows; how much of that was shown.
+    /// Moves when an answer grows. `grown` is the version that was shown last.
     growth: watch::Receiver<i64>,
     grown: i64,
-    /// Moves when something that lets the caller in was taken back.
+    /// Moves when a credential of the caller is revoked.
     revocations: watch::Receiver<i64>,
     /// The last event that was encoded for the connection, or that it may not read.
     cursor: i64,
-    /// Up to here it is read from the store: frames know nothing of what was changed since.
+    /// Events up to here are read from the store, because frames do not show later changes.
     begun_at: i64,
-    /// Whether everybody reads everything here.
+    /// `true` if every member may read everything from the cursor on.
     shared: bool,
-    /// When it is looked whether the caller is still who it was, by the clock that only goes on.
+    /// The time of the next check of the caller, by the monotonic clock.
     check_at: i64,
-    /// What is said before anything else: where it begins.
+    /// The first bytes of the stream, which name its start.
     greeting: Option<Bytes>,
 }
 
 impl Follower {
-    /// Begins after `place`, or else with what comes next.
+    /// Opens a stream after `place`. Without a place, it begins with the next event.
     pub async fn open(
         app: AppState,
         id: ConversationId,
@@ -74,22 +75,23 @@ impl Follower {
         shown: Shown,
         place: Option<i64>,
     ) -> Result<Self, Error> {
-        // Followed before the store is asked, so that no commit in between goes unnoticed.
-        let ((head, signs), revocations) = (app.live.follow(id.0), app.revocations(who));
-        // What is being made already is shown as well.
-        let mut growth = app.live.follow(growing::stream(id)).0;
+        // The subscription begins before the read, so that no commit in between is missed.
+        let ((head, signs), revocations) = (app.transport.live.follow(id.into()), app.revocations(who));
+        // Answers that are growing already are shown too.
+        let mut growth = app.transport.live.follow(StreamKey::growth(id)).0;
         growth.mark_changed();
-        // What was taken back before this was followed is seen here.
-        authenticate::look_up(&app, &shown).await?;
+        // This finds a revocation from before the subscription.
+        authentication::look_up(&app, &shown).await?;
         let begin = move |tx: &mut dyn Tx| {
             let (conversation, _) = conversation::as_reader(tx, id, who)?;
-            Ok((conversation.history, conversation.oldest, tx.head(id.0)?))
+            Ok((conversation, tx.head(id.into())?))
         };
-        let (history, oldest, end) = app.store.read::<_, Error, _>(begin).await?;
-        // A place beyond the end is from another life of the database: it says nothing here.
+        let (conversation, end) = app.store.read::<_, Error, _>(begin).await?;
+        let oldest = conversation.oldest;
+        // A place beyond the end comes from another database, such as before a restore, and is ignored.
         let cursor = place.filter(|place| *place <= end).unwrap_or(end);
         let check_at = next_check(&app);
-        let shared = history == History::All;
+        let shared = is_shared(&conversation, end);
         let connected = json!({"channel": id.to_string(), "after": cursor});
         let mut greeting =
             BytesMut::from(&*DIALECT.notice(Notice::Connected, &connected).map_err(Error::internal)?);
@@ -116,36 +118,35 @@ impl Follower {
         })
     }
 
-    /// Which conversation it is.
     pub fn conversation(&self) -> ConversationId {
         self.id
     }
 
-    /// Who follows it.
     pub fn who(&self) -> Principal {
         self.who
     }
 
-    /// The next bytes for the connection; none at the end of the stream.
+    /// Returns the next bytes for the connection. Returns `None` at the end of the stream.
     ///
-    /// What is seldom done is boxed: most who follow wait most of the time, and each has room for all of this.
+    /// Rare steps are boxed to keep the future small, because most followers wait most of the time.
     pub async fn next(&mut self) -> Option<Bytes> {
         if let Some(greeting) = self.greeting.take() {
             return Some(greeting);
         }
         loop {
-            // However much there is to say, it is said to members with valid keys only.
+            // Credentials are checked before every send, however much there is to send.
             if self.revocations.has_changed().unwrap_or(true) {
                 self.revocations.mark_unchanged();
-                // Whoever is not known for certain to be still let in connects again.
-                Box::pin(authenticate::look_up(&self.app, &self.shown)).await.ok()?;
+                // The stream ends if the credential cannot be confirmed; the client connects again.
+                Box::pin(authentication::look_up(&self.app, &self.shown)).await.ok()?;
             }
             if self.app.elapsed() >= self.check_at {
                 Box::pin(self.check()).await?;
             }
             let until_check_ms = (self.check_at - self.app.elapsed()).max(0) as u64;
             if self.shared && self.cursor >= self.begun_at {
-                let frames = self.app.live.frames.after(DIALECT, self.id.0, self.cursor, FRAME_BYTES);
+                let frames =
+                    self.app.transport.live.frames.after(DIALECT, self.id.0, self.cursor, FRAME_BYTES);
                 if let Some((bytes, last)) = frames {
                     self.cursor = last;
                     return Some(bytes);
@@ -155,10 +156,10 @@ impl Follower {
                 match Box::pin(self.read_store()).await {
                     Ok(bytes) if bytes.is_empty() => continue,
                     Ok(bytes) => return Some(bytes),
-                    // It is a stranger now.
+                    // The caller is no member any more.
                     Err(error) if error.code == Code::NotFound => return None,
                     Err(error) => {
-                        // The client connects again and goes on where it was.
+                        // The client connects again and resumes at its cursor.
                         tracing::warn!(error = error.message, "a conversation could not be followed");
                         return None;
                     }
@@ -177,7 +178,7 @@ impl Follower {
             }
             tokio::select! {
                 biased;
-                () = self.app.stopping.cancelled() => return None,
+                () = self.app.tasks.stopping.cancelled() => return None,
                 changed = self.revocations.changed() => {
                     changed.ok()?;
                     self.revocations.mark_changed();
@@ -189,7 +190,7 @@ impl Follower {
                 }
                 sign = self.signs.recv() => match sign {
                     Ok(sign) if self.may_see(&sign) => return Some(sign),
-                    // Somebody else's, or some passed by unseen.
+                    // The notice is not for this caller, or some notices were missed.
                     Ok(_) | Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => return None,
                 },
@@ -201,20 +202,21 @@ impl Follower {
         }
     }
 
-    /// Whether a sign is for the caller: that something waits for people is not for agents.
+    /// Returns `true` if a notice is for the caller. Notices about approvals and attention are not for agents.
     fn may_see(&self, sign: &[u8]) -> bool {
         let is = |notice: Notice| sign.starts_with(format!("event: {notice}\n").as_bytes());
         matches!(self.who, Principal::Account(_)) || !(is(Notice::Approvals) || is(Notice::Attention))
     }
 
-    /// Whether the caller's key is still good and it is still a member; nothing if not.
+    /// Checks that the caller's credential is still valid and that the caller is still a member. Returns
+    /// `None` if not.
     async fn check(&mut self) -> Option<()> {
         self.check_at = next_check(&self.app);
-        let caller = authenticate::look_up(&self.app, &self.shown).await;
+        let caller = authentication::look_up(&self.app, &self.shown).await;
         match caller {
             Ok(caller) if caller.principal().ok() != Some(self.who) => return None,
             Err(error) if matches!(error.code, Code::Unauthorized | Code::Forbidden) => return None,
-            // That the store is busy says nothing of the caller.
+            // A busy store says nothing about the caller.
             _ => {}
         }
         let (id, who) = (self.id, self.who);
@@ -225,7 +227,7 @@ impl Follower {
         }
     }
 
-    /// What answers that are being made have come to.
+    /// Returns the present text of growing answers.
     async fn read_growth(&mut self) -> Result<Bytes, Error> {
         self.growth.mark_unchanged();
         let (id, who, grown) = (self.id, self.who, self.grown);
@@ -249,13 +251,13 @@ impl Follower {
         let read = move |tx: &mut dyn Tx| {
             let (conversation, _) = conversation::as_reader(tx, id, who)?;
             let page = log::page(tx, &conversation, who, &Filter::default(), at, PAGE)?;
-            Ok((conversation.history, page, tx.head(id.0)?))
+            Ok((conversation, page, tx.head(id.into())?))
         };
-        let (history, page, head) = self.app.store.read::<_, Error, _>(read).await?;
-        self.shared = history == History::All;
-        // What lies between the last one it may read and the end is not for it.
+        let (conversation, page, head) = self.app.store.read::<_, Error, _>(read).await?;
+        // The events after the last readable one are not for this caller.
         let last = page.events.last().filter(|_| page.more).map_or(head, |last| last.seq);
         self.cursor = last.max(self.cursor);
+        self.shared = is_shared(&conversation, self.cursor);
         let mut bytes = BytesMut::new();
         for view in views::events(&page.events, &page.standing.changes, &page.standing.replies) {
             let data = serde_json::to_string(&view).map_err(Error::internal)?;
@@ -265,13 +267,18 @@ impl Follower {
     }
 }
 
-/// Tells the people who follow a conversation just now, on whichever node, that who holds an event or was knocked about it is not
-/// what it was. What it is they ask themselves.
-pub(crate) fn tell_attention(app: &App, (id, event): (ConversationId, EventId)) {
+/// Returns `true` if every member may read everything after this place.
+fn is_shared(conversation: &Conversation, place: i64) -> bool {
+    conversation.history == History::All && conversation.open_from <= place
+}
+
+/// Notifies the people who follow a conversation, on every node, that the claim on an event or its knocks
+/// changed. The notice names only the event; each follower asks for the rest.
+pub(crate) fn tell_attention(app: &App, id: ConversationId, event: EventId) {
     match DIALECT.notice(Notice::Attention, &json!({"event_id": event.to_string()})) {
         Ok(sign) => {
-            app.store.pass(id.0, &sign);
-            app.live.show(id.0, sign);
+            app.store.pass(id.into(), &sign);
+            app.transport.live.show(id.into(), sign);
         }
         Err(error) => tracing::error!(%error, "a sign could not be written"),
     }

@@ -1,14 +1,14 @@
-//! What a person was invited to, and what it says to that.
+//! Invitations of a person: listing, accepting and declining them.
 
 use super::act;
-use super::consent;
-use crate::app::{App, AppState};
+use super::consent::{self, Partner};
 use crate::blocks::keep_out;
-use crate::caller::Person;
-use crate::error::Error;
-use crate::page::fitting;
 use crate::principal_ref::{agent_handle, person_handle};
 use crate::views;
+use chorus_node::Error;
+use chorus_node::caller::Person;
+use chorus_node::page::fitting;
+use chorus_node::{App, AppState};
 use chorus_protocol::api::Items;
 use chorus_protocol::api::channels::ConversationView;
 use chorus_protocol::api::invitations::{InvitationPage, InvitationView, InviterView};
@@ -20,10 +20,11 @@ use chorus_store::blocks::{self, Block, Blocked};
 use chorus_store::conversation::{self, Act, ConversationError, Handle, Newcomer};
 use chorus_store::conversations::{self, Conversation};
 use chorus_store::invitations::{self, Invitation};
+use chorus_store::usage::Refusal;
 use chorus_store::{StoreError, Tx, accounts, directory, members};
 use std::sync::Arc;
 
-/// What a person is invited to, oldest first.
+/// Returns a page of a person's open invitations, the oldest first.
 pub async fn list_invitations(
     app: &AppState,
     person: Person,
@@ -45,15 +46,16 @@ pub async fn list_invitations(
     Ok(fitting(app, seen, next, |last: &InvitationView| last.id.to_string()))
 }
 
-/// Accepts an invitation: into the channel, as it was asked for, or into the conversation of two, which is made by this.
+/// Accepts an invitation: joins the channel with the invited handle and roles, or makes the direct
+/// conversation.
 pub async fn accept_invitation(app: &AppState, person: Person, id: &str) -> Result<ConversationView, Error> {
     let (id, me) = (InvitationId::parse(id), Principal::from(person.id));
-    // In which conversation is known inside.
+    // The conversation is found inside the transaction; this id is a placeholder.
     let act = act(app, me, ConversationId(person.id.0));
     let (second, hub) = (EventId(app.environment.uuid_v7()), Arc::clone(app));
     let work = move |tx: &mut dyn Tx| {
         let invitation = find(tx, &person, id, act.now)?;
-        // Of two who accept at the same time one comes first.
+        // Only the first of two concurrent acceptances removes it.
         if !invitations::remove(tx, invitee(&person), &invitation)? {
             return Err(Error::not_found("invitation"));
         }
@@ -64,16 +66,18 @@ pub async fn accept_invitation(app: &AppState, person: Person, id: &str) -> Resu
             return join(&hub, tx, &act, &person, &invitation, channel);
         }
         let (_, theirs) = names(&hub, tx, invitation.inviter)?.ok_or_else(over)?;
-        // It is the inviter's, as if it had been made when it was asked for, and counts for whoever accepts.
+        // The inviter owns the conversation, as if it had been made with the invitation. Accepting does not
+        // depend on the inviter's quota.
         let act = Act { author: invitation.inviter, ..act };
         let mine = person_handle(&person.name, &person.email);
-        Ok(consent::pair((&hub, me), tx, &act, second, &theirs, (me, &mine))?.0)
+        let me = Partner { principal: me, handle: mine, join: second };
+        Ok(consent::pair(tx, &act, &theirs, me, Refusal::Never)?.0)
     };
     let conversation = app.store.write::<_, Error, _>(work).await?;
     Ok(views::conversation(&conversation))
 }
 
-/// Declines an invitation. Whoever made it is not told.
+/// Declines an invitation. The inviter is not told.
 pub async fn decline_invitation(app: &AppState, person: Person, id: &str) -> Result<(), Error> {
     let (id, now) = (InvitationId::parse(id), app.now());
     let work = move |tx: &mut dyn Tx| {
@@ -83,7 +87,7 @@ pub async fn decline_invitation(app: &AppState, person: Person, id: &str) -> Res
     app.store.write::<_, Error, _>(work).await
 }
 
-/// Declines an invitation, and keeps out whoever made it.
+/// Declines an invitation, and blocks the inviter.
 pub async fn block_inviter(app: &AppState, person: Person, id: &str) -> Result<(), Error> {
     let (id, now, hub) = (InvitationId::parse(id), app.now(), Arc::clone(app));
     let (block, trace) = (BlockId(app.environment.uuid_v7()), TraceId(app.environment.uuid_v7()));
@@ -98,7 +102,7 @@ pub async fn block_inviter(app: &AppState, person: Person, id: &str) -> Result<(
     app.store.write::<_, Error, _>(work).await
 }
 
-/// What somebody who invites is called: in a list, and as a member.
+/// Returns the name of an inviter for lists, and its handle as a member.
 fn names(app: &App, tx: &mut dyn Tx, who: Principal) -> Result<Option<(String, String)>, StoreError> {
     Ok(match who {
         Principal::Agent(id) => {
@@ -111,7 +115,7 @@ fn names(app: &App, tx: &mut dyn Tx, who: Principal) -> Result<Option<(String, S
     })
 }
 
-/// An invitation as its invitee sees it, unless nothing can come of it.
+/// Returns an invitation as its invitee sees it. Returns `None` if it can no longer be accepted.
 fn shown(
     app: &App,
     tx: &mut dyn Tx,
@@ -124,7 +128,7 @@ fn shown(
     let Some((name, _)) = names(app, tx, invitation.inviter)? else { return Ok(None) };
     let channel = match invitation.conversation {
         Some(id) => match conversations::by_id(tx, id)?.filter(|channel| channel.archived_at.is_none()) {
-            Some(channel) => Some(channel.name),
+            Some(channel) => Some(channel.name.into()),
             None => return Ok(None),
         },
         None => None,
@@ -145,7 +149,7 @@ pub(super) fn invitee(person: &Person) -> invitations::Person<'_> {
     invitations::Person { id: person.id, email: &person.email }
 }
 
-/// The open invitation of this person that has this id. What is no id is of none.
+/// Returns an open invitation of a person. A malformed id is answered like an unknown one.
 fn find(tx: &mut dyn Tx, person: &Person, id: Option<InvitationId>, now: i64) -> Result<Invitation, Error> {
     let found = id.map_or(Ok(None), |id| invitations::open(tx, invitee(person), id, now))?;
     found.ok_or_else(|| Error::not_found("invitation"))
@@ -158,7 +162,7 @@ fn over() -> Error {
     )
 }
 
-/// Makes an invitee a member, if its inviter may still add members.
+/// Makes an invitee a member. Fails if the inviter may no longer add members.
 fn join(
     app: &App,
     tx: &mut dyn Tx,
@@ -175,7 +179,7 @@ fn join(
     let wanted = invitation.handle.clone().unwrap_or_else(|| person_handle(&person.name, &person.email));
     let new = Newcomer {
         principal: person.id.into(),
-        // What it was to be called may be taken by now.
+        // The invited handle may be taken by now.
         handle: Handle::Like(wanted),
         roles: invitation.roles.clone(),
         lead: invitation.lead,

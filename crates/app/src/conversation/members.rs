@@ -1,18 +1,17 @@
-//! Who is in a conversation: adding, listing and removing members.
+//! Members of a conversation: adding, listing, changing and removing them.
 
 use super::channels::Making;
-use super::consent::{self, Admission, MAY_ADD};
-use super::{act, act_by, is_member, not_of_two, only};
-use crate::app::{App, AppState};
-use crate::attention::cancelling;
-use crate::audit::{Deed, RequestContext};
-use crate::caller::Caller;
-use crate::error::Error;
-use crate::mail_limits::Asker;
-use crate::once::{Done, Once};
-use crate::page::page;
+use super::consent::{self, Admission, Inviter, MAY_ADD};
+use super::{act, act_by, count_message, is_member, not_of_two, only};
+use crate::attention::cancellations;
 use crate::principal_ref::{Found, PrincipalRef, agent_handle, person_handle};
 use crate::views;
+use chorus_node::Error;
+use chorus_node::audit::{Deed, RequestContext};
+use chorus_node::caller::Caller;
+use chorus_node::idempotency::{Done, Once};
+use chorus_node::page::page;
+use chorus_node::{App, AppState};
 use chorus_protocol::api::channels::{ChangedConversation, NewChannel};
 use chorus_protocol::api::members::{Invited, MemberChange, MemberView, NewMember};
 use chorus_protocol::api::{Items, Name, Page};
@@ -25,19 +24,20 @@ use chorus_store::invitations::Invitation;
 use chorus_store::{Tx, directory, members};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio::runtime::Handle as Runtime;
 
-/// What became of somebody who was to be added.
+/// The result of adding somebody.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Added {
-    /// It is a member from now on.
+    /// The newcomer is a member now.
     Joined(MemberView),
-    /// If somebody has this address, it is asked.
+    /// The address was invited, if somebody has it.
     Asked(Invited),
 }
 
-/// Adds a member; the owner and the leads may, and the operator. A person that shares no conversation with the caller is asked.
+/// Adds a member. The owner, the leads and the operator may do this. A person who shares no conversation with
+/// the caller is invited instead.
 pub async fn add_member(
     app: &AppState,
     caller: Caller,
@@ -47,24 +47,32 @@ pub async fn add_member(
     once: Once,
 ) -> Result<Done<Added>, Error> {
     let (addition, hub, runtime) = (Addition::new(app, new)?, Arc::clone(app), Runtime::current());
+    let counted = OnceLock::new();
     let by = if caller == Caller::Operator { None } else { Some(caller.principal()?) };
     let act_by = act_by(app, conversation);
     let may = move |tx: &mut dyn Tx| by.map_or(Ok(()), |who| is_member(who, conversation)(tx));
     let work = move |tx: &mut dyn Tx| {
         let added = match by {
             None => addition.by_operator(&hub, tx, &act_by)?,
-            Some(who) => addition.by_member((&hub, &runtime, context.asker()), tx, &act_by(who))?,
+            Some(who) => {
+                let act = act_by(who);
+                count_message(&hub, tx, &act, &counted)?;
+                let by = Inviter { app: &hub, runtime: &runtime, asker: context.asker() };
+                addition.by_member(&by, tx, &act)?
+            }
         };
-        record(tx, (&hub, &context, &caller), conversation, &added)?;
+        record(tx, &hub, &context, &caller, conversation, &added)?;
         Ok(added)
     };
     app.once(once, may, work).await
 }
 
-/// Writes down that somebody joined.
+/// Records a new member in the audit log.
 fn record(
     tx: &mut dyn Tx,
-    (app, context, caller): (&App, &RequestContext, &Caller),
+    app: &App,
+    context: &RequestContext,
+    caller: &Caller,
     conversation: ConversationId,
     added: &Added,
 ) -> Result<(), Error> {
@@ -74,7 +82,7 @@ fn record(
     Ok(context.record(tx, app, deed)?)
 }
 
-/// Makes a channel with members in it from the start: all of it happens, or nothing.
+/// Makes a channel with members, in one transaction.
 pub async fn make_channel_with(
     app: &AppState,
     caller: Caller,
@@ -95,18 +103,19 @@ pub async fn make_channel_with(
     let work = move |tx: &mut dyn Tx| {
         let made = making.run(&hub, tx)?;
         for (name, addition, act) in &additions {
-            let added = addition.by_member((&hub, &runtime, context.asker()), tx, act);
-            // It is one of several: which one is the first thing that its asker wants to know.
+            let by = Inviter { app: &hub, runtime: &runtime, asker: context.asker() };
+            let added = addition.by_member(&by, tx, act);
+            // The error names the member, because there are several.
             let added = added
                 .map_err(|error| Error { message: format!("agents: {name}: {}", error.message), ..error })?;
-            record(tx, (&hub, &context, &caller), conversation, &added)?;
+            record(tx, &hub, &context, &caller, conversation, &added)?;
         }
         Ok(made)
     };
     app.store.write(work).await
 }
 
-/// Who is to be added, and as what.
+/// A checked request to add a member.
 struct Addition {
     whom: PrincipalRef,
     handle: Option<String>,
@@ -128,13 +137,13 @@ impl Addition {
         Ok(Self { whom, handle: handle.map(|Name(handle)| handle), roles, lead })
     }
 
-    /// The newcomer it makes of somebody that is called `own` where nobody says.
+    /// Returns the newcomer, with a handle like `own` if the request names none.
     fn newcomer(&self, principal: impl Into<Principal>, own: String) -> Newcomer {
         let handle = self.handle.clone().map_or(Handle::Like(own), Handle::Exactly);
         Newcomer { principal: principal.into(), handle, roles: self.roles.clone(), lead: self.lead }
     }
 
-    /// By the operator: in at once, and by its own act.
+    /// Adds the newcomer for the operator: at once, recorded as the newcomer's own act.
     fn by_operator(
         &self,
         app: &App,
@@ -152,14 +161,9 @@ impl Addition {
         Ok(Added::Joined(views::member(member)))
     }
 
-    /// By the owner or a lead.
-    fn by_member(
-        &self,
-        (app, runtime, asker): (&AppState, &Runtime, Asker),
-        tx: &mut dyn Tx,
-        act: &Act,
-    ) -> Result<Added, Error> {
-        // Strangers are not told who there is, nor is who may not add anybody.
+    /// Adds the newcomer for the owner or a lead.
+    fn by_member(&self, by: &Inviter<'_>, tx: &mut dyn Tx, act: &Act) -> Result<Added, Error> {
+        // The permission is checked first, so that callers without it do not learn who exists.
         let (conversation, _) = conversation::as_reader(tx, act.conversation, act.author)?;
         not_of_two(&conversation)?;
         conversation::may_add(tx, act.conversation, act.author).map_err(only(MAY_ADD))?;
@@ -167,14 +171,14 @@ impl Addition {
             Found::Agent(agent) => {
                 consent::check_agent(tx, act.author, &agent)?;
                 let new = self.newcomer(agent.id, agent_handle(&agent.name));
-                return Ok(Added::Joined(views::member(consent::add(app, tx, act, &new)?)));
+                return Ok(Added::Joined(views::member(consent::add(by.app, tx, act, &new)?)));
             }
             Found::Person(person) => person.find(tx)?,
         };
         match (consent::admission(tx, act.author, account.as_ref())?, account) {
             (Admission::AtOnce, Some(account)) => {
                 let new = self.newcomer(account.id, person_handle(&account.name, &account.email));
-                Ok(Added::Joined(views::member(consent::add(app, tx, act, &new)?)))
+                Ok(Added::Joined(views::member(consent::add(by.app, tx, act, &new)?)))
             }
             (Admission::Asked { hidden }, _) => {
                 let new = Invitation {
@@ -184,14 +188,14 @@ impl Addition {
                     lead: self.lead,
                     ..consent::invitation(act)
                 };
-                consent::invite((app, runtime, asker), tx, act, &new, &invitee, hidden).map(Added::Asked)
+                consent::invite(by, tx, act, &new, &invitee, hidden).map(Added::Asked)
             }
             (Admission::AtOnce, None) => Err(Error::internal("nobody cannot be let in")),
         }
     }
 }
 
-/// The members, in the order of their handles.
+/// Returns a page of the members, ordered by handle.
 pub async fn list_members(
     app: &App,
     who: Principal,
@@ -207,18 +211,24 @@ pub async fn list_members(
     Ok(page(app, found, limit, |last: &MemberView| last.handle.clone()))
 }
 
-/// Removes a member. Everybody may leave but the owner; the owner and the leads may remove others, and whoever owns an agent
-/// takes it out of wherever somebody has put it.
+/// The place of a member: a conversation, and the handle there.
+pub struct MemberPath {
+    pub conversation: ConversationId,
+    pub handle: String,
+}
+
+/// Removes a member. Everybody except the owner may leave. The owner and the leads may remove others. The
+/// owner of an agent may remove it from any channel.
 pub async fn remove_member(
     app: &AppState,
     who: Principal,
-    (id, handle): (ConversationId, String),
+    MemberPath { conversation: id, handle }: MemberPath,
     context: RequestContext,
     once: Once,
 ) -> Result<Done<()>, Error> {
     let (act, hub) = (act(app, who, id), Arc::clone(app));
     let work = move |tx: &mut dyn Tx| {
-        // Its owner has it leave.
+        // An agent that its owner removes leaves by its own act.
         let author = own_agent(tx, id, who, &handle)?.unwrap_or(who);
         let act = Act { author, ..act };
         hold_channel_of(tx, id, author, &handle)?;
@@ -227,9 +237,9 @@ pub async fn remove_member(
             "the owner of the channel and its leads remove others; and the owner is removed by nobody",
         ))?;
         if let Some(agent) = gone.as_ref().and_then(|gone| gone.principal.agent()) {
-            cancelling::leave(&hub, tx, (agent, id), act.now)?;
+            cancellations::leave(&hub, tx, (agent, id), act.now)?;
         }
-        // Who leaves by itself takes nothing from anybody.
+        // Leaving by oneself is not recorded in the audit log.
         if let Some(gone) = gone.filter(|gone| gone.principal != who) {
             let detail = json!({"member": gone.principal.to_string(), "handle": gone.handle});
             let (actor, subject) = (Actor::Principal(who), Subject::Channel(id));
@@ -237,15 +247,16 @@ pub async fn remove_member(
         }
         Ok(())
     };
-    // Who left may ask again whether it did.
+    // A former member may repeat the request and get the first answer.
     app.once(once, |_| Ok(()), work).await
 }
 
-/// Changes what a member is called and does; the owner and the leads may, and everybody what it is called itself.
+/// Changes a member's handle, roles or lead. The owner and the leads may change others; everybody may change
+/// the own handle.
 pub async fn change_member(
     app: &AppState,
     who: Principal,
-    (id, handle): (ConversationId, String),
+    MemberPath { conversation: id, handle }: MemberPath,
     context: RequestContext,
     change: MemberChange,
     once: Once,
@@ -261,8 +272,9 @@ pub async fn change_member(
         roles
     });
     let change = conversation::MemberChange { handle: name.map(|Name(name)| name), roles, lead };
-    let (act, hub) = (act(app, who, id), Arc::clone(app));
+    let (act, hub, counted) = (act(app, who, id), Arc::clone(app), OnceLock::new());
     let work = move |tx: &mut dyn Tx| {
+        count_message(&hub, tx, &act, &counted)?;
         hold_channel_of(tx, id, who, &handle)?;
         let changed = conversation::change_member(tx, &act, &handle, &change).map_err(only(
             "the owner of the channel and its leads change others, and the owner alone says who leads",
@@ -278,7 +290,7 @@ pub async fn change_member(
     app.once(once, is_member(who, id), work).await
 }
 
-/// The agent that is called this here, if it belongs to `who`.
+/// Returns the agent with this handle if it belongs to `who`.
 fn own_agent(
     tx: &mut dyn Tx,
     id: ConversationId,
@@ -292,14 +304,14 @@ fn own_agent(
     Ok(is_own.then_some(agent.into()))
 }
 
-/// Holds a channel for a member that wants to change another, which this may be the handle of.
+/// Locks a channel for a change of the member with this handle. Fails if the handle is malformed.
 fn hold_channel_of(tx: &mut dyn Tx, id: ConversationId, who: Principal, handle: &str) -> Result<(), Error> {
     let (conversation, _) = conversation::lock_as_speaker(tx, id, who)?;
     not_of_two(&conversation)?;
     if is_handle(handle) { Ok(()) } else { Err(ConversationError::NoHandle(handle.to_owned()).into()) }
 }
 
-/// Whether a member can be called this.
+/// Returns `true` if a text has the form of a handle.
 fn is_handle(text: &str) -> bool {
     let sign = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     (1..=MAX_HANDLE).contains(&text.len()) && text.bytes().all(sign)

@@ -1,27 +1,29 @@
-//! Saying something, whichever way: so that it stays, once a person agrees, or to whoever looks.
+//! Saying something: at once, after an approval, or as an ephemeral message.
 
 use super::hold::hold;
 use super::show::show;
 use super::{act, count_message, is_member, kinds, masked, post};
-use crate::app::{App, AppState};
 use crate::attention;
-use crate::error::Error;
-use crate::long_work::long_work;
-use crate::once::{Done, Once};
+use chorus_attention::plan::Effect;
+use chorus_node::Error;
+use chorus_node::idempotency::{Done, Once};
+use chorus_node::tasks::blocking::block_in_place_if_large;
+use chorus_node::{App, AppState};
 use chorus_protocol::api::Name;
 use chorus_protocol::api::messages::{Decision, NewMessage, Preview, Reached, Said, Sent};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{ConversationId, Principal};
 use chorus_protocol::words::{ConversationKind, Mode, Visibility};
-use chorus_store::conversation::{self, Act, Post, Posted};
+use chorus_store::attention::{Applied, Posted};
+use chorus_store::conversation::{self, Act, Post};
 use chorus_store::{StoreError, Tx, conversations};
 use std::sync::{Arc, OnceLock};
 
-/// How many of those that only find it are told of by name.
+/// The most agents named that only find a message in their mailbox.
 const MAX_STORED_FOR: usize = 20;
 
-/// Says something as it is meant to be: now, once a person agrees, or to whoever looks. What every door calls.
+/// Sends a message: says it now, holds it for approval, or shows it as ephemeral. Every door calls this.
 pub async fn send(
     app: &AppState,
     who: Principal,
@@ -47,7 +49,8 @@ fn not_both() -> Faults {
     )
 }
 
-/// A message, so that these see it. Of a conversation that is not there it is said where it is looked up.
+/// Returns the message with its visibility applied. An unknown conversation is not an error here; sending the
+/// message reports it.
 pub async fn seen_by(
     app: &App,
     conversation: ConversationId,
@@ -74,7 +77,7 @@ pub async fn seen_by(
     Ok(new)
 }
 
-/// Says something now. Which agents are woken by it is attention's to decide.
+/// Says a message now. Attention decides which agents it wakes.
 pub async fn say(
     app: &AppState,
     who: Principal,
@@ -95,20 +98,20 @@ pub async fn say(
             masked: kinds(&post.body),
             unknown: posted.unknown.clone(),
             left_out: post.left_out.clone(),
-            attention: reached(posted),
+            attention: reached(posted.applied),
         })
     };
     app.once(once, is_member(who, conversation), work).await
 }
 
-/// Says something in a transaction: it is counted for its author, and published once it is committed.
+/// Says a message in a transaction. It counts for its author, and is published after the commit.
 pub fn post_in(app: &AppState, tx: &mut dyn Tx, act: &Act, new: &Post) -> Result<Posted, Error> {
     let draft = conversation::draft_message(tx, act, new)?;
     post(app, tx, &draft)
 }
 
-/// Whom it reaches, by handle.
-fn reached(posted: Posted) -> Reached {
+/// Returns the handles of the agents that a message reaches.
+fn reached(posted: Applied) -> Reached {
     let mut reached = Reached { stored_count: posted.stored_for.len() as i64, ..Reached::default() };
     let stored_for = posted.stored_for.into_iter().take(MAX_STORED_FOR);
     reached.stored_for.extend(stored_for.map(|recipient| recipient.handle));
@@ -119,7 +122,7 @@ fn reached(posted: Posted) -> Reached {
     reached
 }
 
-/// Whom it would be for if it were said, who would be woken, and why. Nothing is written.
+/// Returns the agents that a message would reach, and the decision for each. Nothing is written.
 pub async fn preview(
     app: &App,
     who: Principal,
@@ -133,12 +136,14 @@ pub async fn preview(
     let (left_out, held) = (post.left_out.clone(), new.requires_approval);
     let find = move |tx: &mut dyn Tx| {
         let draft = conversation::preview_message(tx, &act, &post)?;
-        attention::replying::look(tx, &draft)?;
-        Ok((attention::decide(tx, &draft)?.reach, draft.unknown))
+        Ok((attention::decide(tx, &draft)?, draft.unknown))
     };
-    let (reach, unknown) = app.store.read::<_, Error, _>(find).await?;
-    // What is shown to whoever looks is given to nobody.
-    let reached = reach.recipients.into_iter().chain(reach.stored_for).filter(|_| !new.ephemeral);
+    let (effects, unknown) = app.store.read::<_, Error, _>(find).await?;
+    // An ephemeral message is delivered to nobody.
+    let reached = effects.into_iter().filter(|_| !new.ephemeral).filter_map(|effect| match effect {
+        Effect::Deliver { to, .. } | Effect::Store(to) => Some(to),
+        _ => None,
+    });
     let decided = reached.map(|recipient| {
         let Attention { directedness, policy, mode, reason, priority, deadline_ms } = recipient.attention;
         Decision { handle: recipient.handle, directedness, policy, mode, reason, priority, deadline_ms }
@@ -146,9 +151,10 @@ pub async fn preview(
     Ok(Preview { attention: decided.collect(), held, unknown, left_out })
 }
 
-/// A message without credentials, ready to be posted.
+/// Returns a message ready to be posted, with credentials masked.
 pub fn prepare(new: &NewMessage) -> Result<Post, Error> {
-    // Where it belongs is kept beside it, and how it is said is not kept.
+    // The thread, the replied-to event and the stream have columns of their own. The way of sending is not
+    // stored.
     let said = NewMessage {
         thread: None,
         reply_to: None,
@@ -157,7 +163,7 @@ pub fn prepare(new: &NewMessage) -> Result<Post, Error> {
         ephemeral: false,
         ..new.clone()
     };
-    let body = long_work(new.content.len(), || masked(&said))?;
+    let body = block_in_place_if_large(new.content.len(), || masked(&said))?;
     let to = new.to.iter().map(|Name(handle)| handle.clone()).collect();
     Ok(Post { thread: new.thread, reply_to: new.reply_to, stream: new.stream, to, ..Post::new(body) })
 }

@@ -1,9 +1,10 @@
-//! Finding messages by their words, in all conversations of the caller.
+//! Full-text search in the caller's conversations.
 
-use crate::app::App;
-use crate::error::Error;
-use crate::page::fitting;
 use crate::views::{self, EventView};
+use chorus_node::App;
+use chorus_node::Error;
+use chorus_node::page::fitting;
+use chorus_node::source::Source;
 use chorus_protocol::api::Items;
 use chorus_protocol::ids::{ConversationId, EventId, Principal};
 use chorus_store::conversations::{self, Conversation};
@@ -13,42 +14,48 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use utoipa::ToSchema;
 
-/// A message that was found.
+/// A message that matches a search.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct FoundView {
-    /// Where it was said.
+    /// The conversation of the message.
     pub channel: PlaceView,
     /// The message.
     pub event: EventView,
 }
 
-/// A conversation, in short.
+/// A conversation by id and name.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct PlaceView {
-    /// Its id.
+    /// The id of the conversation.
     pub id: String,
-    /// What people call it.
+    /// The name of the conversation.
     pub name: String,
 }
 
-/// What is looked for.
+/// A search request.
 #[derive(Debug)]
 pub struct Question {
     pub text: String,
-    /// Only what was said there; else in all conversations of the caller.
+    /// Only messages of this conversation; `None` for all of the caller's.
     pub within: Option<ConversationId>,
-    /// Only what was said before this.
+    /// Only messages before this event.
     pub before: Option<EventId>,
     pub limit: i64,
 }
 
-/// Messages that hold all words of a question, the newest first, where the caller is a member.
-pub async fn find_messages(app: &App, who: Principal, asked: Question) -> Result<Items<FoundView>, Error> {
+/// Returns a page of the messages with all words of the query, the newest first, from the caller's
+/// conversations.
+pub async fn find_messages(
+    app: &App,
+    source: Source,
+    who: Principal,
+    asked: Question,
+) -> Result<Items<FoundView>, Error> {
     let max_bytes = app.config.quotas.page_bytes as usize;
-    let turn = Mutex::new(Some(app.searches.begin(who.uuid()).await?));
+    let turn = Mutex::new(Some(app.limits.searches.begin(source, who.uuid()).await?));
     let work = move |tx: &mut dyn Tx| {
         let found = found(tx, who, &asked, max_bytes);
-        // Before the answer is there: whoever has it may search again.
+        // The slot is released before the answer arrives, so that the caller can search again at once.
         drop(turn.lock().unwrap_or_else(PoisonError::into_inner).take());
         Ok(found?)
     };
@@ -56,7 +63,7 @@ pub async fn find_messages(app: &App, who: Principal, asked: Question) -> Result
     Ok(fitting(app, items, next, |last| last.event.event_id.clone()))
 }
 
-/// A page of messages as they stand; a shorter one where they are large.
+/// Returns a page of messages as they stand, cut off at `max_bytes`.
 fn found(
     tx: &mut dyn Tx,
     who: Principal,
@@ -78,7 +85,8 @@ fn found(
     Ok(Items { items, next })
 }
 
-/// A message as it stands, with where it was said. That somebody may read it is known already, and of some conversations more.
+/// Returns a message as it stands, with its conversation. The caller has checked that `who` may read it.
+/// `places` caches conversations.
 pub(crate) fn show(
     tx: &mut dyn Tx,
     who: Principal,
@@ -97,7 +105,7 @@ pub(crate) fn show(
     let event = std::slice::from_ref(&event);
     let standing = log::stand(tx, &place, who, &stays, event)?;
     let event = views::events(event, &standing.changes, &standing.replies).remove(0);
-    let channel = PlaceView { id: place.id.to_string(), name: place.name.clone() };
+    let channel = PlaceView { id: place.id.to_string(), name: place.name.to_string() };
     places.insert(place.id, place);
     Ok(Some(FoundView { channel, event }))
 }

@@ -1,17 +1,18 @@
-//! Saying something to whoever looks at this moment: it is in no log, wakes nobody, and is shown to nobody later.
+//! Ephemeral messages: shown to the present followers of a conversation, without being logged, and without
+//! waking anybody.
 //!
-//! Whoever follows the conversation sees it, on whichever node; agents are given nothing. It is limited and masked like what is
-//! said, and kept in the audit log, which the operator reads. How many saw it is not told: in a small conversation that would
-//! tell who is there.
+//! The followers on every node see the message; agents get nothing. It is limited and masked like any message,
+//! and recorded in the audit log, which the operator reads. The number of viewers is not reported, because it
+//! would reveal who is present in a small conversation.
 
 use super::follow::DIALECT;
 use super::{act, count_message, is_member, kinds, prepare};
-use crate::app::AppState;
-use crate::attention::replying;
-use crate::audit::{Deed, note};
-use crate::error::Error;
-use crate::once::{Done, Once};
+use crate::attention;
 use crate::views;
+use chorus_node::AppState;
+use chorus_node::Error;
+use chorus_node::audit::{Deed, note};
+use chorus_node::idempotency::{Done, Once};
 use chorus_protocol::api::messages::{NewMessage, Shown};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{ConversationId, Principal};
@@ -22,7 +23,7 @@ use chorus_store::{MAX_SIGN, Tx, conversation};
 use serde_json::json;
 use std::sync::{Arc, OnceLock};
 
-/// Shows something to whoever looks.
+/// Shows a message to the present followers.
 pub(super) async fn show(
     app: &AppState,
     who: Principal,
@@ -39,10 +40,10 @@ pub(super) async fn show(
     let work = move |tx: &mut dyn Tx| {
         count_message(&hub, tx, &act, &counted)?;
         let draft = conversation::draft_message(tx, &act, &post)?;
-        replying::check(tx, &draft)?;
+        attention::check(tx, &draft)?;
         let content = post.body.text("content");
         let (id, thread) = (act.event.to_string(), draft.thread.map(|thread| thread.to_string()));
-        let author = views::author(who, Some(draft.handle.clone()));
+        let author = views::author(who, Some(draft.member.handle.clone()));
         let told = json!({"event_id": id, "author": author, "content": content, "thread": thread,
             "created_at": rfc3339(act.now)});
         let sign = DIALECT.notice(Notice::Ephemeral, &told).map_err(Error::internal)?;
@@ -55,8 +56,8 @@ pub(super) async fn show(
         note(tx, &hub, Deed::new(actor, Action::MessageShown, subject, detail))?;
         let shower = Arc::clone(&hub);
         tx.after_commit(Box::new(move || {
-            shower.store.pass(conversation.0, &sign);
-            shower.live.show(conversation.0, sign);
+            shower.store.pass(conversation.into(), &sign);
+            shower.transport.live.show(conversation.into(), sign);
         }));
         Ok(Shown {
             status: "ephemeral".to_owned(),

@@ -1,10 +1,10 @@
-//! How a person stands in its conversations: which there are, what is new in them, and up to where it has read.
+//! A person's conversations, with their new messages and read positions.
 
 use super::invitations::invitee;
-use crate::app::App;
-use crate::caller::Person;
-use crate::error::Error;
 use crate::views::{self, EventView};
+use chorus_node::App;
+use chorus_node::Error;
+use chorus_node::caller::Person;
 use chorus_protocol::ids::{AccountId, Principal};
 use chorus_protocol::mentions::mentions;
 use chorus_protocol::words::{ConversationKind, EventKind};
@@ -15,15 +15,16 @@ use serde_json::Value;
 
 pub use chorus_store::readings::{MAX_COUNT, Standing};
 
-/// The most conversations that are looked at.
+/// The most conversations that are read.
 const MOST: i64 = 200;
-/// In how many of them, and how far back in each, is looked for what is addressed to somebody.
+/// The most conversations, and the most messages of each, that are searched for messages to a person.
 const LOOKED_INTO: usize = 30;
 const LOOKED_BACK: i64 = 30;
-/// And how far back from the last that was, where that lies further back: it is not forgotten because others talked on.
+/// The most messages searched before the latest one addressed to the person, if that is older. It is found
+/// even if others talked on.
 const LOOKED_BACK_FROM_ASKED: i64 = 100;
 
-/// The conversations of a person, and how much is new in each.
+/// Returns a person's conversations, with the number of new messages in each.
 pub async fn standings(app: &App, account: AccountId) -> Result<Vec<Standing>, Error> {
     let find = move |tx: &mut dyn Tx| Ok(readings::of_account(tx, account, MOST)?);
     app.store.read::<_, Error, _>(find).await
@@ -32,14 +33,14 @@ pub async fn standings(app: &App, account: AccountId) -> Result<Vec<Standing>, E
 /// The most approvals and invitations that are counted.
 const COUNTED: i64 = 50;
 
-/// What surrounds a person's work: its conversations, and how much waits for it besides what is said in them.
+/// A person's conversations, and the number of requests that wait for the person.
 pub struct Surroundings {
     pub standings: Vec<Standing>,
-    /// How many messages wait until somebody agrees, and how many ask the person in.
+    /// The number of pending approvals and open invitations.
     pub asks: usize,
 }
 
-/// The conversations of a person, and how much waits for its answer.
+/// Returns a person's conversations, and the number of requests that wait for the person.
 pub async fn surroundings(app: &App, person: &Person) -> Result<Surroundings, Error> {
     let (person, now) = (person.clone(), app.now());
     let find = move |tx: &mut dyn Tx| {
@@ -51,14 +52,14 @@ pub async fn surroundings(app: &App, person: &Person) -> Result<Surroundings, Er
     app.store.read::<_, Error, _>(find).await
 }
 
-/// Something new that is addressed to a person.
+/// A new message that is addressed to a person.
 pub struct Addressed {
     pub standing: Standing,
     pub event: EventView,
 }
 
-/// What is new and addressed to a person, by its name or a role of its or in a conversation of two: the newest of each conversation,
-/// in order.
+/// Returns the new messages to a person, the newest first: those that mention its handle or a role of its, and
+/// those in direct conversations.
 pub async fn addressed(app: &App, account: AccountId) -> Result<Vec<Addressed>, Error> {
     let (who, max_bytes) = (Principal::from(account), app.config.quotas.page_bytes as usize);
     let find = move |tx: &mut dyn Tx| {
@@ -95,7 +96,7 @@ pub async fn addressed(app: &App, account: AccountId) -> Result<Vec<Addressed>, 
     app.store.read::<_, Error, _>(find).await
 }
 
-/// Whether a message names a member, in its text or beside it, or a role that it has.
+/// Returns `true` if a message names a member or one of its roles, in its text or among its recipients.
 fn names(event: &EventView, member: &Member) -> bool {
     let in_text = mentions(event.content.as_deref().unwrap_or_default()).into_iter();
     let beside = event.more.get("to").and_then(Value::as_array).into_iter().flatten();

@@ -1,37 +1,39 @@
-//! Talking to one agent or person: the conversation of two.
+//! Direct conversations with one agent or person.
 
 use super::act;
-use super::consent::{self, Admission};
-use crate::app::{App, AppState};
-use crate::audit::RequestContext;
-use crate::caller::Caller;
-use crate::error::Error;
-use crate::once::{Done, Once};
+use super::consent::{self, Admission, Inviter, Partner};
 use crate::principal_ref::{Found, PrincipalRef, agent_handle, own_handle, person_handle};
 use crate::views;
+use chorus_node::AppState;
+use chorus_node::Error;
+use chorus_node::audit::RequestContext;
+use chorus_node::caller::Caller;
+use chorus_node::idempotency::{Done, Once};
 use chorus_protocol::api::channels::{ConversationView, NewPair};
 use chorus_protocol::api::members::Invited;
 use chorus_protocol::faults::Faults;
-use chorus_protocol::ids::{ConversationId, EventId, Principal};
+use chorus_protocol::ids::{ConversationId, EventId};
 use chorus_store::Tx;
 use chorus_store::conversation::Act;
 use chorus_store::conversations;
+use chorus_store::usage::Refusal;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use tokio::runtime::Handle as Runtime;
 
-/// What became of a wish to talk.
+/// The result of opening a direct conversation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Talk {
-    /// The conversation was made.
+    /// The conversation was made now.
     Made(ConversationView),
-    /// It was there.
+    /// The conversation existed already.
     Known(ConversationView),
-    /// If somebody has this address, it is asked.
+    /// The address was invited, if somebody has it.
     Asked(Invited),
 }
 
-/// The conversation of two is made once, whoever asks first. A person that shares no conversation with the caller is asked.
+/// Opens the direct conversation of the caller and another. There is one per pair, whoever opens it first. A
+/// person who shares no conversation with the caller is invited instead.
 pub async fn talk_to(
     app: &AppState,
     caller: &Caller,
@@ -41,14 +43,15 @@ pub async fn talk_to(
 ) -> Result<Done<Talk>, Error> {
     let (who, with) = (caller.principal()?, PrincipalRef::anybody(app, "with", &new.with)?);
     let (mine, hub, runtime) = (own_handle(caller), Arc::clone(app), Runtime::current());
-    // The pair, and so the conversation, is known inside; the rest of what is done is the same for all.
+    // The conversation is found inside the transaction; this id is a placeholder.
     let (act, second) = (act(app, who, ConversationId(who.uuid())), EventId(app.environment.uuid_v7()));
     let work = move |tx: &mut dyn Tx| {
         let person = match with.find(tx)? {
             Found::Agent(agent) => {
                 consent::check_open(tx, who, &agent)?;
                 let own = agent_handle(&agent.name);
-                return pair(&hub, tx, &act, second, &mine, (agent.id.into(), own));
+                let other = Partner { principal: agent.id.into(), handle: own, join: second };
+                return pair(tx, &act, &mine, other);
             }
             Found::Person(person) => person,
         };
@@ -58,12 +61,13 @@ pub async fn talk_to(
         let known = conversations::by_id(tx, ConversationId::of_pair(who, id))?.is_some();
         match (admission, account) {
             (Admission::Asked { hidden }, account) if account.is_none() || !known => {
-                let (new, by) = (consent::invitation(&act), (&hub, &runtime, context.asker()));
-                consent::invite(by, tx, &act, &new, &invitee, hidden).map(Talk::Asked)
+                let by = Inviter { app: &hub, runtime: &runtime, asker: context.asker() };
+                let new = consent::invitation(&act);
+                consent::invite(&by, tx, &act, &new, &invitee, hidden).map(Talk::Asked)
             }
             (_, Some(account)) => {
                 let own = person_handle(&account.name, &account.email);
-                pair(&hub, tx, &act, second, &mine, (account.id.into(), own))
+                pair(tx, &act, &mine, Partner { principal: account.id.into(), handle: own, join: second })
             }
             (_, None) => Err(Error::internal("nobody cannot be talked to")),
         }
@@ -71,19 +75,12 @@ pub async fn talk_to(
     app.once(once, |_| Ok(()), work).await
 }
 
-/// The conversation of two: the one who acts, called `mine`, and another, who is called so where nobody says.
-fn pair(
-    app: &App,
-    tx: &mut dyn Tx,
-    act: &Act,
-    second: EventId,
-    mine: &str,
-    (other, handle): (Principal, String),
-) -> Result<Talk, Error> {
-    if other == act.author {
+/// Opens the direct conversation of the author, with the handle `mine`, and another.
+fn pair(tx: &mut dyn Tx, act: &Act, mine: &str, other: Partner) -> Result<Talk, Error> {
+    if other.principal == act.author {
         return Err(Faults::one("with", "must be somebody else").into());
     }
-    let (conversation, made) = consent::pair((app, act.author), tx, act, second, mine, (other, &handle))?;
+    let (conversation, made) = consent::pair(tx, act, mine, other, Refusal::WhenFull)?;
     let view = views::conversation(&conversation);
     Ok(if made { Talk::Made(view) } else { Talk::Known(view) })
 }

@@ -1,11 +1,11 @@
-//! Saying that one is typing: a sign that passes by, and is kept nowhere.
+//! Typing notices, which are shown to present followers and not stored.
 //!
-//! A harness that is connected waits for what is being written; one that is POSTed to is not called for it.
+//! Connected harnesses get them; harnesses that the hub calls by POST do not.
 
 use super::follow::DIALECT;
-use crate::app::{App, AppState};
-use crate::error::Error;
-use crate::transport::dialect::Dialect;
+use chorus_node::Error;
+use chorus_node::transport::dialect::Dialect;
+use chorus_node::{App, AppState};
 use chorus_protocol::c2a::{Addressee, Typing};
 use chorus_protocol::ids::{AgentId, ConversationId, Principal};
 use chorus_protocol::relay::Notice;
@@ -14,26 +14,27 @@ use chorus_store::{StoreError, Tx, blocks, conversation, inboxes, members};
 use serde_json::json;
 use std::sync::Arc;
 
-/// The most members among which harnesses are looked for: in a larger conversation nobody waits for one of them.
+/// The most members among which connected harnesses are looked up.
 const MAX_MEMBERS: i64 = 200;
 
-/// Shows those who follow a conversation just now, on whichever node, and harnesses of its agents, that a member is typing.
+/// Notifies the present followers of a conversation, on every node, and the connected harnesses of its agents
+/// that a member is typing.
 pub async fn show_typing(app: &AppState, who: Principal, id: ConversationId) -> Result<(), Error> {
     let (hub, now) = (Arc::clone(app), app.now());
     let look = move |tx: &mut dyn Tx| {
-        let (_, me) = conversation::as_reader(tx, id, who)?;
+        let (_, me) = conversation::as_speaker(tx, id, who)?;
         let harnesses = harnesses(tx, &hub, id, who, now)?;
         Ok((me, harnesses))
     };
     let (me, harnesses) = app.store.read::<_, Error, _>(look).await?;
     let sign = DIALECT.notice(Notice::Typing, &json!({"handle": me.handle})).map_err(Error::internal)?;
-    app.store.pass(id.0, &sign);
-    app.live.show(id.0, sign);
+    app.store.pass(id.into(), &sign);
+    app.transport.live.show(id.into(), sign);
     if !harnesses.is_empty() {
         let notice = Dialect::C2a.notice(Notice::Typing, &typing(&me, id)).map_err(Error::internal)?;
         for agent in harnesses {
-            app.store.pass(agent.0, &notice);
-            app.live.tell(agent, Dialect::C2a, notice.clone());
+            app.store.pass(agent.into(), &notice);
+            app.transport.live.tell(agent, Dialect::C2a, notice.clone());
         }
     }
     Ok(())
@@ -47,7 +48,7 @@ fn typing(me: &Member, id: ConversationId) -> Typing {
     Typing { conversation_id: id.into(), thread_id: None, author: Some(author) }
 }
 
-/// The other agents of a conversation that are connected by C2A, and do not keep this one out.
+/// Returns the other agents of a conversation that are connected by C2A and have not blocked `who`.
 fn harnesses(
     tx: &mut dyn Tx,
     app: &App,
@@ -59,7 +60,8 @@ fn harnesses(
     for member in members::page(tx, id, "", MAX_MEMBERS)? {
         let Some(agent) = member.principal.agent() else { continue };
         if member.principal != who
-            && (app.live.dialect(agent) == Some(Dialect::C2a) || inboxes::shows(tx, agent, now)?.is_some())
+            && (app.transport.live.dialect(agent) == Some(Dialect::C2a)
+                || inboxes::shows(tx, agent, now)?.is_some())
             && !blocks::keeps_out(tx, agent.into(), who)?
         {
             found.push(agent);

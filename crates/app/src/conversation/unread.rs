@@ -1,15 +1,15 @@
-//! What a person has not read yet, and saying that it has.
+//! Unread conversations of a person, and marking them as read.
 
-use crate::app::App;
-use crate::caller::Person;
-use crate::error::Error;
-use crate::page::page;
+use chorus_node::App;
+use chorus_node::Error;
+use chorus_node::caller::Person;
+use chorus_node::page::page;
 use chorus_protocol::api::Items;
 use chorus_protocol::api::unread::{ReadThrough, Reading, Unread, UnreadPage};
 use chorus_protocol::ids::ConversationId;
 use chorus_store::{Tx, conversation, readings};
 
-/// Those of a person's conversations that hold something unread.
+/// Returns a page of a person's conversations with unread messages or pending approvals.
 pub async fn unread(
     app: &App,
     person: &Person,
@@ -28,12 +28,12 @@ pub async fn unread(
         held: one.held,
     });
     let mut items = page(app, shown.collect(), limit, |last: &Unread| last.channel.to_string());
-    // Something else than a message may have come.
+    // The new events of a conversation may be other than messages.
     items.items.retain(|one| one.unread > 0 || one.held > 0);
     Ok(items)
 }
 
-/// A person has read a conversation, up to a message or all of it.
+/// Marks a conversation as read, up to a message or all of it.
 pub async fn mark_read(
     app: &App,
     person: &Person,
@@ -45,14 +45,14 @@ pub async fn mark_read(
         conversation::as_reader(tx, id, account.into())?;
         let seq = match reading.event {
             Some(event) => readings::place_of(tx, id, event)?.ok_or_else(|| Error::not_found("message"))?,
-            None => tx.head(id.0)?,
+            None => tx.head(id.into())?,
         };
         Ok(ReadThrough { read: readings::read_through(tx, account, id, seq)? })
     };
     app.store.write::<_, Error, _>(mark).await
 }
 
-/// A person has read a conversation up to this place of it.
+/// Marks a conversation as read up to a sequence number.
 pub async fn mark_read_through(
     app: &App,
     person: &Person,

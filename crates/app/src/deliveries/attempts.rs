@@ -1,19 +1,19 @@
-//! The tries of one delivery.
+//! The attempts of one delivery.
 
 use super::may_replay;
 use crate::agents::may_manage;
-use crate::app::App;
-use crate::caller::Caller;
-use crate::error::Error;
+use chorus_node::App;
+use chorus_node::Error;
+use chorus_node::caller::Caller;
 use chorus_protocol::api::deliveries::AttemptView;
 use chorus_protocol::time::rfc3339;
 use chorus_store::push::{self, Attempt};
 use chorus_store::{Tx, directory};
 
-/// The most tries that are shown of one delivery.
+/// The most attempts that are shown of one delivery.
 const MOST: i64 = 300;
 
-/// The tries of a delivery, the first first; for whoever manages its agent.
+/// Returns the attempts of a delivery, the oldest first. The caller must manage its agent.
 pub async fn attempts(app: &App, caller: Caller, id: &str) -> Result<Vec<AttemptView>, Error> {
     may_replay(&caller)?;
     let missing = || Error::not_found("delivery");
@@ -27,7 +27,6 @@ pub async fn attempts(app: &App, caller: Caller, id: &str) -> Result<Vec<Attempt
     app.store.read::<_, Error, _>(find).await
 }
 
-/// One try, as it is shown.
 pub(super) fn view(attempt: Attempt) -> AttemptView {
     let Attempt { at, status, latency_ms, error } = attempt;
     AttemptView { at: rfc3339(at), status, latency_ms, error }

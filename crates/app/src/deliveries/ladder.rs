@@ -1,13 +1,13 @@
-//! The ladder of an event: to whom it went, why, how, and how far it came.
+//! The ladder of an event: its recipients, the reason and the way of each delivery, and its progress.
 //!
-//! A rung is shown only when it was reached, and with its time only where that was noted.
+//! A rung is shown only if it was reached, and with its time only if the time was recorded.
 
 use super::attempts;
-use crate::app::App;
 use crate::attention::envelopes;
-use crate::error::Error;
-use crate::secrets::MasterKey;
 use crate::views::{self, EventView};
+use chorus_node::App;
+use chorus_node::Error;
+use chorus_node::secrets::MasterKey;
 use chorus_protocol::api::deliveries::{LadderDelivery, Recipient, Rung, StepView};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::ids::{EventId, Principal};
@@ -20,36 +20,37 @@ use chorus_store::{StoreError, Tx, claims, conversation, conversations, log, mem
 use serde::Serialize;
 use serde_json::Map;
 
-/// The most deliveries and tries that are shown of one event.
+/// The most deliveries that are shown of an event, and the most attempts of each.
 const MAX_DELIVERIES: i64 = 200;
 const MAX_ATTEMPTS: i64 = 500;
 
-/// An event and what became of it.
+/// An event with its deliveries and claims.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct LadderView {
     /// The event.
     pub event: EventView,
-    /// To whom it went.
+    /// The deliveries of the event, one per recipient.
     pub deliveries: Vec<LadderDelivery>,
-    /// Who took it on, the first one first.
+    /// The claims on the event, the oldest first.
     pub claims: Vec<ClaimView>,
 }
 
-/// That somebody took an event on.
+/// A claim on an event.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct ClaimView {
-    /// What it is called there.
+    /// The holder's handle in the conversation.
     pub holder: String,
-    /// Since when.
+    /// The time of the claim.
     pub since: String,
-    /// Until when.
+    /// The time at which the claim expires.
     pub until: String,
-    /// What became of it: `held`, `released`, `resolved` or `expired`.
+    /// The state of the claim: `held`, `released`, `resolved` or `expired`.
     #[schema(value_type = String)]
     pub state: ClaimState,
 }
 
-/// What became of an event, for members of its conversation who may read it.
+/// Returns the ladder of an event. The caller must be a member who may read it, or one of the two agents of an
+/// envelope.
 pub async fn ladder(app: &App, who: Principal, id: &str) -> Result<LadderView, Error> {
     let missing = || Error::not_found("event");
     let (id, now) = (EventId::parse(id).ok_or_else(missing)?, app.now());
@@ -84,7 +85,7 @@ fn deliveries(key: &MasterKey, tx: &mut dyn Tx, event: EventId) -> Result<Vec<La
     records.into_iter().map(|record| delivery(key, tx, record)).collect()
 }
 
-/// The delivery of an envelope of which its receiver has said nothing.
+/// Returns the delivery of an envelope that has no stored obligation yet.
 fn unkept(
     key: &MasterKey,
     tx: &mut dyn Tx,
@@ -98,9 +99,9 @@ fn unkept(
     delivery(key, tx, Record { attention, disposition, ..record }).map(Some)
 }
 
-/// What has no place in a conversation, for the agents it is between: an envelope as it was sent, that a wait for a
-/// person is over with what came of it, of everything else only what it is.
-/// What another service posted is sealed, and a job is its market's to show.
+/// Returns an event from outside any conversation, for the agents it is between. An envelope is shown as it
+/// was sent, and the decision about a message that awaited approval with its outcome. Other kinds are shown
+/// without content: posts of other services are sealed, and jobs are shown by the market.
 fn outside(
     tx: &mut dyn Tx,
     who: Principal,
@@ -110,7 +111,7 @@ fn outside(
     let Some(agent) = who.agent() else { return Ok(None) };
     let is_its = match event.kind {
         EventKind::Envelope => event.author == who || envelopes::is_to(event, agent),
-        // That its wait for a person is over, as long as it is where it waited.
+        // The decision about a message that awaited approval is shown while the agent is a member.
         EventKind::Reaction if members::of(tx, event.conversation, who)?.is_none() => false,
         _ => obligations::of(tx, event.id, agent, now)?.is_some(),
     };
@@ -132,7 +133,7 @@ fn claims(
     let mut views = vec![];
     for held in claims::holders(tx, event, MAX_DELIVERIES)? {
         let member = members::of(tx, conversation.id, held.holder)?;
-        // Nobody has to write down that time has passed.
+        // Expiry is computed here, not stored.
         let expired = held.state == ClaimState::Held && held.until <= now;
         views.push(ClaimView {
             holder: member.map_or_else(|| held.holder.to_string(), |member| member.handle),

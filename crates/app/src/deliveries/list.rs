@@ -2,10 +2,10 @@
 
 use super::unknown;
 use crate::agents::{AgentRef, may_manage};
-use crate::app::App;
-use crate::caller::Caller;
-use crate::error::Error;
-use crate::page::page;
+use chorus_node::App;
+use chorus_node::Error;
+use chorus_node::caller::Caller;
+use chorus_node::page::page;
 use chorus_protocol::api::Items;
 use chorus_protocol::api::deliveries::{DeliveryView, RecipientAgent};
 use chorus_protocol::code::Code;
@@ -16,20 +16,21 @@ use chorus_protocol::words::DeliveryState;
 use chorus_store::Tx;
 use chorus_store::push::{self, Cursor, Filter, Record};
 
-/// Which deliveries are asked for.
+/// A filter for deliveries.
 #[derive(Debug, Clone, Default)]
 pub struct Asked {
     pub state: Option<DeliveryState>,
     pub agent: Option<AgentRef>,
     pub conversation: Option<ConversationId>,
-    /// Only those stored since.
+    /// Only deliveries stored at or after this time, in milliseconds.
     pub since: i64,
-    /// Only those stored before.
+    /// Only deliveries stored before this time, in milliseconds.
     pub until: Option<i64>,
 }
 
 impl Asked {
-    /// What this caller may see of it; nothing if it asks for an agent that is not there.
+    /// Returns the filter limited to what this caller may see. Returns `None` if it names an agent that the
+    /// caller does not manage.
     pub(super) fn filter(&self, tx: &mut dyn Tx, caller: &Caller) -> Result<Option<Filter>, Error> {
         let Self { state, ref agent, conversation, since, until } = *self;
         let mut filter = Filter { state, conversation, since, until, ..Filter::default() };
@@ -52,8 +53,8 @@ impl Asked {
     }
 }
 
-/// Deliveries in the order of time: those to the agents of an account; to an agent itself; for the operator, all. `after` is `next`
-/// of the page before.
+/// Returns a page of deliveries in the order of time: for an account those to its agents, for an agent its
+/// own, for the operator all. `after` is `next` of the page before.
 pub async fn list(
     app: &App,
     caller: Caller,
@@ -71,7 +72,7 @@ pub async fn list(
     Ok(page(app, items, limit, |last: &DeliveryView| last.cursor.clone()))
 }
 
-/// A place in the list: the time of a delivery, and the delivery.
+/// Parses a cursor: the time and the name of a delivery.
 fn parse_cursor(app: &App, text: &str) -> Result<Cursor, Faults> {
     let parse = || {
         let (time, id) = text.split_once('.')?;

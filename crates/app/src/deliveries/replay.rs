@@ -1,11 +1,11 @@
-//! Trying anew what was given up or refused.
+//! Replays of dead and failed deliveries.
 
 use super::{Asked, unknown};
 use crate::agents::may_manage;
-use crate::app::AppState;
-use crate::audit::{Deed, RequestContext};
-use crate::caller::Caller;
-use crate::error::Error;
+use chorus_node::AppState;
+use chorus_node::Error;
+use chorus_node::audit::{Deed, RequestContext};
+use chorus_node::caller::Caller;
 use chorus_protocol::api::deliveries::{ReplayView, ReplayedView};
 use chorus_protocol::code::Code;
 use chorus_protocol::words::DeliveryState;
@@ -16,15 +16,15 @@ use std::sync::Arc;
 
 /// The most deliveries one call replays.
 const MAX_REPLAYED: i64 = 1000;
-/// How many of them in one transaction.
+/// The number of replays per transaction.
 const REPLAYED_TOGETHER: usize = 100;
 
-/// Whether somebody may ask for it at all.
+/// Checks that a caller may replay deliveries at all.
 pub fn may_replay(caller: &Caller) -> Result<(), Error> {
     if caller.is_known() { Ok(()) } else { Err(unknown()) }
 }
 
-/// Tries a delivery anew: at once, or in its turn if others of its conversation wait.
+/// Replays a delivery: at once, or in its turn if others of its conversation wait.
 pub async fn replay(
     app: &AppState,
     caller: Caller,
@@ -57,14 +57,15 @@ pub async fn replay(
     Ok(ReplayView { id: app.config.master_key.delivery_name(id), state: DeliveryState::Waiting })
 }
 
-/// Tries all of these anew, the oldest first, as many as one call may.
+/// Replays all matching deliveries, the oldest first, up to the limit of one call.
 pub async fn replay_all(
     app: &AppState,
     caller: Caller,
     context: RequestContext,
     asked: Asked,
 ) -> Result<ReplayedView, Error> {
-    // Found before it is written, and written in parts: everybody who writes waits for whoever writes.
+    // The deliveries are found in a read, and replayed in several short transactions, so that other writers do
+    // not wait long.
     let who = caller.clone();
     let find = move |tx: &mut dyn Tx| match asked.filter(tx, &who)? {
         Some(filter) => Ok(push::find_replayable(tx, &filter, MAX_REPLAYED)?),

@@ -1,24 +1,25 @@
-//! What a C2A harness at an address of its own agreed on of how it takes what is delivered to it.
+//! The delivery options that a C2A harness at its own address agreed to.
 
 use crate::attention;
-use crate::transport::dialect::told;
 use bytes::Bytes;
+use chorus_node::transport::dialect::told;
 use chorus_store::directory::Agent;
 
-/// How a harness takes what is delivered to it.
+/// The delivery options of a harness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Agreement {
-    /// It answers: only the result of a request says that it has it. If not, it is told, and has what it did not refuse.
+    /// True if the harness answers requests, so that only a result acknowledges a delivery. Otherwise it gets
+    /// notifications, and everything it did not refuse counts as delivered.
     pub answers: bool,
-    /// It knows what it has got already. If not, it gets nothing again that may have arrived.
+    /// True if the harness recognises duplicates. Otherwise nothing that may have arrived is sent again.
     pub again: bool,
 }
 
 impl Agreement {
-    /// As far as nothing else was agreed on.
+    /// The default without any other agreement.
     pub const ALL: Self = Self { answers: true, again: true };
 
-    /// As it was agreed on with this agent's.
+    /// Returns the agreement with this agent's harness.
     pub fn of(agent: &Agent) -> Self {
         let agreed = agent.harness_shows.as_deref();
         Self {
@@ -27,7 +28,7 @@ impl Agreement {
         }
     }
 
-    /// The message that brings an entry.
+    /// Returns the message that carries an entry.
     pub fn message(self, request: Bytes, seq: i64) -> Bytes {
         if self.answers { request } else { told(&request, seq) }
     }

@@ -1,18 +1,18 @@
-//! The same thing in the language of each way: what an event becomes for an inbox, a webhook, a connection string.
+//! Renders an event for each route: an inbox, a webhook or a connection string.
 //!
-//! Pure but for what it reads in the transaction it is given. Which way is taken is decided elsewhere.
+//! The functions are pure except for reads in the given transaction. The route is chosen elsewhere.
 
 use super::agreement::Agreement;
 use super::service::{callback_url, service_name};
 use super::{c2a, job, job_result};
-use crate::app::App;
-use crate::attention;
-use crate::caller::Identity;
-use crate::error::Error;
-use crate::sealing;
-use crate::secrets::McpToken;
-use crate::transport::dialect::Dialect;
 use crate::views::{self, EventView};
+use chorus_attention::capabilities::Capabilities;
+use chorus_node::App;
+use chorus_node::Error;
+use chorus_node::caller::Identity;
+use chorus_node::secrets::sealed_posts;
+use chorus_node::secrets::{MCP_LIFE_MS, McpToken};
+use chorus_node::transport::dialect::Dialect;
 use chorus_protocol::attention::Attention;
 use chorus_protocol::channel::{Channel, McpServer, Message, Post};
 use chorus_protocol::ids::{AgentId, DeliveryId, TraceId};
@@ -29,38 +29,36 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
-/// Why an agent is not reached by its own connection string after the hub's master key was changed.
+/// The error for a connection string that was sealed with a former master key.
 pub const UNREADABLE_CONNECTION: &str =
     "the connection string cannot be read with this hub's master key; set it again";
-/// How long the tools that come with a message can be used.
-const MCP_LIFE_MS: i64 = 24 * 60 * 60 * 1000;
 
-/// What an entry of an inbox holds.
+/// The content of an inbox entry.
 pub enum Content {
-    /// An envelope, in the entry itself.
+    /// An envelope, stored in the entry itself.
     Envelope,
-    /// Something that was said in a conversation.
+    /// An event of a conversation.
     Chat(Box<StoredChat>),
-    /// Another service's channel message, sealed, in the entry itself.
+    /// A channel message of another service, sealed, stored in the entry itself.
     Foreign,
-    /// A job, in the entry itself.
+    /// A job, stored in the entry itself.
     Job {
-        /// Of its agent's keys.
+        /// The epoch of its agent's keys.
         epoch: i64,
-        /// Whether it ended before it was handed out.
+        /// True if the job ended before it was handed out.
         has_ended: bool,
     },
-    /// A question what a job would cost, in the entry itself.
+    /// A question for a quote, stored in the entry itself.
     Quote,
-    /// How much happened where the agent leads, in the entry itself.
+    /// A digest of a channel that the agent leads, stored in the entry itself.
     Digest,
-    /// What came of a job that the agent hired for; nothing if that is not kept any more.
+    /// The result of a job that the agent hired for, or `None` if it is no longer stored.
     Result(Option<Box<RawValue>>),
 }
 
 impl Content {
-    /// Looks up what the entries of a page of an agent's inbox do not hold themselves, for all of them together; those of
-    /// them that fit into about `max_bytes`, and one at least.
+    /// Loads the content of a page of an agent's inbox, for all entries together. Returns those entries that
+    /// fit into about `max_bytes`, and at least one.
     pub fn read(
         tx: &mut dyn Tx,
         agent: AgentId,
@@ -91,18 +89,19 @@ impl Content {
         entries.into_iter().map(content).collect()
     }
 
-    /// How often the agent was sent it, as far as that is counted.
+    /// Returns how often the agent was sent this entry, as far as it is counted.
     pub fn sent(&self) -> i64 {
         if let Self::Chat(said) = self { said.chat.sent } else { 1 }
     }
 
-    /// Whether it was said where the agent is not any more: who has left is shown nothing of it, by no way.
+    /// Returns whether the agent has left the conversation. Nothing of it is shown to a former member, over
+    /// any route.
     pub fn is_elsewhere(&self) -> bool {
         matches!(self, Self::Chat(said) if said.has_left())
     }
 
-    /// Whether it is not shown any more: the agent has left, it is a job that has ended, something took its place, or it was taken
-    /// back, in a dialect that says so by cancelling. Others show that it is gone.
+    /// Returns whether the entry is no longer shown: the agent has left, the job has ended, or the event was
+    /// superseded or deleted. Only C2A hides a deleted event; other dialects show that it is gone.
     pub fn is_cancelled(&self, dialect: Dialect) -> bool {
         if self.is_elsewhere() {
             return true;
@@ -115,7 +114,8 @@ impl Content {
         if said.was_deleted() { dialect == Dialect::C2a } else { said.was_superseded() }
     }
 
-    /// The data of what a session is told of the entry, in what it speaks; for the how many'th time, if it is told so.
+    /// Renders the entry for a session in its dialect, with the number of the attempt if the dialect reports
+    /// it.
     pub fn data(
         &self,
         app: &App,
@@ -135,13 +135,13 @@ impl Content {
             (Self::Result(told), Dialect::Sse) => serde_json::to_string(told),
             (Self::Quote | Self::Digest, Dialect::Sse) => Ok(entry.body),
             (Self::Job { epoch, .. }, Dialect::Sse) => {
-                job::data(app, (receiver.id, *epoch), entry.trace, &entry.body)
+                job::data(app, receiver.id, *epoch, entry.trace, &entry.body)
             }
         };
         data.map_err(|error| StoreError::Unexpected(error.into()))
     }
 
-    /// What was said in no conversation, for a C2A harness.
+    /// Renders an entry from outside any conversation for a C2A harness.
     pub fn outside(&self, app: &App, receiver: &Identity, entry: &Entry) -> Result<c2a::Brought, StoreError> {
         let name = &receiver.name;
         let brought = match self {
@@ -158,10 +158,10 @@ impl Content {
                 c2a::envelope(app, receiver.id, name, &said)
             }
             Self::Foreign => {
-                let posted = sealing::open_post(&app.config.master_key, entry.event, &entry.body);
+                let posted = sealed_posts::open_post(&app.config.master_key, entry.event, &entry.body);
                 c2a::foreign(app, receiver.id, entry, &posted)
             }
-            Self::Job { epoch, .. } => job::data(app, (receiver.id, *epoch), entry.trace, &entry.body)
+            Self::Job { epoch, .. } => job::data(app, receiver.id, *epoch, entry.trace, &entry.body)
                 .and_then(|job| c2a::job(app, name, entry, &job)),
             Self::Quote => c2a::quote(app, name, entry),
             Self::Result(told) => c2a::result(app, name, entry, told.as_deref().map(RawValue::get)),
@@ -170,7 +170,7 @@ impl Content {
         brought.map_err(|error| StoreError::Unexpected(error.into()))
     }
 
-    /// The same as the history shows it, which has envelopes and traces beside it.
+    /// Renders the entry for the history, which has envelopes and traces in separate members.
     pub fn kept(
         &self,
         app: &App,
@@ -181,11 +181,11 @@ impl Content {
             Self::Envelope => return Ok(None),
             Self::Chat(said) => serde_json::value::to_raw_value(&said.data(app)),
             Self::Foreign => {
-                let posted = sealing::open_post(&app.config.master_key, entry.event, &entry.body);
+                let posted = sealed_posts::open_post(&app.config.master_key, entry.event, &entry.body);
                 RawValue::from_string(posted)
             }
             Self::Job { epoch, .. } => {
-                job::data(app, (receiver, *epoch), entry.trace, &entry.body).and_then(RawValue::from_string)
+                job::data(app, receiver, *epoch, entry.trace, &entry.body).and_then(RawValue::from_string)
             }
             Self::Quote | Self::Digest => RawValue::from_string(entry.body.clone()),
             Self::Result(told) => return Ok(told.clone()),
@@ -201,34 +201,34 @@ fn inbox_message(app: &App, receiver: &Identity, entry: Entry) -> Result<InboxMe
         receiver_id: app.address(&receiver.name),
         created_at: rfc3339(entry.created_at),
         timestamp: rfc3339(entry.created_at),
-        // Its sender still waits for what the receiver has to say.
+        // The sender still waits for the receiver's answer.
         reply_stream: (entry.state == DeliveryState::Sending)
             .then(|| app.reply_stream(receiver.id, entry.seq)),
         envelope: envelope(entry.body)?,
     })
 }
 
-/// An envelope as it was received.
+/// Returns an envelope as it was received.
 pub fn envelope(body: String) -> Result<Box<RawValue>, StoreError> {
     RawValue::from_string(body).map_err(|error| StoreError::Unexpected(error.into()))
 }
 
-/// Something that was said in a conversation, on its way to one agent.
+/// An event of a conversation, for delivery to one agent.
 #[derive(Debug, Clone, Copy)]
 pub struct ChatDelivery<'a> {
     pub conversation: &'a Conversation,
     pub trace: TraceId,
     pub id: DeliveryId,
-    /// What the agent is called there.
+    /// The agent's handle in the conversation.
     pub handle: Option<&'a str>,
-    /// What was decided for this agent.
+    /// The attention decided for this agent.
     pub attention: Attention,
-    /// By what the agent is reached.
+    /// The epoch of the agent's route.
     pub epoch: i64,
 }
 
 impl ChatDelivery<'_> {
-    /// For an inbox or an endpoint, with the event as the API shows it.
+    /// Renders the event for an inbox or an endpoint, as the API shows it.
     pub fn data<E>(&self, app: &App, event: E) -> Chat<E> {
         Chat {
             trace_id: Some(self.trace.to_string()),
@@ -246,7 +246,7 @@ impl ChatDelivery<'_> {
         callback_url(app, self.conversation.id, self.id, self.epoch)
     }
 
-    /// The channel's tools, for this agent and a while.
+    /// Returns the channel's tools with a temporary token for this agent.
     fn mcp(&self, app: &App) -> McpServer {
         let (agent, channel) = (self.id.agent, self.conversation.id);
         let token = McpToken { agent, channel, expires_at: app.now() + MCP_LIFE_MS, epoch: self.epoch };
@@ -259,14 +259,14 @@ impl ChatDelivery<'_> {
     }
 }
 
-/// The same as it stands in the store.
+/// An event of a conversation for one agent, as loaded from the store.
 pub struct StoredChat {
     agent: AgentId,
     chat: ChatEntry,
 }
 
 impl StoredChat {
-    /// What this delivery is about; nothing if it is about no conversation.
+    /// Loads the event of this delivery. Returns `None` if it belongs to no conversation.
     pub fn read(tx: &mut dyn Tx, id: DeliveryId) -> Result<Option<Self>, StoreError> {
         let mut entries = deliveries::page(tx, id.agent, id.seq - 1, 1, usize::MAX)?;
         let chats = chats::of_page(tx, id.agent, &mut entries, usize::MAX)?;
@@ -274,17 +274,17 @@ impl StoredChat {
         Ok(chat.map(|chat| Self { agent: id.agent, chat }))
     }
 
-    /// Whether the agent is not there any more.
+    /// Returns whether the agent has left the conversation.
     pub fn has_left(&self) -> bool {
         self.chat.handle.is_none()
     }
 
-    /// Whether it was taken back.
+    /// Returns whether the message was deleted.
     pub fn was_deleted(&self) -> bool {
         self.chat.changes.iter().any(|change| change.kind == EventKind::Delete)
     }
 
-    /// Whether it asks nothing of the agent any more, or its change does so in its place.
+    /// Returns whether the event asks nothing of the agent any more, or a later change asks in its place.
     pub fn was_superseded(&self) -> bool {
         self.chat.superseded
     }
@@ -299,7 +299,7 @@ impl StoredChat {
         ChatDelivery { conversation, trace: event.trace, id, handle, attention, epoch }
     }
 
-    /// The same for a C2A harness.
+    /// Renders the event for a C2A harness.
     pub fn told(&self, attempt: Option<i64>) -> c2a::Told<'_> {
         let ChatEntry { ref conversation, attention, ref handle, ref mentions, supersedes, sent, .. } =
             self.chat;
@@ -317,14 +317,14 @@ impl StoredChat {
         }
     }
 
-    /// For an inbox or an endpoint.
+    /// Renders the event for an inbox or an endpoint.
     pub fn data(&self, app: &App) -> Chat {
         let about = self.chat.about.as_ref().map(|about| Box::new(views::about(about)));
         Chat { about, ..self.delivery().data(app, self.view()) }
     }
 
-    /// For a connection string. Nothing, unless it is a message, or tells that one was not answered: the Channel Protocol has no
-    /// other words, and would show a change of a message as a new one.
+    /// Renders the event for a connection string. Returns `None` unless it is a message or an escalation: the
+    /// Channel Protocol has no other kinds, and would show an edit as a new message.
     pub fn channel_post(&self, app: &App) -> Option<Post> {
         if !matches!(self.chat.event.kind, EventKind::Message | EventKind::Escalation) {
             return None;
@@ -335,9 +335,9 @@ impl StoredChat {
         Some(Post {
             channel: Channel {
                 id: self.chat.conversation.id.to_string(),
-                name: Some(self.chat.conversation.name.clone()),
+                name: Some(self.chat.conversation.name.to_string()),
                 service: Some(service_name(app)),
-                context: self.chat.conversation.context.clone(),
+                context: self.chat.conversation.context.as_deref().map(str::to_owned),
             },
             message: Message {
                 id: view.event_id,
@@ -350,13 +350,13 @@ impl StoredChat {
     }
 }
 
-/// The data of SSE event `channel`: the body as another service posted it, plus `trace_id`.
+/// Returns the data of SSE event `channel`: the body as another service posted it, plus `trace_id`.
 fn foreign_data(app: &App, entry: &Entry) -> Result<String, serde_json::Error> {
-    /// Everything but the outermost braces as it came: what a parser makes of numbers is not what was posted.
+    /// Returns everything inside the outermost braces unparsed, because parsing could change numbers.
     fn members(body: &str) -> Option<&str> {
         body.trim().strip_prefix('{')?.strip_suffix('}')
     }
-    let posted = sealing::open_post(&app.config.master_key, entry.event, &entry.body);
+    let posted = sealed_posts::open_post(&app.config.master_key, entry.event, &entry.body);
     let mut body: Value = serde_json::from_str(&posted)?;
     match members(&posted) {
         Some(members) if body.get("trace_id").is_none() => {
@@ -369,7 +369,7 @@ fn foreign_data(app: &App, entry: &Entry) -> Result<String, serde_json::Error> {
     }
 }
 
-/// A relay envelope for a receiver whose harness is POSTed to.
+/// Renders a relay envelope for a receiver whose harness gets POSTs.
 pub fn envelope_request(
     app: &App,
     sender: &str,
@@ -382,7 +382,7 @@ pub fn envelope_request(
         sender,
         body: envelope.get(),
         created_at: app.now(),
-        shows: pending.receiver.harness_shows.as_deref().map(attention::of_words),
+        shows: pending.receiver.harness_shows.as_deref().map(Capabilities::of_words),
     };
     let data = c2a::envelope(app, pending.receiver.id, &pending.receiver.name, &said)
         .and_then(|brought| brought.params(pending.receiver.id, 1));
@@ -391,8 +391,8 @@ pub fn envelope_request(
     String::from_utf8(message.into()).map_err(Error::internal)
 }
 
-/// A relay envelope for a receiver that has only a connection string: where it goes, and the channel message it becomes.
-/// Nothing, if that string cannot be read.
+/// Renders a relay envelope for a receiver with only a connection string: its target and the channel message.
+/// Returns `None` if the string cannot be decrypted.
 pub fn envelope_post(
     app: &App,
     sender: &str,

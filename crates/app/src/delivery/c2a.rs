@@ -1,18 +1,18 @@
-//! What is delivered, in the language of C2A: the params of `chat/deliver`, and an event as the chat tools show it.
+//! Renders deliveries in C2A: the params of `chat/deliver`, and events as the chat tools show them.
 //!
-//! `outside` has what was said in no conversation of this hub.
+//! `outside` renders items from outside any conversation of this hub.
 //!
-//! Pure. A knock is made of what the hub itself knows: what was said is not in it. Which mode something has was decided
-//! before.
+//! The functions are pure. A knock contains only facts of the hub itself, never the content. The mode was
+//! decided before.
 
 mod outside;
 
 pub use outside::{Brought, Envelope, digest, envelope, foreign, job, quote, result};
 
-use crate::app::App;
 use crate::views::{self, EventView};
 use chorus_attention::knock::{self, Subject};
 use chorus_attention::{self as engine, classify};
+use chorus_node::App;
 use chorus_protocol::attention::Attention;
 use chorus_protocol::c2a::{
     Addressee, Author, ChatTool, Content, Conversation as Place, Delivery, Event, Exposure, Header,
@@ -26,29 +26,29 @@ use chorus_protocol::words::{
 use chorus_store::conversations::{Conversation, UNPLACED};
 use serde_json::Value;
 
-/// What of a conversation is shown with what was said in it.
+/// The part of a conversation that is shown with an event.
 const THREAD_WINDOW: &str = "thread_window";
 
-/// Something that was said, as it is told to one agent.
+/// An event for one agent.
 pub struct Told<'a> {
-    /// By which name it is told: the message's own, or that of a change of it.
+    /// The id of the delivery: the message's own, or that of a change to it.
     pub id: EventId,
     pub conversation: &'a Conversation,
     pub agent: AgentId,
-    /// What the agent is called there.
+    /// The agent's handle in the conversation.
     pub handle: Option<&'a str>,
     pub attention: Attention,
-    /// Whom it names, `agent:bob role:ops`.
+    /// The mentions, such as `agent:bob role:ops`.
     pub mentions: &'a str,
     pub supersedes: Option<EventId>,
-    /// How often the agent was sent it, this time included.
+    /// The number of times the agent was sent it, including this one.
     pub sent: i64,
     pub event: EventView,
-    /// What somebody has not answered, if it tells of that and the agent may read it.
+    /// The unanswered message of an escalation, if the agent may read it.
     pub about: Option<EventView>,
 }
 
-/// The params that bring it to the agent.
+/// Returns the params of the delivery.
 pub fn chat(app: &App, told: &Told<'_>) -> Result<String, serde_json::Error> {
     let header = header(app, told, None);
     let exposure = match ShownMode::of(told.attention.mode) {
@@ -65,7 +65,7 @@ pub fn chat(app: &App, told: &Told<'_>) -> Result<String, serde_json::Error> {
     serde_json::to_string(&Delivery { header, exposure, reliability })
 }
 
-/// The whole event, for an agent that asked for it.
+/// Returns the whole event, for an agent that asked for it.
 pub fn event(app: &App, told: &Told<'_>, disposition: Option<Disposition>) -> Event {
     Event { header: header(app, told, disposition), content: content(told) }
 }
@@ -73,7 +73,7 @@ pub fn event(app: &App, told: &Told<'_>, disposition: Option<Disposition>) -> Ev
 fn header(app: &App, told: &Told<'_>, disposition: Option<Disposition>) -> Header {
     let event = &told.event;
     let thread = event.thread.as_deref().and_then(EventId::parse);
-    // What tells that somebody has not answered a message is about it, and takes no place.
+    // An escalation is about a message and does not supersede it.
     let supersedes = told.supersedes.filter(|_| event.kind.known() != Some(EventKind::Escalation));
     let recipient = told.handle.filter(|_| told.attention.directedness == Directedness::ToMe);
     Header {
@@ -100,7 +100,8 @@ fn header(app: &App, told: &Told<'_>, disposition: Option<Disposition>) -> Heade
             ..told.attention.into()
         },
         supersedes: supersedes.map(WireId::from),
-        // What a change is about, it takes the place of. An agent knows what waited by the name it waited under.
+        // A change supersedes the message it is about. An agent knows a message that was held by the id under
+        // which it waited.
         in_reply_to: event
             .reply_to
             .clone()
@@ -113,7 +114,7 @@ fn header(app: &App, told: &Told<'_>, disposition: Option<Disposition>) -> Heade
 }
 
 fn author_kind(event: &EventView) -> AuthorKind {
-    // What became of a message that waited for a person is told by the hub, whoever decided.
+    // The hub reports the outcome of a held message, whoever decided it.
     let ends_wait = event.more.contains_key("outcome");
     if event.kind.known() == Some(EventKind::Escalation) || ends_wait {
         return AuthorKind::System;
@@ -121,7 +122,7 @@ fn author_kind(event: &EventView) -> AuthorKind {
     if event.author.is_agent() { AuthorKind::Agent } else { AuthorKind::Human }
 }
 
-/// Who said it; what the hub tells has no author but the hub.
+/// Returns the author. An event of the hub itself has the hub as its author.
 fn author(event: &EventView) -> Author {
     let kind = author_kind(event);
     let by_somebody = kind != AuthorKind::System;
@@ -133,7 +134,7 @@ fn author(event: &EventView) -> Author {
 }
 
 fn place_of(told: &Told<'_>, thread: Option<EventId>) -> Place {
-    let name = Some(&told.conversation.name).filter(|name| !name.is_empty()).cloned();
+    let name = Some(told.conversation.name.to_string()).filter(|name| !name.is_empty());
     let stream_id = told.event.more.get("stream").and_then(Value::as_str).map(|id| WireId(id.to_owned()));
     let place = Place::new(told.conversation.id, told.conversation.kind, thread);
     let glyphs = views::glyphs(told.conversation);
@@ -144,7 +145,7 @@ fn place_of(told: &Told<'_>, thread: Option<EventId>) -> Place {
     place
 }
 
-/// What was said, as it stands; and what nobody has answered, if it is about that.
+/// Returns the content in its current state, with the unanswered message of an escalation.
 fn content(told: &Told<'_>) -> Content {
     let mut content = Content::text(words(&told.event));
     if let Some(about) = &told.about {
@@ -153,13 +154,13 @@ fn content(told: &Told<'_>) -> Content {
     content
 }
 
-/// A message that another event is about.
+/// Returns the text of a message that another event is about.
 pub fn words_about(about: &EventView) -> String {
     let who = about.author.handle.as_deref().unwrap_or("somebody");
     format!("{who} said in {}:\n{}", about.event_id, words(about))
 }
 
-/// What has no words says in a few what it is.
+/// Returns the text of an event. An event without text gets a short description.
 pub fn words(event: &EventView) -> String {
     match (&event.content, event.deleted) {
         (_, true) => "(this message was deleted)".to_owned(),
@@ -193,7 +194,7 @@ fn knock_of(told: &Told<'_>) -> Knock {
     let channel = (told.conversation.kind == ConversationKind::Channel).then_some(&*told.conversation.name);
     let made = knock::Knock::new(&from.0, &place, &told.attention, &Subject::new(&classified, channel, &[]));
     let knock::Knock { directedness, policy, priority, topic, .. } = made;
-    // A signal is a word of the hub's own.
+    // A signal is a fixed word of the hub and not a member's text.
     let signal = event.more.get("signal").and_then(Value::as_str).and_then(Signal::parse);
     let topic = signal.map_or(topic, |signal| format!("reaction {signal} to your message"));
     Knock {
@@ -207,7 +208,7 @@ fn knock_of(told: &Told<'_>) -> Knock {
     }
 }
 
-/// Where, by ids: names are what people wrote.
+/// Returns the place by ids, because names are text of members.
 fn place(told: &Told<'_>) -> String {
     match (&told.event.thread, told.conversation.kind) {
         (Some(thread), _) => format!("thread:{thread}"),

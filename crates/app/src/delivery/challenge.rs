@@ -1,15 +1,15 @@
-//! Endpoints that must say that they want what the hub sends (`CHORUS_ENDPOINT_CHALLENGE`).
+//! Endpoint challenges: an endpoint must confirm that it wants the hub's requests
+//! (`CHORUS_ENDPOINT_CHALLENGE`).
 //!
-//! Where that is required, an endpoint gets one thing before it has been proven: a signed POST
-//! `{"type": "challenge", "challenge": …}`, which it answers with success and the challenge, as text or as
-//! `{"challenge": …}`. The proof is kept with the agent, for that very URL. An agent's endpoint is asked when it is
-//! registered, and again when something is sent to it, but ever more rarely: an address that nobody proves gets a
-//! few requests and then hardly any.
+//! If this is required, an unproven endpoint gets only a signed POST `{"type": "challenge", "challenge": …}`.
+//! It must answer with success and the challenge, as text or as `{"challenge": …}`. The proof is stored with
+//! the agent, for that very URL. An endpoint is challenged at registration, and again when something is sent
+//! to it, with a growing pause: an address that nobody proves gets a few requests and then hardly any.
 
-use crate::app::AppState;
-use crate::transport::limits::Cause;
-use crate::transport::outbound::{Signed, To};
-use crate::webhooks;
+use chorus_node::AppState;
+use chorus_node::secrets::webhooks;
+use chorus_node::transport::outbound::{Signed, To};
+use chorus_node::transport::outbound_limits::Cause;
 use chorus_protocol::ids::AgentId;
 use chorus_protocol::relay::{Challenge, EndpointQuestion};
 use chorus_store::directory::Agent;
@@ -19,28 +19,29 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// How long a registration waits for it.
+/// The time for which a registration waits for the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Asks an agent's endpoint if it is not proven, and says whether it is now; nothing where nobody need prove anything.
+/// Challenges an agent's unproven endpoint and returns whether it is proven now. Returns `None` if no proof is
+/// required.
 pub async fn ask(app: &AppState, agent: &Agent) -> Option<bool> {
     let url = agent.endpoint.clone().filter(|_| app.config.endpoint_challenge)?;
     Some(agent.proven || tokio::time::timeout(PATIENCE, prove(app, agent.id, url)).await.unwrap_or(false))
 }
 
-/// Asks again, while nobody waits for it.
+/// Challenges an endpoint again in the background.
 pub fn ask_again(app: &AppState, runtime: &Handle, agent: AgentId, url: String) {
     if app.config.endpoint_challenge {
         let hub = AppState::clone(app);
         let work = async move {
             prove(&hub, agent, url).await;
         };
-        app.tasks.spawn_on(work, runtime);
+        app.tasks.tracker.spawn_on(work, runtime);
     }
 }
 
 async fn prove(app: &AppState, agent: AgentId, url: String) -> bool {
-    if !app.challenges.take(agent, app.elapsed()) {
+    if !app.transport.challenges.take(agent, app.elapsed()) {
         return false;
     }
     let find = move |tx: &mut dyn Tx| directory::by_id(tx, agent);
@@ -55,7 +56,7 @@ async fn prove(app: &AppState, agent: AgentId, url: String) -> bool {
     let id = format!("msg_{}", app.environment.uuid_v7().simple());
     let message = Signed::new(&secrets, id, app.now(), body.into(), false);
     let to = To { url, receiver: agent, sender: None, cause: Cause::Push, proven: true };
-    match app.outbound.post(&to, message).await {
+    match app.transport.outbound.post(&to, message).await {
         Ok(answer) if echoes(&answer, &challenge) => {}
         answer => {
             let why =

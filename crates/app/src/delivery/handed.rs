@@ -1,16 +1,16 @@
-//! Writing down how far open inboxes were handed, and what connections said of what they were given.
+//! Records the watermarks of open inboxes and the acknowledgements of their connections.
 
-use crate::app::App;
-use crate::transport::live::{Acknowledgements, Inbox};
+use chorus_node::App;
+use chorus_node::transport::live::{Acknowledgements, Inbox};
 use chorus_protocol::ids::AgentId;
 use chorus_store::{StoreError, Tx, inboxes, obligations};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// So much of what was acknowledged is written together: others wait for it.
+/// Acknowledgements per transaction, because other writers wait for it.
 const STEP: usize = 100;
 
-/// Writes the watermarks that rose since the last time, all in one transaction.
+/// Writes the watermarks that rose since the last time, in one transaction.
 pub async fn record_handed(app: &App, open: Vec<Arc<Inbox>>) -> Result<(), StoreError> {
     record_acknowledgements(app, &open).await?;
     let handed: Vec<(AgentId, i64)> =
@@ -32,7 +32,7 @@ pub async fn record_handed(app: &App, open: Vec<Arc<Inbox>>) -> Result<(), Store
     Ok(())
 }
 
-/// Writes what connections said of what they were given, in steps that others do not wait for long.
+/// Writes the acknowledgements of connections, in steps that do not delay other writers for long.
 async fn record_acknowledgements(app: &App, open: &[Arc<Inbox>]) -> Result<(), StoreError> {
     let (mut given, mut acked) = (vec![], vec![]);
     for inbox in open {
@@ -68,7 +68,7 @@ async fn record_acknowledgements(app: &App, open: &[Arc<Inbox>]) -> Result<(), S
     written
 }
 
-/// Agents said that they have these.
+/// Records that agents acknowledged these deliveries.
 fn take(tx: &mut dyn Tx, taken: &[(AgentId, i64)], now: i64) -> Result<(), StoreError> {
     for of_one in taken.chunk_by(|(agent, _), (next, _)| agent == next) {
         let Some((agent, _)) = of_one.first() else { continue };
@@ -80,7 +80,7 @@ fn take(tx: &mut dyn Tx, taken: &[(AgentId, i64)], now: i64) -> Result<(), Store
 
 type Place<'a> = (&'a Arc<Inbox>, i64);
 
-/// What is written next, and the rest.
+/// Splits off the acknowledgements of the next step.
 fn split_step<'a, 'b>(places: &'a [Place<'b>]) -> Option<(&'a [Place<'b>], &'a [Place<'b>])> {
     (!places.is_empty()).then(|| places.split_at(places.len().min(STEP)))
 }

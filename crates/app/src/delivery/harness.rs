@@ -1,21 +1,23 @@
-//! A C2A harness at an address of its own: how the two begin, what its answers mean, and what it is told in passing.
+//! C2A harnesses at their own addresses: the handshake, the meaning of their answers, and notifications.
 //!
-//! Everything is a POST of one JSON-RPC message, signed like every other. What is delivered goes through `push`; here is only
-//! what it becomes. A success of HTTP is none of C2A: the result of the very request is, and nothing else. A harness is an
-//! agent's only once it has answered `initialize`, whose id nobody can guess: so an address that does not want what the hub sends
-//! gets nothing but that. What it agreed on then holds: who does not acknowledge is told, and who takes nothing twice is not
-//! sent again what may have arrived, as long as the hub knows. What is told in passing is told once, and lost if the harness does not listen.
+//! Every exchange is a signed POST of one JSON-RPC message. Deliveries go through `push`; this module only
+//! renders them. An HTTP success is not enough: only the result of the request itself acknowledges it. A
+//! harness belongs to an agent only after it has answered `initialize`, whose id is unguessable, so an address
+//! that does not want the hub's messages gets nothing else. The agreement of the handshake then holds: a
+//! harness that does not acknowledge gets notifications, and one that does not recognise duplicates is not
+//! sent again what may have arrived, as far as the hub knows. A notification is sent once, and is lost if the
+//! harness does not listen.
 
 use super::agreement::Agreement;
 use super::bridge::Content;
-use crate::app::{App, AppState};
 use crate::attention;
-use crate::caller::Identity;
-use crate::transport::dialect::{Dialect, is_cancellation};
-use crate::transport::limits::Cause;
-use crate::transport::outbound::{NotTaken, PostError, Signed, To};
-use crate::webhooks;
 use bytes::Bytes;
+use chorus_node::caller::Identity;
+use chorus_node::secrets::webhooks;
+use chorus_node::transport::dialect::{Dialect, is_cancellation};
+use chorus_node::transport::outbound::{NotTaken, PostError, Signed, To};
+use chorus_node::transport::outbound_limits::Cause;
+use chorus_node::{App, AppState};
 use chorus_protocol::c2a::{Capabilities, Initialize, InitializeResult, Method, PROTOCOL_VERSION, Program};
 use chorus_protocol::ids::{AgentId, DeliveryId};
 use chorus_protocol::rpc::{Id, Message, Response};
@@ -25,14 +27,14 @@ use chorus_store::{StoreError, Tx, deliveries};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// As much of an answer is read.
+/// Bytes of an answer that are read.
 pub const MAX_ANSWER: usize = 64 * 1024;
-/// How long whoever sets a harness waits for its answer.
+/// The time for which the caller that sets a harness waits for its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// As much of what a harness says went wrong is kept.
+/// Characters of a harness's error message that are kept.
 const MAX_REASON: usize = 300;
 
-/// The result of the request of this id, if an answer is that.
+/// Returns the result of the request with this id, if the answer contains it.
 pub fn result_of(answer: &[u8], id: &str) -> Result<Value, NotTaken> {
     let Ok(Message::Response(Response { id: Some(answered), outcome })) = Message::read(answer) else {
         return Err(NotTaken::NoResponse);
@@ -43,12 +45,13 @@ pub fn result_of(answer: &[u8], id: &str) -> Result<Value, NotTaken> {
     outcome.map_err(|error| NotTaken::Refused { code: error.code, message: cut(&error.message) })
 }
 
-/// What another says, as far as it is kept.
+/// Cuts a foreign text to the length that is kept.
 fn cut(text: &str) -> String {
     text.chars().filter(|sign| *sign != '\0').take(MAX_REASON).collect()
 }
 
-/// POSTs `initialize` to an address, and says in words what both agreed on: first how events can be shown there.
+/// POSTs `initialize` to an address and returns the agreement as words, of which the first says how events can
+/// be shown.
 pub async fn begin(app: &App, agent: &Agent, url: &str) -> Result<String, PostError> {
     let id = format!("initialize-{}", app.environment.random_hex());
     let params = Initialize {
@@ -69,25 +72,26 @@ pub async fn begin(app: &App, agent: &Agent, url: &str) -> Result<String, PostEr
         .map_err(|error| NotTaken::Unclear(cut(&error.to_string())).into())
 }
 
-/// POSTs a request and takes its result.
+/// POSTs a request and returns its result.
 async fn post(app: &App, agent: &Agent, url: &str, id: &str, body: Bytes) -> Result<Value, PostError> {
     let secrets = webhooks::signing(&app.config.master_key, agent, app.now());
     let name = format!("msg_{}", app.environment.uuid_v7().simple());
     let message = Signed::new(&secrets, name, app.now(), body, false);
     let to = To { url: url.to_owned(), receiver: agent.id, sender: None, cause: Cause::Push, proven: true };
-    match app.outbound.push_reading(&to, message, MAX_ANSWER).await? {
-        (200..300, _, answer) => Ok(result_of(&answer, id)?),
+    match app.transport.outbound.push_reading(&to, message, MAX_ANSWER).await? {
+        (200..300, _, answer) => Ok(result_of(answer.as_deref().unwrap_or_default(), id)?),
         (status, ..) => Err(PostError::Status(status)),
     }
 }
 
-/// A harness has forgotten that it had begun: it begins again, as often as an endpoint is asked anything.
+/// Repeats the handshake with a harness that lost its session, under the same rate limit as endpoint
+/// challenges.
 pub fn begin_again(app: &AppState, agent: AgentId) {
-    if !app.challenges.take(agent, app.elapsed()) {
+    if !app.transport.challenges.take(agent, app.elapsed()) {
         return;
     }
     let hub = AppState::clone(app);
-    app.tasks.spawn(async move {
+    app.tasks.tracker.spawn(async move {
         let find = move |tx: &mut dyn Tx| directory::by_id(tx, agent);
         let Ok(Some(known)) = hub.store.read::<_, StoreError, _>(find).await else { return };
         let Some(url) = known.harness.clone().filter(|_| known.disabled_at.is_none()) else { return };
@@ -104,7 +108,7 @@ pub fn begin_again(app: &AppState, agent: AgentId) {
     });
 }
 
-/// The request that brings a delivery, for the how many'th time it is tried; nothing if it is not kept any more.
+/// Returns the request for a delivery and this attempt, or `None` if the content is no longer stored.
 pub fn request(
     tx: &mut dyn Tx,
     app: &App,
@@ -118,17 +122,17 @@ pub fn request(
         return Ok(None);
     };
     let receiver = Identity { id: agent.id, name: agent.name.clone() };
-    // What was sent before by another way counts too.
+    // Deliveries over another route count as attempts too.
     let (kind, attempt) = (entry.kind, content.sent() - 1 + attempt);
     let data = content.data(app, &receiver, Dialect::C2a, entry, Some(attempt))?;
     Ok(Some(Agreement::of(agent).message(Dialect::C2a.entry(kind, id.seq, &data), id.seq)))
 }
 
-/// Tells a harness something, once.
+/// Sends a notification to a harness, once.
 pub async fn tell(app: AppState, agent: AgentId, notice: Bytes) {
     let find = move |tx: &mut dyn Tx| directory::by_id(tx, agent);
     let Ok(Some(known)) = app.store.read::<_, StoreError, _>(find).await else { return };
-    // One that is connected is told there.
+    // A connected agent gets the notification over its session.
     let may = known.disabled_at.is_none() && known.paused_at.is_none() && known.open_until <= app.now();
     let Some(url) = known.harness.clone().filter(|_| may) else { return };
     let agreed = known.harness_shows.as_deref();
@@ -139,12 +143,12 @@ pub async fn tell(app: AppState, agent: AgentId, notice: Bytes) {
     let id = format!("msg_{}", app.environment.uuid_v7().simple());
     let message = Signed::new(&secrets, id, app.now(), notice, false);
     let to = To { url, receiver: agent, sender: None, cause: Cause::Push, proven: true };
-    if let Err(error) = app.outbound.push(&to, message).await {
+    if let Err(error) = app.transport.outbound.push(&to, message).await {
         tracing::debug!(%agent, %error, "a harness was not told something in passing");
     }
 }
 
-/// What a harness says of an envelope that it was brought; one that does not acknowledge says whatever it likes.
+/// Checks a harness's answer to an envelope. A harness that does not acknowledge may answer anything.
 pub fn taken(agent: &Agent, answer: Value, id: &str) -> Result<Value, PostError> {
     if !Agreement::of(agent).answers {
         return Ok(answer);

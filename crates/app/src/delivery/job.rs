@@ -1,10 +1,10 @@
-//! A job in the language of each way: the document's job request, with the address that takes its result.
+//! Renders a job for each route: the document's job request, with the callback address for its result.
 
 use super::job_result::of_body;
 use super::service::{callback_url, service_name};
-use crate::app::App;
-use crate::secrets::McpToken;
 use bytes::Bytes;
+use chorus_node::App;
+use chorus_node::secrets::McpToken;
 use chorus_protocol::channel::{Channel, McpServer, Message, Post};
 use chorus_protocol::ids::{AgentId, ConversationId, JobId, TraceId};
 use chorus_protocol::market::{JobHandout, JobStatus};
@@ -13,10 +13,10 @@ use chorus_store::market::jobs::{self, Agreed};
 use chorus_store::push::Due;
 use chorus_store::{StoreError, Tx, conversations, directory};
 
-/// How long the tools of a job can be used after its end.
+/// The time after a job's end for which its tools can be used.
 const TOOLS_LIFE_MS: i64 = 24 * 60 * 60 * 1000;
 
-/// Where jobs are POSTed to at an endpoint.
+/// Returns the URL for jobs at an endpoint.
 pub fn url(endpoint: String) -> String {
     let (path, query) = match endpoint.split_once('?') {
         Some((path, query)) => (path, format!("?{query}")),
@@ -26,10 +26,11 @@ pub fn url(endpoint: String) -> String {
     if path.ends_with("/jobs") { format!("{path}{query}") } else { format!("{path}/jobs{query}") }
 }
 
-/// The job as it is kept, with what only its agent may know.
+/// Parses the stored job and adds the members that only its agent may see.
 pub fn read(
     app: &App,
-    (agent, epoch): (AgentId, i64),
+    agent: AgentId,
+    epoch: i64,
     trace: TraceId,
     body: &str,
 ) -> Result<JobHandout, serde_json::Error> {
@@ -39,34 +40,35 @@ pub fn read(
     Ok(job)
 }
 
-/// Where the result of a job is POSTed to: the address is the proof.
+/// Returns the callback URL for the result of a job. The address itself authenticates the reporter.
 fn result_url(app: &App, job: JobId, agent: AgentId, epoch: i64) -> String {
     let token = app.config.master_key.job_token(job, agent, epoch);
     format!("{}/market/jobs/{job}/result/{token}", app.config.public_url)
 }
 
-/// The data of SSE event `job`, for an agent in this epoch; the history of its inbox shows the same.
+/// Returns the data of SSE event `job` for an agent in this epoch. The history of its inbox shows the same.
 pub fn data(
     app: &App,
-    agent: (AgentId, i64),
+    agent: AgentId,
+    epoch: i64,
     trace: TraceId,
     body: &str,
 ) -> Result<String, serde_json::Error> {
-    serde_json::to_string(&read(app, agent, trace, body)?)
+    serde_json::to_string(&read(app, agent, epoch, trace, body)?)
 }
 
-/// Whether the job whose event has this body is over: nobody is given it any more.
+/// Returns whether the job of this event has ended, so that it is no longer delivered.
 pub fn has_ended(tx: &mut dyn Tx, body: &str) -> Result<bool, StoreError> {
     Ok(of_body(tx, body)?.is_none_or(|job| job.status != JobStatus::Pending))
 }
 
-/// What is POSTed of a job whose turn it is, or why nothing is.
+/// Returns the body of the POST for a due job, or the reason why there is none.
 pub fn pushed(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Result<Bytes, &'static str>, StoreError> {
     const GONE: &str = "the job is not kept any more";
     let unexpected = |error: serde_json::Error| StoreError::Unexpected(error.into());
     let Some(event) = conversations::event_by_id(tx, due.event)? else { return Ok(Err(GONE)) };
     let epoch = directory::by_id(tx, due.id.agent)?.map_or(0, |agent| agent.epoch);
-    let job = read(app, (due.id.agent, epoch), event.trace, &event.body).map_err(unexpected)?;
+    let job = read(app, due.id.agent, epoch, event.trace, &event.body).map_err(unexpected)?;
     let asked = match jobs::by_id(tx, job.job_id)? {
         None => return Ok(Err(GONE)),
         Some(asked) if asked.status != JobStatus::Pending => return Ok(Err("the job has ended")),
@@ -75,17 +77,19 @@ pub fn pushed(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Result<Bytes, &'s
     let body = match due.transport {
         Transport::Harness | Transport::Webhook | Transport::Inbox => serde_json::to_vec(&job),
         Transport::Channel => {
-            serde_json::to_vec(&channel_post(app, due, (&job, &asked), epoch).map_err(unexpected)?)
+            serde_json::to_vec(&channel_post(app, due, &job, &asked, epoch).map_err(unexpected)?)
         }
     };
     Ok(Ok(body.map_err(unexpected)?.into()))
 }
 
-/// A job for an agent that knows the Channel Protocol only: what it says back is the result, or it calls the tool that comes with it.
+/// Renders a job for an agent that speaks the Channel Protocol only. Its reply is the result, or it calls the
+/// tool that comes with the job.
 fn channel_post(
     app: &App,
     due: &Due,
-    (job, agreed): (&JobHandout, &Agreed),
+    job: &JobHandout,
+    agreed: &Agreed,
     epoch: i64,
 ) -> Result<Post, serde_json::Error> {
     let input = serde_json::to_string_pretty(&job.input_data)?;
@@ -103,7 +107,8 @@ fn channel_post(
             context: Some(format!(
                 "You were hired for one job of your skill {:?}, for at most {} credits. Answer once, before {until}: with the \
                  output data as one JSON object and nothing else. A plain text is taken as {{\"text\": …}}. If you cannot do \
-                 it, answer with an event of the type `error`, or with {{\"job_id\", \"status\": \"FAILURE\", \"error_message\"}}: \
+                 it, answer with an event of the type `error`, or with {{\"job_id\", \"status\": \"FAILURE\", \"error_message\"}}, \
+                 or with the status \"REJECTED\" at once if you do not take it: \
                  an object with this job's job_id and a status is taken as the whole result. Or call the tool report_result of the MCP server that comes \
                  with this. Or POST the whole result, {{\"job_id\", \"status\", \"output_data\", \"execution_cost\"}}, to {}",
                 job.skill_name, job.budget, job.callback_url
@@ -124,7 +129,8 @@ fn channel_post(
     })
 }
 
-/// The tools of a job, for its agent. They last longer than the job, so that a late result is told that it is late.
+/// Returns the tools of a job for its agent. They outlast the job, so that a late result gets an error that
+/// says so.
 fn tools(app: &App, job: &Agreed, epoch: i64) -> McpServer {
     let channel = ConversationId::of_job(job.id);
     let token = McpToken { agent: job.agent, channel, expires_at: job.deadline_at + TOOLS_LIFE_MS, epoch };

@@ -1,24 +1,27 @@
-//! One connection's way through an inbox, whatever the connection is made of.
+//! A connection's position in an inbox, for every kind of connection.
 //!
-//! A reader is a cursor. It takes what follows from the frames that were just encoded, and from the store when they are
-//! not there; it holds no queue, so a slow client costs nothing but its own delay. Frames serve only what was committed
-//! since the session began: what was sent before may have been changed or taken back. (What is changed on this node while a
-//! session lags loses its frame; changed on another node, it counts as under way.)
+//! A reader is a cursor. It takes the next entries from the frames that were just encoded, or from the store.
+//! It holds no queue, so a slow client costs nothing but its own delay. Frames serve only entries committed
+//! since the session began, because older entries may have been edited or deleted. (An entry that is changed
+//! on this node while a session lags loses its frame. An entry that is changed on another node counts as being
+//! in transit.)
 //!
-//! To give a piece is not to have handed it: whoever carries it says so with [`Reader::hand`]. A connection of server-sent
-//! events that asks for more took what it was given; C2A acknowledges each delivery, and hands through the last one up to
-//! which all are. [`Reader::next`] may be cancelled at any time, so that who waits for it can wait for an answer as well.
+//! Returning a piece does not hand it over: the connection confirms that with [`Reader::hand`]. A connection
+//! of server-sent events that asks for more took the previous piece. C2A acknowledges each delivery, and hands
+//! through the last one before the first gap. [`Reader::next`] may be cancelled at any time, so that the
+//! caller can wait for an answer as well.
 
 use super::bridge::Content;
 use super::handed::record_handed;
-use crate::app::AppState;
-use crate::attention::{self, cancelling, envelopes};
-use crate::authenticate::{Standing, standing};
-use crate::caller::{Identity, disabled};
-use crate::error::Error;
-use crate::transport::dialect::{Dialect, End};
-use crate::transport::live::Inbox;
+use crate::attention::{cancellations, envelopes};
 use bytes::{Bytes, BytesMut};
+use chorus_attention::capabilities::Capabilities;
+use chorus_node::AppState;
+use chorus_node::Error;
+use chorus_node::authentication::{Standing, standing};
+use chorus_node::caller::{Identity, disabled};
+use chorus_node::transport::dialect::{Dialect, End};
+use chorus_node::transport::live::Inbox;
 use chorus_protocol::ids::{DeliveryId, EventId};
 use chorus_protocol::relay::{Connected, Gap, Notice};
 use chorus_store::directory::{self, KeyHash};
@@ -27,71 +30,72 @@ use chorus_store::{StoreError, Tx, deliveries, obligations};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// What one turn of a reader takes from the store.
+/// Entries that one turn of a reader takes from the store.
 const READ_ENTRIES: i64 = 64;
 const READ_BYTES: usize = 256 * 1024;
-/// The same for a reader that is hardly behind, as most are that another node wakes.
+/// The same for a reader that is only slightly behind, like most that another node wakes.
 const READ_TOGETHER: i64 = 8;
-/// What one turn of a reader takes from the frames.
+/// Bytes that one turn of a reader takes from the frames.
 const FRAME_BYTES: usize = 64 * 1024;
 
-/// What is to be sent next.
+/// The next bytes of a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Piece {
     pub bytes: Bytes,
-    /// Whoever has it has everything of the inbox up to here.
+    /// The last entry of the inbox that the connection has with this piece.
     pub through: i64,
     pub holds: Holds,
 }
 
-/// What a piece is.
+/// The kind of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holds {
-    /// Entries of the inbox: one, unless the dialect joins them.
+    /// One entry of the inbox, or several if the dialect joins them.
     Entries,
-    /// Something about the stream.
+    /// A notice about the stream.
     Notice,
     /// A sign of life.
     Ping,
-    /// The last there is, and why.
+    /// The last piece, with the reason for the end.
     Farewell(End),
 }
 
-/// One connection's way through an inbox.
+/// A connection's position in an inbox.
 pub struct Reader {
     app: AppState,
     identity: Identity,
     inbox: Arc<Inbox>,
-    /// What it was opened with.
+    /// The key that opened the connection.
     key: KeyHash,
     /// The last entry that was encoded for the connection.
     cursor: i64,
-    /// What any connection was handed before this one.
+    /// The watermark of earlier connections.
     begun_after: i64,
-    /// Up to here it is read from the store: frames know nothing of what was changed since.
+    /// Entries up to here are read from the store, because frames lack later changes to them.
     begun_at: i64,
-    /// Encoded, and to be sent before anything else.
+    /// Encoded pieces that are sent first.
     ready: VecDeque<Piece>,
-    /// Whether the key must be looked up again before anything more is given.
+    /// True if the key must be checked again before anything more is returned.
     doubted: bool,
-    /// Whether what is for the agent waits.
+    /// True while the agent is paused.
     paused: bool,
-    /// How many entries it takes at most, if it said so: what is beyond is handed to nobody by it.
+    /// Entries left for a connection with a limit. Later entries are not delivered by this reader.
     left: Option<i64>,
     ended: bool,
 }
 
-/// How a session begins.
+/// The state at the beginning of a session.
 struct Begun {
     opened: Opened,
-    /// Whether what is for the agent waits.
+    /// True while the agent is paused.
     paused: bool,
-    /// What the agent has of what was taken back since it was here.
+    /// Delivered events that were deleted since the agent's last session.
     taken_back: Vec<(DeliveryId, EventId)>,
 }
 
 impl Reader {
-    /// Makes this the agent's one session, which can show what `shows` says if it knows knocks, from `place`, or else from what any connection was handed before.
+    /// Opens the agent's only session. `shows` lists its display capabilities if it understands knocks.
+    /// Reading begins after `place`, or after the watermark of earlier connections.
     pub async fn open(
         app: AppState,
         identity: Identity,
@@ -101,10 +105,10 @@ impl Reader {
         place: Option<i64>,
     ) -> Result<Self, Error> {
         let session = app.environment.uuid_v4();
-        // Registered here before it is in the database, so that no commit in between goes unnoticed.
-        let (inbox, former) = app.live.open(identity.id, session, dialect);
+        // Registered here before it is in the database, so that no commit in between is missed.
+        let (inbox, former) = app.transport.live.open(identity.id, session, dialect);
         if let Some(shows) = &shows {
-            inbox.set_shows(attention::of_words(shows));
+            inbox.set_shows(Capabilities::of_words(shows));
         }
         let mut reader = Self {
             app,
@@ -122,20 +126,20 @@ impl Reader {
         };
         let Begun { opened, paused, taken_back } = reader.store_session(shows).await?;
         reader.paused = paused;
-        // What the former connection was handed may not be written yet.
+        // The watermark of the former connection may not be written yet.
         let handed = opened.handed_through.max(former.map_or(0, |former| former.handed()));
-        // A place beyond the end is from another life of the database: it says nothing here.
+        // A position beyond the end comes from an earlier copy of the database and is ignored.
         let place = place.filter(|place| *place <= opened.head).unwrap_or(handed);
         reader.begin(opened, place).map_err(Error::internal)?;
         for given in taken_back {
-            let bytes = cancelling::notice(given, "it was taken back while you were away");
+            let bytes = cancellations::notice(given, "it was taken back while you were away");
             let bytes = bytes.map_err(Error::internal)?;
             reader.ready.push_back(reader.piece(bytes, Holds::Notice));
         }
         Ok(reader)
     }
 
-    /// The same for a connection that takes so many entries and ends.
+    /// Limits the connection to this many entries, after which it ends.
     pub fn at_most(mut self, entries: Option<i64>) -> Self {
         self.left = entries;
         self
@@ -147,16 +151,16 @@ impl Reader {
         let now = self.app.now();
         let until = now + self.app.config.presence.as_millis() as i64;
         let open = move |tx: &mut dyn Tx| {
-            // The row is a lock as well: a key that is replaced meanwhile, on any node, ends this session again.
+            // The row is a lock as well: replacing the key meanwhile, on any node, ends this session.
             let opened = inboxes::open(tx, agent, session, node, until)?;
             let mut taken_back = vec![];
             if let Some(shows) = &shows {
-                // Whose last session was lost, and not ended, may be told again what it was told.
+                // An agent whose last session was lost without an end may get the same notices again.
                 taken_back = obligations::taken_back(tx, agent)?;
-                let again = inboxes::set_shows(tx, agent, session, shows)?;
-                let unkept = obligations::unkept(tx, agent, again)?;
+                let (after, through) = inboxes::set_shows(tx, agent, session, shows)?;
+                let unkept = obligations::unkept(tx, agent, after, through)?;
                 envelopes::take_in_all(tx, agent, &unkept, now)?;
-                inboxes::count_again(tx, agent, again)?;
+                inboxes::count_again(tx, agent, after, through)?;
             }
             let holder = directory::by_key(tx, &key)?.filter(|holder| holder.id == agent);
             if holder.as_ref().is_some_and(|holder| holder.disabled_at.is_some()) {
@@ -172,7 +176,7 @@ impl Reader {
         Ok(begun)
     }
 
-    /// Says where it begins, and what is gone of what was asked for.
+    /// Queues the greeting with the start position, and the notice about requested entries that are gone.
     fn begin(&mut self, opened: Opened, place: i64) -> Result<(), serde_json::Error> {
         let dialect = self.inbox.dialect;
         (self.cursor, self.begun_after, self.begun_at) = (place, place, opened.head);
@@ -194,31 +198,31 @@ impl Reader {
         Piece { bytes, through: self.cursor, holds }
     }
 
-    /// Where the session began: everything up to here was handed before.
+    /// Returns the position at which the session began. Everything up to it was handed over before.
     pub fn handed(&self) -> i64 {
         self.begun_after
     }
 
-    /// The connection has everything up to here.
+    /// Records that the connection has everything up to here.
     pub fn hand(&self, through: i64) {
         self.inbox.hand(through);
     }
 
-    /// The entry at this place was given to the connection, which says when it has it.
+    /// Records that the entry was sent to a connection that will acknowledge it.
     pub fn give(&self, seq: i64) {
         self.inbox.give(seq);
     }
 
-    /// The connection has it.
+    /// Records the acknowledgement of an entry.
     pub fn ack(&self, seq: i64) {
         self.inbox.ack(seq);
     }
 
-    /// An entry that was given before, once more: as it stands now, and counted. Nothing, if it is gone.
+    /// Returns an entry once more in its current state and counts it, or `None` if it is gone.
     pub async fn again(&self, seq: i64) -> Result<Option<Bytes>, StoreError> {
         let (agent, now) = (self.inbox.agent, self.app.now());
         let read = move |tx: &mut dyn Tx| {
-            let unkept = obligations::unkept(tx, agent, (seq - 1, seq))?;
+            let unkept = obligations::unkept(tx, agent, seq - 1, seq)?;
             envelopes::take_in_all(tx, agent, &unkept, now)?;
             let attempt = obligations::count_again(tx, DeliveryId { agent, seq })?;
             let entries = deliveries::page(tx, agent, seq - 1, 1, READ_BYTES)?;
@@ -233,12 +237,12 @@ impl Reader {
         Ok(Some(dialect.entry(kind, seq, &data)))
     }
 
-    /// The next piece for the connection; none at the end.
+    /// Returns the next piece for the connection, or `None` at the end.
     pub async fn next(&mut self) -> Option<Piece> {
         self.next_if(true).await
     }
 
-    /// The same for a connection that may take no entries now: the next piece that is none.
+    /// Does the same, but skips entries unless `entries` is set.
     pub async fn next_if(&mut self, entries: bool) -> Option<Piece> {
         loop {
             if !self.ready.is_empty() && self.inbox.has_news() {
@@ -256,7 +260,7 @@ impl Reader {
                 match standing(&self.app, self.key, self.inbox.agent).await {
                     Ok(Standing::Over) => self.inbox.finish(End::Revoked),
                     Ok(standing) => self.paused = standing == Standing::Paused,
-                    // The client connects again, and then it is known.
+                    // The client reconnects, and the key is checked then.
                     Err(_) => return None,
                 }
                 self.doubted = false;
@@ -275,7 +279,7 @@ impl Reader {
             }
             if entries && self.inbox.head() > self.cursor {
                 if let Err(error) = self.read_store().await {
-                    // The client reconnects and goes on where it was.
+                    // The client reconnects and continues at its position.
                     tracing::warn!(error = &error as &dyn std::error::Error, "an inbox could not be read");
                     return None;
                 }
@@ -286,12 +290,12 @@ impl Reader {
                 () = tokio::time::sleep(self.app.config.times.ping) => {
                     return Some(self.piece(self.inbox.dialect.ping(), Holds::Ping));
                 }
-                () = self.app.stopping.cancelled() => return None,
+                () = self.app.tasks.stopping.cancelled() => return None,
             }
         }
     }
 
-    /// The next entry, if it is at hand and nothing else comes before it.
+    /// Returns the next entry if it is encoded and nothing else comes first.
     pub fn next_at_hand(&mut self) -> Option<Piece> {
         if self.inbox.has_news() {
             return None;
@@ -306,15 +310,16 @@ impl Reader {
         self.take_frames().map(|bytes| self.piece(bytes, Holds::Entries))
     }
 
-    /// Whoever takes a key back ends the session too, and another node may see that it is gone before it hears of the key.
+    /// Returns the real reason for an end. A revoked key ends the session too, and another node may notice the
+    /// ended session before the revocation.
     async fn reason(&self, end: End) -> End {
         let taken_back = end == End::TakenOver
             && matches!(standing(&self.app, self.key, self.inbox.agent).await, Ok(Standing::Over));
         if taken_back { End::Revoked } else { end }
     }
 
-    /// Something was taken back, or from the agent: what was encoded before and not given yet is read again, as it stands then. A
-    /// dialect that joins entries gives what it encodes at once.
+    /// Discards encoded entries that were not returned yet, after a deletion or a lost membership. They are
+    /// read again in their current state. A dialect that joins entries returns what it encodes at once.
     fn put_back(&mut self) {
         let first = self.ready.iter().find(|piece| piece.holds == Holds::Entries).map(|piece| piece.through);
         let Some(first) = first.filter(|_| !self.inbox.dialect.joins()) else { return };
@@ -330,9 +335,9 @@ impl Reader {
             return None;
         }
         let Inbox { agent, dialect, .. } = *self.inbox;
-        // One at a time, if they are counted.
+        // One at a time if the entries are counted.
         let max_bytes = if dialect.joins() && self.left.is_none() { FRAME_BYTES } else { 0 };
-        let (bytes, last) = self.app.live.frames.after(dialect, agent.0, self.cursor, max_bytes)?;
+        let (bytes, last) = self.app.transport.live.frames.after(dialect, agent.0, self.cursor, max_bytes)?;
         self.cursor = last;
         self.count(1);
         Some(bytes)
@@ -342,7 +347,7 @@ impl Reader {
         self.left = self.left.map(|left| (left - entries).max(0));
     }
 
-    /// Encodes what follows the cursor, from the store.
+    /// Encodes the entries after the cursor from the store.
     async fn read_store(&mut self) -> Result<(), StoreError> {
         let (agent, after, head) = (self.inbox.agent, self.cursor, self.inbox.head());
         let together = head - after <= READ_TOGETHER;
@@ -352,9 +357,10 @@ impl Reader {
         let read = move |tx: &mut dyn Tx| {
             let entries = deliveries::page(tx, agent, after, most, READ_BYTES)?;
             let page = entries.first().map(|first| first.seq).zip(entries.last().map(|last| last.seq));
-            // Only C2A tells for the how many'th time something comes.
+            // Only C2A reports the number of the attempt.
             let page = page.filter(|_| dialect == Dialect::C2a);
-            let sent = page.map_or(Ok(HashMap::new()), |page| obligations::sent(tx, agent, page))?;
+            let sent = page
+                .map_or(Ok(HashMap::new()), |(from, through)| obligations::sent(tx, agent, from, through))?;
             Ok((Content::read(tx, agent, entries, READ_BYTES)?, sent))
         };
         let store = &self.app.store;
@@ -363,7 +369,7 @@ impl Reader {
         } else {
             store.read::<_, StoreError, _>(read).await?
         };
-        // Nothing between here and the head: it was removed as too old.
+        // No entries up to the head: they were removed by retention.
         let last = entries.last().map_or(head, |(entry, _)| entry.seq);
         let mut bytes = BytesMut::new();
         let is_shown = |(entry, content): &(deliveries::Entry, Content)| {
@@ -390,10 +396,11 @@ impl Reader {
 }
 
 impl Drop for Reader {
-    /// The connection ended: what it was handed is written, the inbox closed, unless another has it already.
+    /// Writes the watermark of the ended connection and closes the inbox, unless another connection has it
+    /// already.
     fn drop(&mut self) {
         let (app, inbox) = (Arc::clone(&self.app), Arc::clone(&self.inbox));
-        self.app.tasks.spawn(async move {
+        self.app.tasks.tracker.spawn(async move {
             let handed = record_handed(&app, vec![Arc::clone(&inbox)]).await;
             let (agent, session) = (inbox.agent, inbox.session);
             let now = app.now();
@@ -405,8 +412,8 @@ impl Drop for Reader {
                     "an inbox was not closed in the store; its lease ends by itself"
                 );
             }
-            // Only now: a connection that comes meanwhile learns from it what was handed.
-            app.live.close(&inbox);
+            // Closed last, so that a new connection can read the watermark from it meanwhile.
+            app.transport.live.close(&inbox);
         });
     }
 }

@@ -1,14 +1,14 @@
-//! The fleet as it changes: the first page again and again, and of it only what is new.
+//! The fleet as a live stream: reads the first page again and again, and sends only the changes.
 //!
-//! It is looked at every few seconds, because what an agent does is written in many places and by every node. Before each
-//! look the caller is looked up anew, so that one whose key was taken back sees nothing more.
+//! The page is read every few seconds, because an agent's activity is written in many places and by every
+//! node. Before each read the caller is authenticated again, so that a revoked key sees nothing more.
 
-use crate::app::AppState;
-use crate::authenticate;
-use crate::caller::{Caller, Shown};
-use crate::error::Error;
-use crate::transport::dialect::Dialect;
 use bytes::{Bytes, BytesMut};
+use chorus_node::AppState;
+use chorus_node::Error;
+use chorus_node::authentication;
+use chorus_node::caller::{Caller, Shown};
+use chorus_node::transport::dialect::Dialect;
 use chorus_protocol::api::Page;
 use chorus_protocol::api::fleet::{FleetAgent, FleetNotice};
 use chorus_protocol::ids::AgentId;
@@ -17,24 +17,24 @@ use serde_json::json;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// How often it is looked at.
+/// The interval between reads.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// One connection that watches the fleet.
+/// A connection that watches the fleet.
 pub struct Watcher {
     app: AppState,
     shown: Shown,
     caller: Caller,
     limit: i64,
-    /// As it was told.
+    /// The agents as they were last sent.
     told: HashMap<AgentId, FleetAgent>,
-    /// What is said before anything else.
+    /// The first bytes of the stream.
     greeting: Option<Bytes>,
     ping_at: i64,
 }
 
 impl Watcher {
-    /// Begins with the fleet as it is.
+    /// Opens a stream that begins with the current fleet.
     pub async fn open(app: AppState, caller: Caller, shown: Shown, limit: i64) -> Result<Self, Error> {
         let page = super::list(&app, &caller, Page { after: None, limit }).await?;
         let data = serde_json::to_string(&page).map_err(Error::internal)?;
@@ -44,21 +44,21 @@ impl Watcher {
         Ok(Self { app, shown, caller, limit, told, greeting, ping_at })
     }
 
-    /// The next bytes for the connection; none at the end of the stream.
+    /// Returns the next bytes for the connection, or `None` at the end of the stream.
     pub async fn next(&mut self) -> Option<Bytes> {
         if let Some(greeting) = self.greeting.take() {
             return Some(greeting);
         }
         loop {
             tokio::select! {
-                () = self.app.stopping.cancelled() => return None,
+                () = self.app.tasks.stopping.cancelled() => return None,
                 () = tokio::time::sleep(LOOK) => {}
             }
-            // Whoever is not known for certain to be the same connects again.
+            // A caller that can no longer be authenticated must reconnect.
             let caller = match &self.caller {
-                // Its key is good as long as the hub runs.
+                // The operator's key is valid as long as the hub runs.
                 Caller::Operator => Caller::Operator,
-                _ => authenticate::look_up(&self.app, &self.shown).await.ok()?,
+                _ => authentication::look_up(&self.app, &self.shown).await.ok()?,
             };
             if caller != self.caller {
                 return None;
@@ -77,7 +77,7 @@ impl Watcher {
         }
     }
 
-    /// What changed since it was told.
+    /// Returns the changes since the last read.
     async fn look(&mut self) -> Result<Bytes, Error> {
         let page = super::list(&self.app, &self.caller, Page { after: None, limit: self.limit }).await?;
         let mut bytes = BytesMut::new();
@@ -86,7 +86,7 @@ impl Watcher {
         };
         let mut now = HashMap::new();
         for agent in page.items {
-            // That it is still there is no news.
+            // A newer `last_seen` alone is not a change.
             let seen = |told: &FleetAgent| FleetAgent { last_seen: agent.last_seen.clone(), ..told.clone() };
             if self.told.get(&agent.agent_id).map(seen).as_ref() != Some(&agent) {
                 say(FleetNotice::Agent, &json!(agent));

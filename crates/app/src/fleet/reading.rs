@@ -1,9 +1,9 @@
-//! One agent as one caller sees it at work.
+//! The state and activity of one agent, as one caller sees it.
 
 use crate::agents::{may_manage, view};
-use crate::app::App;
-use crate::caller::Caller;
-use crate::error::Error;
+use chorus_node::App;
+use chorus_node::Error;
+use chorus_node::caller::Caller;
 use chorus_protocol::api::fleet::{
     Activity, BlockedOn, Doing, FleetAgent, FleetPlace, FleetState, FleetWay, Turns,
 };
@@ -20,43 +20,43 @@ use chorus_store::{StoreError, Tx, conversations, inboxes, log, members};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
-/// A step of its work says what an agent is doing for so long.
+/// The time for which a step counts as the agent's current activity.
 const STEP_MS: i64 = 10 * 60_000;
-/// So many of the last things it did are looked at.
+/// The agent's latest events that are read.
 const STEPS: i64 = 10;
 const MINUTE_MS: i64 = 60_000;
 const DAY_MS: i64 = 24 * 60 * MINUTE_MS;
-/// The longest text of what an agent says of itself, in characters.
+/// Characters of an agent's own text that are shown.
 const MAX_TEXT: usize = 200;
 
-/// An agent, and what it is doing.
+/// An agent with its activity.
 pub(super) struct Known {
     agent: Agent,
     mine: bool,
     troubles: Troubles,
     reached_by: FleetWay,
     doing: Option<Doing>,
-    /// That it cannot go on, if it said so and did nothing since.
+    /// The event by which the agent said that it is blocked, if it did nothing since.
     blocked: Option<Event>,
     pub(super) state: FleetState,
 }
 
 impl Known {
-    /// What it is sorted by among its like.
+    /// Returns the sort key among agents of the same state.
     pub(super) fn key(&self) -> String {
         self.agent.name.to_ascii_lowercase()
     }
 }
 
-/// Whoever looks, and what it may see.
+/// The caller, with what it may see.
 pub(super) struct Looker<'a> {
     app: &'a App,
     caller: &'a Caller,
     who: Option<Principal>,
-    /// The caller's conversations.
+    /// The conversations of which the caller is a member.
     places: HashSet<ConversationId>,
     midnight: i64,
-    /// Where the day began in each conversation, and how many messages there are after a place.
+    /// The position at midnight in each conversation. `messages` caches the counts after a position.
     began: HashMap<ConversationId, i64>,
     messages: HashMap<(ConversationId, i64), i64>,
     now: i64,
@@ -83,12 +83,12 @@ impl<'a> Looker<'a> {
         })
     }
 
-    /// Whether the caller may know what happens there.
+    /// Returns whether the caller may see activity in a conversation.
     fn sees(&self, conversation: ConversationId) -> bool {
         self.who.is_none() || self.places.contains(&conversation)
     }
 
-    /// How an agent is.
+    /// Reads the state and activity of an agent.
     pub(super) fn look(&self, tx: &mut dyn Tx, agent: Agent) -> Result<Known, Error> {
         let mine = may_manage(self.caller, &agent);
         let troubles = if mine { fleet::troubles(tx, agent.id)? } else { Troubles::default() };
@@ -106,8 +106,8 @@ impl<'a> Looker<'a> {
         Ok(Known { agent, mine, troubles, reached_by, doing, blocked, state })
     }
 
-    /// What an agent is doing: the step it takes now, else the turn that has begun, else what it has taken on.
-    /// To others than those who manage it, what it does elsewhere does not happen: not even that it is busy is told.
+    /// Returns an agent's activity: its current step, else its running turn, else its claims. Callers that do
+    /// not manage the agent see nothing of its activity elsewhere, not even that it is busy.
     fn doing(
         &self,
         tx: &mut dyn Tx,
@@ -135,13 +135,14 @@ impl<'a> Looker<'a> {
         }
     }
 
-    /// A step of its work, as far as the caller may read it.
+    /// Renders a step, as far as the caller may read it.
     fn step(&self, tx: &mut dyn Tx, what: Activity, event: &Event) -> Result<Doing, Error> {
         if !self.sees(event.conversation) {
             return Ok(busy(event.created_at));
         }
         let conversation = conversations::by_id(tx, event.conversation)?;
-        // What was said before somebody came is not for everybody who is there now; and the operator is in no conversation.
+        // A member may not be able to read events from before it joined, and the operator is in no
+        // conversation.
         let readable = match (&conversation, self.who) {
             (Some(conversation), Some(who)) => {
                 MembershipInterval::any_holds(&log::readable(tx, conversation, who)?, event.seq)
@@ -160,7 +161,7 @@ impl<'a> Looker<'a> {
         })
     }
 
-    /// What it has in its hands, the first of it that the caller may know of.
+    /// Renders the first held item that the caller may see.
     fn holding(&self, tx: &mut dyn Tx, what: Activity, held: &[InHand], since: i64) -> Result<Doing, Error> {
         let Some(held) = held.iter().find(|held| self.sees(held.conversation)) else {
             return Ok(busy(since));
@@ -174,7 +175,7 @@ impl<'a> Looker<'a> {
         })
     }
 
-    /// What an agent cannot go on with, for who is in that conversation.
+    /// Returns the agent's blocker, for members of that conversation.
     fn blocked_on(&self, tx: &mut dyn Tx, said: Option<Event>) -> Result<Option<BlockedOn>, Error> {
         let said = said.filter(|event| self.who.is_some() && self.sees(event.conversation));
         let Some((target, event)) = said.and_then(|event| Some((event.target?, event))) else {
@@ -188,7 +189,7 @@ impl<'a> Looker<'a> {
         }))
     }
 
-    /// An agent as the caller sees it.
+    /// Renders an agent for the caller.
     pub(super) fn show(&mut self, tx: &mut dyn Tx, known: Known) -> Result<FleetAgent, Error> {
         let Known { agent, mine, troubles, reached_by, doing, blocked, state } = known;
         let shown = view(self.app, self.caller, &agent);
@@ -228,8 +229,8 @@ impl<'a> Looker<'a> {
         })
     }
 
-    /// What it did and was given in each minute of the last hour; today's turns; and when the last of all that was. Who manages it
-    /// knows all that it costs, wherever.
+    /// Returns the agent's events and deliveries per minute of the last hour, today's turns, and the time of
+    /// the latest of these. Those who manage the agent see its turns in all conversations.
     fn lately(
         &mut self,
         tx: &mut dyn Tx,
@@ -249,7 +250,7 @@ impl<'a> Looker<'a> {
             let ago = (self.now - one.at).clamp(0, 60 * MINUTE_MS - 1) / MINUTE_MS;
             minutes[59 - ago as usize] += 1;
         }
-        let today = |happened: &[fleet::Happened]| {
+        let today = |happened: &[fleet::AgentActivity]| {
             happened.iter().filter(|one| one.counts && one.at >= self.midnight).count() as i64
         };
         let (said, spent) = (today(&done), today(&given));
@@ -263,7 +264,7 @@ impl<'a> Looker<'a> {
         Ok((minutes, Turns { spent, saved: (messages - said - woken).max(0) }, last_at))
     }
 
-    /// How many messages a conversation has since midnight, from this place on.
+    /// Counts the messages of a conversation since midnight, from this sequence number on.
     fn messages_since(
         &mut self,
         tx: &mut dyn Tx,
@@ -290,16 +291,16 @@ fn busy(since: i64) -> Doing {
 }
 
 fn place(conversation: conversations::Conversation) -> FleetPlace {
-    FleetPlace { id: conversation.id.to_string(), name: conversation.name }
+    FleetPlace { id: conversation.id.to_string(), name: conversation.name.into() }
 }
 
-/// What an event says of the work of its author.
+/// The meaning of an event for its author's activity.
 enum Step {
     Doing(Activity),
     Over,
 }
 
-/// The newest event that says anything of it tells.
+/// Returns the step that an event reports. The newest event with one decides.
 fn step_of(event: &Event) -> Option<Step> {
     let body: Value = serde_json::from_str(&event.body).unwrap_or_default();
     let status = body["status"].as_str().unwrap_or_default();
@@ -313,7 +314,8 @@ fn step_of(event: &Event) -> Option<Step> {
     }
 }
 
-/// Whether an event says that its author cannot go on, or that it goes on; that a turn ended or failed says neither.
+/// Returns whether an event says that its author is blocked or continues. The end or failure of a turn says
+/// neither.
 fn says_blocked(event: &Event) -> Option<bool> {
     let body: Value = serde_json::from_str(&event.body).unwrap_or_default();
     match event.kind {
@@ -342,7 +344,7 @@ fn state(agent: &Agent, mine: bool, troubles: Troubles, way: FleetWay, works: bo
     }
 }
 
-/// What needs somebody, in a sentence for whoever manages it.
+/// Describes the agent's problem in a sentence for those who manage it.
 fn why(agent: &Agent, troubles: Troubles) -> Option<String> {
     let Troubles { dead, waiting, overdue } = troubles;
     if let Some((why, _)) = &agent.broken {
@@ -367,7 +369,7 @@ fn why(agent: &Agent, troubles: Troubles) -> Option<String> {
     (overdue > 0).then(|| format!("{overdue} {what} not answered in time."))
 }
 
-/// By which way an agent is reached now.
+/// Returns the agent's current route.
 fn way(tx: &mut dyn Tx, agent: &Agent, now: i64) -> Result<FleetWay, StoreError> {
     Ok(match deliveries::way(agent, None, now) {
         Way::Session if inboxes::shows(tx, agent.id, now)?.is_some() => FleetWay::C2a,

@@ -1,29 +1,32 @@
-//! Putting a question what a job would cost to agents, by the way that jobs would reach each of them now.
+//! Asks agents for a quote, over the route by which a job would reach each of them now.
 //!
-//! An open inbox gets it as an event. Everybody else who can be called is called once, at the same time and for no longer than an answer
-//! counts: an endpoint at its path `/quotes`, and what it answers is its offer; a harness and what is behind a connection string answer
-//! later. It is for now or never: nothing is tried again, and nothing is held against a server that knows the document alone.
+//! An open inbox gets the question as an event. Every other reachable agent is called once, all at the same
+//! time and for no longer than an answer counts. An endpoint is called at its path `/quotes`, and its response
+//! is its offer; a harness or the target of a connection string answers later. A question is not retried, and
+//! a server that does not know quotes is not penalised.
 
 use super::who::{self, Hirer};
-use crate::app::{App, AppState};
-use crate::caller::Caller;
+use crate::attention;
 use crate::delivery::harness;
 use crate::delivery::service::{callback_url, service_name};
-use crate::error::Error;
-use crate::transport::limits::Cause;
-use crate::transport::outbound::{Signed, To};
-use crate::usage::event_bytes;
-use crate::{attention, webhooks};
 use bytes::Bytes;
+use chorus_node::Error;
+use chorus_node::caller::Caller;
+use chorus_node::secrets::webhooks;
+use chorus_node::transport::outbound::{Signed, To};
+use chorus_node::transport::outbound_limits::Cause;
+use chorus_node::{App, AppState};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::channel::{Channel, Message, Post};
 use chorus_protocol::code::Code;
+use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, QuoteId};
 use chorus_protocol::json;
 use chorus_protocol::market::{Credits, MakeOffer, OfferMade, QuoteAsked};
 use chorus_protocol::schema::read_exact;
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::{DeliveryState, Policy, Reason, Transport};
+use chorus_store::conversations::NewEvent;
 use chorus_store::deliveries::{self, Lease};
 use chorus_store::market::quotes::{self, Called, Quote};
 use chorus_store::{StoreError, Tx};
@@ -31,16 +34,16 @@ use futures_util::future::join_all;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// As much of an answer is read.
+/// Bytes of an answer that are read at most.
 const MAX_ANSWER: usize = 4096;
-/// A lease lasts longer than its question, so that whoever asked writes how it ended.
+/// The lease outlasts the question by this much, so that the caller can still record the outcome.
 const GRACE_MS: i64 = 30_000;
 
-/// What a question is for an agent.
+/// The attention that a question asks of an agent.
 const QUESTION: Attention =
     Attention { reason: Reason::Assignment, policy: Policy::MayRespond, ..attention::FOREIGN };
 
-/// A question that was stored, and whom to call.
+/// A stored question with the agents to call.
 pub(super) struct Question {
     asked: QuoteAsked,
     body: Bytes,
@@ -50,35 +53,35 @@ pub(super) struct Question {
     called: Vec<Called>,
 }
 
-/// Stores the question, and puts it into the inboxes that are open.
+/// Stores the question and puts it into the open inboxes.
 pub(super) fn put(
     tx: &mut dyn Tx,
     app: &App,
     caller: &Caller,
     hirer: &Hirer,
-    (quote, event): (&Quote, EventId),
-    budget: Option<Credits>,
+    quote: &Quote,
+    event: EventId,
 ) -> Result<Question, Error> {
     let input = quote.input.as_deref().map(serde_json::from_str).transpose().map_err(Error::internal)?;
     let asked = QuoteAsked {
         quote_id: quote.id,
         skill_name: quote.skill.clone(),
         input_data: input,
-        budget,
+        budget: quote.budget,
         answers_until: rfc3339(quote.answers_until),
     };
     let body = serde_json::to_string(&asked).map_err(Error::internal)?;
     let author = who::author(caller, hirer);
     let lease = Lease { owner: app.config.node, until: quote.answers_until + GRACE_MS };
-    let put = quotes::ask(tx, quote, event, (author, &body), QUESTION, lease)?;
-    if put.is_any {
-        app.count_bytes(tx, author, event_bytes(body.len()))?;
-    }
+    let conversation = ConversationId::of_quote(quote.id);
+    let question =
+        NewEvent { id: event, conversation, author, trace: quote.trace, thread: None, target: None };
+    let put = quotes::ask(tx, quote, &question, &body, QUESTION, lease)?;
     let answers_until = quote.answers_until;
     Ok(Question { asked, body: body.into(), event, answers_until, lease, called: put.called })
 }
 
-/// Calls everybody who is to be called, at once. There are no more of them than offers.
+/// Calls all agents at once. There are no more of them than offers.
 pub(super) async fn call(app: AppState, question: Question) {
     let question = Arc::new(question);
     join_all(question.called.iter().map(|called| async {
@@ -95,8 +98,11 @@ async fn call_one(app: &AppState, question: &Question, called: &Called) -> Resul
     let secrets = webhooks::signing(&app.config.master_key, &called.agent, now);
     let id = format!("msg_{}", question.event.0.simple());
     let patience = Duration::from_millis((question.answers_until - now).max(0) as u64);
-    let answer =
-        app.outbound.ask(&to, Signed::new(&secrets, id, now, body, false), patience, MAX_ANSWER).await;
+    let answer = app
+        .transport
+        .outbound
+        .ask(&to, Signed::new(&secrets, id, now, body, false), patience, MAX_ANSWER)
+        .await;
     let taken = answer.filter(|(status, _)| (200..300).contains(status));
     let state = if taken.is_some() { DeliveryState::Delivered } else { DeliveryState::Failed };
     let offer =
@@ -108,7 +114,7 @@ async fn call_one(app: &AppState, question: &Question, called: &Called) -> Resul
             .then_some((Code::AgentUnreachable, "the agent did not take the question"));
         deliveries::finish(tx, DeliveryId { agent, seq }, lease, state, failure, now)?;
         match offer.as_ref().map(|offer| take_offer(tx, agent, quote, offer, now)) {
-            // Too late, or it said so by its key before: that stands.
+            // The answer came too late, or the agent answered earlier by its key. That first answer stands.
             Some(Err(error)) if error.code != Code::Conflict => Err(error),
             _ => Ok(()),
         }
@@ -116,7 +122,7 @@ async fn call_one(app: &AppState, question: &Question, called: &Called) -> Resul
     app.store.write::<_, Error, _>(record).await
 }
 
-/// Where somebody is called, and what it is told. Nothing, if there is no such address any more.
+/// Returns the address and the body of the call, or `None` if the address no longer exists.
 async fn request(
     app: &AppState,
     question: &Question,
@@ -140,13 +146,13 @@ async fn request(
         }
         Transport::Inbox => (None, None),
     };
-    // Whoever gave another address than an endpoint has shown that it wants to be called.
+    // An agent that gave an address other than an endpoint has shown that it wants to be called.
     let proven = agent.proven || *transport != Transport::Webhook;
     let to = |url| To { url, receiver: agent.id, sender: None, cause: Cause::Push, proven };
     Ok(url.map(to).zip(body))
 }
 
-/// Where questions are POSTed to at an endpoint: beside its jobs.
+/// Returns the URL for questions at an endpoint, beside the one for jobs.
 fn url(endpoint: &str) -> String {
     let (path, query) = match endpoint.split_once('?') {
         Some((path, query)) => (path, format!("?{query}")),
@@ -156,7 +162,7 @@ fn url(endpoint: &str) -> String {
     format!("{}/quotes{query}", path.strip_suffix("/jobs").unwrap_or(path))
 }
 
-/// The question for an agent that knows the Channel Protocol only.
+/// Builds the question for an agent that speaks the Channel Protocol only.
 fn channel_post(app: &App, asked: &QuoteAsked, callback: String) -> Result<Post, Error> {
     let QuoteAsked { quote_id, skill_name, input_data, budget, answers_until } = asked;
     let input = input_data.as_ref().map(serde_json::to_string_pretty).transpose().map_err(Error::internal)?;
@@ -183,24 +189,24 @@ fn channel_post(app: &App, asked: &QuoteAsked, callback: String) -> Result<Post,
     })
 }
 
-/// An offer, where that is said: an object with a price, which may be null.
+/// Parses an offer: an object with a price, which may be null.
 fn offer_of(answer: &[u8]) -> Option<MakeOffer> {
     json::parse(answer).ok()?.get("price")?;
     read_exact(answer).ok()
 }
 
-/// The same as an agent says it that knows the Channel Protocol only.
+/// Parses an offer from the text of an agent that speaks the Channel Protocol only.
 pub(super) fn offer_of_text(text: &str) -> Option<MakeOffer> {
     let price = || Some(MakeOffer { price: Some(Credits::parse(text.trim()).ok()?), expected_ms: None });
     offer_of(text.trim().as_bytes()).or_else(price)
 }
 
-/// Offers that are not there, or not the caller's: the same to both.
+/// The error for a quote that does not exist or belongs to another caller.
 pub(super) fn unknown() -> Error {
     Error::new(Code::NotFound, "there are no such offers, or they are not yours")
 }
 
-/// Takes the answer of an agent, by whatever way it came.
+/// Stores an agent's offer, over any route.
 pub(super) fn take_offer(
     tx: &mut dyn Tx,
     agent: AgentId,
@@ -218,6 +224,12 @@ pub(super) fn take_offer(
     }
     if now >= quote.answers_until || quote.job.is_some() {
         return Err(Error::new(Code::Conflict, "it is too late to answer; your listed price counts"));
+    }
+    if let (Some(price), Some(budget)) = (said.price, quote.budget)
+        && price > budget
+    {
+        let what = format_args!("must be at most {budget}, the budget of this request");
+        return Err(Faults::one("price", what).into());
     }
     if quotes::answer(tx, id, agent, said.price, said.expected_ms, now)? { Ok(made) } else { twice() }
 }

@@ -1,10 +1,10 @@
-//! Finding agents by what they can do, the best first.
+//! Finds agents by skill, the best first.
 
 use super::presence::{Signs, presence, seen_since};
 use super::probe;
-use crate::app::{App, AppState};
-use crate::error::Error;
-use crate::market_memory::{Asked, Moment};
+use chorus_node::Error;
+use chorus_node::caches::market::{Asked, Moment};
+use chorus_node::{App, AppState};
 use chorus_protocol::api::Items;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::AgentId;
@@ -15,29 +15,23 @@ use chorus_protocol::page;
 use chorus_protocol::time::rfc3339;
 use chorus_store::market::discovery::{self, Place, Search};
 use chorus_store::{StoreError, Tx};
-use serde_json::Value;
 use std::sync::Arc;
 
-/// Finds out whether few are online, so that searches know what to go through; once a second at most.
+/// Measures at most once a second whether few agents are online, so that searches can choose their index.
 pub(super) async fn look_who_is_online(app: &App) -> Result<(), StoreError> {
     let elapsed = app.elapsed();
-    if app.market.online.is_known(elapsed) {
+    if app.caches.market.online.is_known(elapsed) {
         return Ok(());
     }
     let (now, since) = (app.now(), seen_since(app));
     let look = move |tx: &mut dyn Tx| discovery::are_few_online(tx, now, since);
     let few = app.store.read::<_, StoreError, _>(look).await?;
-    app.market.online.remember(few, elapsed);
+    app.caches.market.online.remember(few, elapsed);
     Ok(())
 }
 
-/// A schema as it was declared.
-pub(super) fn declared(schema: Option<&str>) -> Option<Value> {
-    schema.and_then(|schema| serde_json::from_str(schema).ok())
-}
-
-/// A page of agents that have a skill. Of those that are away the best are asked first whether they live, unless they are shown
-/// anyway.
+/// Returns a page of agents that have a skill. Probes the best offline ones first, unless offline agents are
+/// shown anyway.
 pub async fn discover(app: &AppState, asked: Discover) -> Result<Arc<Discovered>, Error> {
     let mut faults = Faults::new();
     let min_reputation =
@@ -66,18 +60,18 @@ pub async fn discover(app: &AppState, asked: Discover) -> Result<Arc<Discovered>
     );
     let (page, limit) = ((key, asked.limit, asked.after), asked.limit);
     let begun = app.store.changes().map(|changes| Moment { changes, at: app.elapsed() });
-    if let Some(known) = begun.and_then(|begun| app.market.pages.find(&page, begun)) {
+    if let Some(known) = begun.and_then(|begun| app.caches.market.pages.find(&page, begun)) {
         return Ok(known);
     }
     let (found, bytes) = find(app, &page.0, limit, after.flatten()).await?;
     let found = Arc::new(found);
     if let Some(begun) = begun {
-        app.market.pages.remember(page, begun, &found, bytes);
+        app.caches.market.pages.remember(page, begun, &found, bytes);
     }
     Ok(found)
 }
 
-/// The page, and about how many bytes it holds.
+/// Returns the page and its approximate size in bytes.
 async fn find(
     app: &AppState,
     key: &Asked,
@@ -95,19 +89,19 @@ async fn find(
         now: app.now(),
         except: None,
         max_deadline_ms: None,
-        few_online: app.market.online.are_few(),
+        few_online: app.caches.market.online.are_few(),
     };
     if after.is_none() && !include_offline {
         probe::wake_shown(app, &search, limit.max(1) as usize).await?;
     }
-    let known = app.market.totals.find(key, app.elapsed());
+    let known = app.caches.market.totals.find(key, app.elapsed());
     let find = move |tx: &mut dyn Tx| {
         let total = known.map_or_else(|| discovery::count(tx, &search), Ok)?;
         Ok((total, discovery::search(tx, &search, after.as_ref(), limit + 1)?))
     };
     let (total, mut found) = app.store.read::<_, StoreError, _>(find).await?;
     if known.is_none() {
-        app.market.totals.remember(key.clone(), total, app.elapsed());
+        app.caches.market.totals.remember(key.clone(), total, app.elapsed());
     }
     let mut more = found.len() as i64 > limit;
     found.truncate(limit.max(0) as usize);
@@ -119,9 +113,9 @@ async fn find(
     Ok((Discovered { agents, total, next }, bytes))
 }
 
-/// About how many bytes it takes to remember this.
+/// Estimates the bytes that a cached hit takes.
 fn bytes_of(found: &discovery::Found) -> usize {
-    let texts = [&found.endpoint, &found.description, &found.input_schema, &found.output_schema];
+    let texts = [&found.endpoint, &found.description];
     let texts = texts.into_iter().flatten().map(String::len).sum::<usize>();
     size_of::<Found>() + texts + found.display_name.len() + found.place.name.len()
 }
@@ -137,11 +131,10 @@ fn view(app: &App, found: discovery::Found) -> Found {
             skill_name: found.place.name,
             cost_per_call: found.cost,
             description: found.description,
-            input_schema: declared(found.input_schema.as_deref()),
-            output_schema: declared(found.output_schema.as_deref()),
             min_deadline_ms: found.min_deadline_ms,
         },
         reputation_score: found.reputation,
+        decline_rate: found.declines.rate(),
         status: status.into(),
         last_seen: last_seen.map(rfc3339),
     }
@@ -159,7 +152,7 @@ fn read_cursor(text: &str) -> Option<Place> {
     (!name.contains('\0')).then_some(Place { shortfall, cost, agent, name })
 }
 
-/// A page of the skills there are, by name.
+/// Returns a page of all skills, by name.
 pub async fn skills(app: &App, asked: SkillSearch) -> Result<Items<SkillSummary>, Error> {
     let (after, limit) = (asked.after.unwrap_or_default(), asked.limit);
     let find = move |tx: &mut dyn Tx| discovery::names(tx, &after, limit + 1);
@@ -169,7 +162,7 @@ pub async fn skills(app: &App, asked: SkillSearch) -> Result<Items<SkillSummary>
         agents: found.agents,
         lowest_cost: found.lowest_cost,
     });
-    Ok(crate::page::page(app, items.collect(), limit, |item| item.skill_name.clone()))
+    Ok(chorus_node::page::page(app, items.collect(), limit, |item| item.skill_name.clone()))
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! A job for an inbox that is open here, encoded when it is asked for: its reader finds it without asking the store.
+//! Encodes a job for an inbox that is open on this node, so that its reader need not query the store.
 
-use crate::app::App;
-use crate::caller::Identity;
 use crate::delivery::bridge::Content;
+use chorus_node::App;
+use chorus_node::caller::Identity;
 use chorus_protocol::ids::ConversationId;
 use chorus_protocol::words::{DeliveryState, EntryKind, Transport};
 use chorus_store::deliveries::Entry;
@@ -11,11 +11,11 @@ use chorus_store::market::jobs::Agreed;
 use chorus_store::{StoreError, Tx};
 use std::sync::Arc;
 
-/// A job that is longer than this is read from the store by whoever is given it.
+/// Bytes of the longest job that is cached as a frame. A longer one is read from the store.
 const MAX_FRAME: usize = 64 * 1024;
 
-/// Puts the job among the frames of its agent's inbox, if that is open here: once this is committed, nobody needs to read it from
-/// the store. This is done while others' writes wait, so what is long is left to the store.
+/// Puts the job among the frames of its agent's inbox, if that is open on this node. After the commit nobody
+/// needs to read it from the store. Other writers wait meanwhile, so long jobs are left to the store.
 pub(super) fn put(
     tx: &mut dyn Tx,
     app: &App,
@@ -24,7 +24,7 @@ pub(super) fn put(
     seq: i64,
     body: String,
 ) -> Result<(), StoreError> {
-    let Some(dialect) = app.live.dialect(agent.id).filter(|_| body.len() <= MAX_FRAME) else {
+    let Some(dialect) = app.transport.live.dialect(agent.id).filter(|_| body.len() <= MAX_FRAME) else {
         return Ok(());
     };
     let entry = Entry {
@@ -43,7 +43,7 @@ pub(super) fn put(
     let data =
         Content::Job { epoch: agent.epoch, has_ended: false }.data(app, &receiver, dialect, entry, None)?;
     let frame = dialect.entry(EntryKind::Job, seq, &data);
-    let (live, stream) = (Arc::clone(&app.live), agent.id.0);
+    let (live, stream) = (Arc::clone(&app.transport.live), agent.id.0);
     tx.after_commit(Box::new(move || live.frames.put(dialect, stream, seq, frame)));
     Ok(())
 }

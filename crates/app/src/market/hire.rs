@@ -1,19 +1,23 @@
-//! Hiring through the hub: skill, price and presence are checked, the budget is held, and the job is on its way.
+//! Hires an agent: checks skill, price and presence, holds the budget and dispatches the job.
 
-use super::discover::{declared, look_who_is_online};
+use super::data_checks;
+use super::discover::look_who_is_online;
 use super::frame;
 use super::jobs::view;
 use super::presence::{is_alive, presence, seen_since};
 use super::probe;
 use super::who::{self, Fresh, Hirer};
-use crate::app::{App, AppState};
+use crate::allowance;
 use crate::attention;
-use crate::caller::Caller;
-use crate::error::Error;
-use crate::market_memory::Takes;
-use crate::usage::{event_bytes, room};
+use chorus_market::counting::skill_time_ms;
 use chorus_market::escrow::check_budget;
-use chorus_market::{money, schema};
+use chorus_market::money;
+use chorus_node::Error;
+use chorus_node::caches::market::Takes;
+use chorus_node::caller::Caller;
+use chorus_node::idempotency::{Done, Once};
+use chorus_node::limits::usage::room;
+use chorus_node::{App, AppState};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
@@ -21,6 +25,7 @@ use chorus_protocol::ids::{AgentId, EventId, JobId, WalletId};
 use chorus_protocol::market::{
     CURRENCY, Credits, JobHandout, JobRequest, JobView, Presence, Reputation, USUAL_DEADLINE_MS,
 };
+use chorus_protocol::schema::StepBudget;
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::{Reason, Transport};
 use chorus_store::directory::{self, Agent};
@@ -34,22 +39,31 @@ use sha2::{Digest, Sha256};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use url::Url;
 
-/// A price that was offered before, whatever the skill costs now.
+/// A price from an accepted offer. It replaces the skill's current price.
 pub(super) struct Offered {
     pub(super) price: Credits,
 }
 
-/// So many are looked at for one that wants to hear from whoever hires.
+/// Candidates that are tried to find one that has not blocked the caller.
 const MOST_TRIED: i64 = 20;
 
-/// What a job is for its agent.
+/// The attention that a job asks of its agent.
 const JOB: Attention = Attention { reason: Reason::Assignment, ..attention::FOREIGN };
 
-/// What changes while it is looked at is looked at again, so often.
+/// Attempts to hire while the declared schemas change between the check and the write.
 pub(super) const LOOKS: usize = 3;
 
-/// Asks for a job. The same job again is the same job, however it stands by then.
-pub async fn hire(app: &AppState, caller: Caller, body: JobRequest) -> Result<JobView, Error> {
+/// Requests a job. A repeated `job_id` returns the same job in its current state. One idempotency key requests
+/// it once.
+pub async fn hire(
+    app: &AppState,
+    caller: Caller,
+    body: JobRequest,
+    once: Once,
+) -> Result<Done<JobView>, Error> {
+    if let Some(done) = app.replay(&once).await? {
+        return Ok(done);
+    }
     let act = Arc::new(prepare(app, caller, body).await?);
     let mut guess = act.fits_as_before();
     for _ in 0..LOOKS {
@@ -59,20 +73,20 @@ pub async fn hire(app: &AppState, caller: Caller, body: JobRequest) -> Result<Jo
         };
         let hire = Arc::clone(&act);
         let work = move |tx: &mut dyn Tx| hire.run(tx, None, checked.as_deref());
-        if let Some(job) = app.store.write::<_, Error, _>(work).await? {
-            return Ok(job);
+        if let Some(done) = app.once_prepared(once.clone(), |_| Ok(()), work).await? {
+            return Ok(done);
         }
     }
     Err(changing())
 }
 
-/// The offers are others each time they are looked at.
+/// The error for offers that changed during every attempt.
 pub(super) fn changing() -> Error {
     Error::new(Code::Overloaded, "what is offered changed while it was looked at; try again")
         .retry_after_ms(1000)
 }
 
-/// A job that is asked for, with everything that must not be made twice.
+/// A requested job, with everything that a retried transaction must not create twice.
 pub(super) struct Hire {
     app: AppState,
     caller: Caller,
@@ -81,8 +95,10 @@ pub(super) struct Hire {
     event: EventId,
     callback: Option<Vec<u8>>,
     fresh: Fresh,
-    /// What offers declare that this input does not fit, and why not: they are passed over.
+    /// Schemas that this input does not match, with the faults. Their agents are skipped.
     unfit: Mutex<Vec<(String, Faults)>>,
+    /// Steps left for checks of the input.
+    steps: tokio::sync::Mutex<StepBudget>,
 }
 
 pub(super) async fn prepare(app: &AppState, caller: Caller, body: JobRequest) -> Result<Hire, Error> {
@@ -93,14 +109,14 @@ pub(super) async fn prepare(app: &AppState, caller: Caller, body: JobRequest) ->
     let mut callback = None;
     if let Some(url) = &body.callback_url {
         if let Ok(url) = Url::parse(&url.0) {
-            app.outbound.check("callback_url", &url).await?;
+            app.transport.outbound.check("callback_url", &url).await?;
         }
         let sealed = app.config.master_key.seal(app.environment.bytes(), id.as_bytes(), &url.0);
         callback = Some(sealed.ok_or_else(|| Error::internal("a callback could not be sealed"))?);
     }
     match body.agent_id {
-        // Nothing has to be looked up of one that was seen lately, or whose inbox is open here.
-        Some(named) if is_alive(app, named) || app.live.dialect(named).is_some() => {}
+        // An agent that was seen lately or has an open inbox on this node needs no probe.
+        Some(named) if is_alive(app, named) || app.transport.live.dialect(named).is_some() => {}
         Some(named) => probe::wake(app, named).await?,
         None => {
             look_who_is_online(app).await?;
@@ -118,10 +134,11 @@ pub(super) async fn prepare(app: &AppState, caller: Caller, body: JobRequest) ->
         callback,
         fresh,
         unfit: Mutex::default(),
+        steps: tokio::sync::Mutex::new(data_checks::request_budget()),
     })
 }
 
-/// Who is hired: the agent as jobs reach it, whose wallet is paid, for which skill.
+/// The hired agent with its route, its wallet and the skill.
 struct Worker {
     agent: Agent,
     wallet: WalletId,
@@ -135,26 +152,31 @@ impl Worker {
 }
 
 impl Hire {
-    /// What the agent declared when somebody last looked, if the input fits that.
+    /// Returns the schema that the agent declared at the last check, if the input matches it.
     pub(super) fn fits_as_before(&self) -> Option<Takes> {
-        let takes = self.app.market.schemas.find(self.body.agent_id?, &self.body.skill_name.0)?;
-        let fits = schema::check(declared(takes.0.as_deref()).as_ref(), &self.body.input_data, "input_data");
-        fits.is_ok().then_some(takes)
+        let takes = self.app.caches.market.schemas.find(self.body.agent_id?, &self.body.skill_name.0)?;
+        data_checks::fits_at_once(&self.app, takes.0.as_deref(), &self.body.input_data).then_some(takes)
     }
 
-    /// Holds the input against what the agent declares that would be hired now, and says what that is; if nobody was named, one that
-    /// does not take this input gives way to the next. A check takes its time, so nobody who writes waits for it.
+    /// Checks the input against the schema of the agent that would be hired now, and returns that schema. If
+    /// the caller named no agent, an agent whose schema does not match is skipped. The check is slow, so it
+    /// runs before anything is written.
     pub(super) async fn check_input(self: &Arc<Self>) -> Result<Option<String>, Error> {
-        for _ in 0..=MOST_TRIED {
-            let declares = self.declared_now().await?;
-            let fits =
-                schema::check(declared(declares.as_deref()).as_ref(), &self.body.input_data, "input_data");
-            match (fits, declares) {
-                (Err(faults), Some(schema)) if self.body.agent_id.is_none() => {
-                    self.unfit().push((schema, faults));
+        let mut steps = self.steps.lock().await;
+        for _ in 0..LOOKS {
+            let Some(offered) = self.declared_now().await? else { return Ok(None) };
+            let input = &self.body.input_data;
+            let checked =
+                data_checks::check_input(&self.app, &self.caller, &offered, true, input, &mut steps).await?;
+            for (schema, fit) in offered.into_iter().zip(checked) {
+                match (fit, schema) {
+                    (Err(faults), Some(schema)) if self.body.agent_id.is_none() => {
+                        self.unfit().push((schema, faults));
+                    }
+                    (fit, schema) => return fit.map(|()| schema).map_err(Into::into),
                 }
-                (fits, declares) => return fits.map(|()| declares).map_err(Into::into),
             }
+            // No candidate matched. The next candidate reports the faults, unless a new one appeared.
         }
         Err(changing())
     }
@@ -163,8 +185,9 @@ impl Hire {
         self.unfit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the agent declares that would be hired now. The input of a job that is known already is not looked at again.
-    async fn declared_now(self: &Arc<Self>) -> Result<Option<String>, Error> {
+    /// Returns the distinct schemas of the agents that can be hired now, the best first. Returns `None` for a
+    /// job that exists already: its input is not checked again.
+    async fn declared_now(self: &Arc<Self>) -> Result<Option<Vec<Option<String>>>, Error> {
         let act = Arc::clone(self);
         let find = move |tx: &mut dyn Tx| {
             if jobs::by_id(tx, act.id)?.is_some() {
@@ -174,14 +197,19 @@ impl Hire {
                 Caller::Agent(identity) => Some(identity.id),
                 _ => act.body.orchestrator_id,
             };
-            let Worker { agent, skill, .. } = act.choose(tx, orchestrator)?;
-            act.app.market.schemas.remember(agent.id, &skill.name, skill.input_schema.as_deref());
-            Ok(skill.input_schema)
+            let mut schemas = vec![];
+            for Worker { agent, skill, .. } in act.hireable(tx, orchestrator, MOST_TRIED as usize)? {
+                act.app.caches.market.schemas.remember(agent.id, &skill.name, skill.input_schema.as_deref());
+                if !schemas.contains(&skill.input_schema) {
+                    schemas.push(skill.input_schema);
+                }
+            }
+            Ok(Some(schemas))
         };
         self.app.store.read::<_, Error, _>(find).await
     }
 
-    /// Hires, unless the input was `checked` against something else than what the agent declares by now.
+    /// Hires, unless the agent now declares a schema other than `checked`.
     pub(super) fn run(
         &self,
         tx: &mut dyn Tx,
@@ -197,13 +225,21 @@ impl Hire {
             }
             return view(&known, Some(&hirer.wallet.owner)).map(Some);
         }
-        let Worker { agent, wallet, skill } = self.choose(tx, hirer.agent)?;
+        // The caller may have paid for this id by a transfer. It must not pay twice.
+        if self.body.job_id.is_some() && ledger::was_paid_directly(tx, self.id, hirer.wallet.id)? {
+            let what = "job_id: you have paid for this job by a transfer; take a new id";
+            return Err(Error::new(Code::Conflict, what));
+        }
+        let Some(Worker { agent, wallet, skill }) = self.hireable(tx, hirer.agent, 1)?.pop() else {
+            return Ok(None);
+        };
         let price = offered.map_or(skill.cost, |offered| offered.price);
         check_budget(self.body.budget, price).map_err(|short| Error::new(Code::BudgetInsufficient, short))?;
         if skill.input_schema.as_deref() != checked {
             return Ok(None);
         }
         let now = self.fresh.now;
+        let allowance_day = allowance::check(tx, &self.caller, &hirer.wallet, self.body.budget, now)?;
         let agreed = Agreed {
             id: self.id,
             content,
@@ -218,19 +254,22 @@ impl Hire {
             event: self.event,
             callback: self.callback.clone(),
             deadline_at: now + self.deadline_ms(),
+            skill_time_ms: skill_time_ms(skill.min_deadline_ms),
             created_at: now,
+            allowance_day,
             trace: self.fresh.trace,
         };
-        // Whatever may be refused is refused before anything is written: else others who write would have to do it again.
+        // Every refusal comes before the first write. Otherwise a rollback would make other writers repeat
+        // their work.
         let payer = money::Wallet { id: hirer.wallet.id, balance: hirer.wallet.balance };
         let held = money::hold(payer, self.id, self.body.budget)?;
         let most_open = self.app.config.quotas.open_jobs;
         room("open_jobs", jobs::count_open(tx, hirer.wallet.id, up_to(most_open))?, most_open)?;
         let (author, body) = (who::author(&self.caller, &hirer), self.handout(&hirer, &agreed)?);
-        self.app.count_bytes(tx, author, event_bytes(body.len()))?;
         if !jobs::insert(tx, &agreed)? {
             return Err(taken());
         }
+        allowance::count(tx, &agreed)?;
         let cause = Cause { job: Some(self.id), transfer: None, trace: self.fresh.trace };
         ledger::apply(tx, held.as_slice(), cause, now)?;
         let attention = Attention { deadline_ms: Some(agreed.deadline_at - now), ..JOB };
@@ -243,7 +282,7 @@ impl Hire {
         view(&Job::asked(agreed), Some(&hirer.wallet.owner)).map(Some)
     }
 
-    /// The job as it is kept for its agent.
+    /// Returns the job as stored for its agent.
     fn handout(&self, hirer: &Hirer, agreed: &Agreed) -> Result<String, Error> {
         let handout = JobHandout {
             job_id: self.id,
@@ -261,7 +300,7 @@ impl Hire {
         serde_json::to_string(&handout).map_err(Error::internal)
     }
 
-    /// Everything that makes it this job and no other.
+    /// Hashes everything that identifies this job, to detect another job under the same id.
     fn content(&self, orchestrator: Option<AgentId>) -> [u8; 32] {
         let body = &self.body;
         let said = serde_json::json!([
@@ -276,9 +315,21 @@ impl Hire {
         Sha256::digest(said.to_string().as_bytes()).into()
     }
 
-    /// The agent that is hired, with its skill: the one that was named, or the best that can be had.
-    fn choose(&self, tx: &mut dyn Tx, orchestrator: Option<AgentId>) -> Result<Worker, Error> {
-        let Some(named) = self.body.agent_id else { return self.best(tx, orchestrator) };
+    /// Returns the candidates with their skill: the named agent, or the best ones up to `limit`. Fails if
+    /// there is none.
+    fn hireable(
+        &self,
+        tx: &mut dyn Tx,
+        orchestrator: Option<AgentId>,
+        limit: usize,
+    ) -> Result<Vec<Worker>, Error> {
+        match self.body.agent_id {
+            Some(named) => Ok(vec![self.named(tx, named, orchestrator)?]),
+            None => self.best(tx, orchestrator, limit),
+        }
+    }
+
+    fn named(&self, tx: &mut dyn Tx, named: AgentId, orchestrator: Option<AgentId>) -> Result<Worker, Error> {
         let not_here = || Error::new(Code::NotFound, "agent_id: there is no such agent on the market");
         let agent = directory::by_id(tx, named)?.ok_or_else(not_here)?;
         let Hireable { listing, skill, open_jobs } =
@@ -299,16 +350,18 @@ impl Hire {
         }
         self.has_time(skill.min_deadline_ms)?;
         self.has_room(tx, named, open_jobs)?;
+        self.can_store_result(tx, named)?;
         Ok(Worker::new(agent, listing, skill))
     }
 
-    /// How much an agent may have to do: ten times what one owner may ask for, so that nobody alone keeps the others from it.
+    /// Returns the limit of open jobs per agent: ten times that of one owner, so that no single owner can fill
+    /// it.
     fn most_open(&self) -> u64 {
         self.app.config.quotas.open_jobs.saturating_mul(10)
     }
 
-    /// Whether an agent has room for this job. What nothing is held for has half of it, so that those who have nothing to lose never
-    /// keep out those who pay.
+    /// Checks that an agent has room for this job. Jobs without a held budget may use half of the room, so
+    /// that free jobs never displace paid ones.
     fn has_room(&self, tx: &mut dyn Tx, agent: AgentId, open_jobs: i64) -> Result<(), Error> {
         let (most, mut full) = (self.most_open(), None);
         if open_jobs >= up_to(most) {
@@ -323,12 +376,23 @@ impl Hire {
         Err(Error::new(Code::RateLimited, what).retry_after_ms(30_000))
     }
 
-    /// How long the job may take. Nobody's money is held longer than it said, or than is usual, whatever an agent needs.
+    /// Checks that the agent's storage quota leaves room for a result.
+    fn can_store_result(&self, tx: &mut dyn Tx, agent: AgentId) -> Result<(), Error> {
+        if self.app.limits.usage.has_room_for_result(tx, agent.into())? {
+            return Ok(());
+        }
+        let what =
+            "the agent has used up its storage and could give no result; hire another, or try again later";
+        Err(Error::new(Code::RateLimited, what).retry_after_ms(30_000))
+    }
+
+    /// Returns the job's time limit. Funds are never held longer than the caller asked or the default,
+    /// whatever the agent needs.
     fn deadline_ms(&self) -> i64 {
         self.body.deadline_ms.unwrap_or(USUAL_DEADLINE_MS)
     }
 
-    /// Whether the job is given as long as a skill needs.
+    /// Checks that the job's time limit is at least the skill's minimum.
     fn has_time(&self, least: Option<i64>) -> Result<(), Error> {
         let Some(least) = least.filter(|least| self.deadline_ms() < *least) else { return Ok(()) };
         let unsaid = match self.body.deadline_ms {
@@ -339,7 +403,7 @@ impl Hire {
         Err(Faults::one("deadline_ms", what).into())
     }
 
-    /// Whether a skill takes this input, as far as that was looked at.
+    /// Checks the input against the faults that are known of this skill's schema.
     fn takes_input(&self, skill: &Skill) -> Result<(), Error> {
         let unfit = self.unfit();
         match unfit.iter().find(|(schema, _)| skill.input_schema.as_ref() == Some(schema)) {
@@ -348,23 +412,29 @@ impl Hire {
         }
     }
 
-    fn best(&self, tx: &mut dyn Tx, orchestrator: Option<AgentId>) -> Result<Worker, Error> {
+    /// Returns the best candidates. Their schemas match the input or were not checked yet.
+    fn best(
+        &self,
+        tx: &mut dyn Tx,
+        orchestrator: Option<AgentId>,
+        limit: usize,
+    ) -> Result<Vec<Worker>, Error> {
         let name = &self.body.skill_name.0;
         let affordable = search(&self.app, name, self.body.budget, true, orchestrator);
         let in_time = Search { max_deadline_ms: Some(self.deadline_ms()), ..affordable.clone() };
         let mut found = discovery::search(tx, &in_time, None, MOST_TRIED)?;
         if found.is_empty() {
-            // Whoever is there then says how long it needs.
+            // The agent that is found then reports its minimum time.
             found = discovery::search(tx, &affordable, None, 1)?;
         }
         let is_empty = found.is_empty();
-        let mut cannot = None;
+        let (mut can_be_hired, mut cannot) = (vec![], None);
         for found in found {
             let Some(agent) = directory::by_id(tx, found.place.agent)? else { continue };
             if keeps_out(tx, &agent, &self.caller, orchestrator)? {
                 continue;
             }
-            // It may have left since it was found.
+            // The agent may have left since the search.
             let Some(Hireable { listing, skill: Some(skill), open_jobs }) =
                 agents::with_skill(tx, agent.id, name, up_to(self.most_open()))?
             else {
@@ -372,20 +442,25 @@ impl Hire {
             };
             let can = self.has_time(skill.min_deadline_ms);
             let can = can.and_then(|()| self.has_room(tx, agent.id, open_jobs));
+            let can = can.and_then(|()| self.can_store_result(tx, agent.id));
             match can.and_then(|()| self.takes_input(&skill)) {
-                Ok(()) => return Ok(Worker::new(agent, listing, skill)),
+                Ok(()) => can_be_hired.push(Worker::new(agent, listing, skill)),
                 Err(why) => cannot = cannot.or(Some(why)),
             }
+            if can_be_hired.len() == limit {
+                break;
+            }
         }
-        if let Some(why) = cannot {
-            return Err(why);
+        match (can_be_hired.is_empty(), cannot) {
+            (false, _) => Ok(can_be_hired),
+            (true, Some(why)) => Err(why),
+            (true, None) => Err(nobody(tx, &affordable, is_empty)?),
         }
-        Err(nobody(tx, &affordable, is_empty)?)
     }
 }
 
-/// Why nobody can be had who is looked for online: of those who are found nobody wants to hear from the caller; or nobody is found, for
-/// this budget, now, or at all.
+/// Returns the error for a search without candidates. It says whether all found agents block the caller, or
+/// whether none exists at all, for this budget, or online now.
 pub(super) fn nobody(tx: &mut dyn Tx, search: &Search, is_empty: bool) -> Result<Error, StoreError> {
     let name = search.skill.as_deref().unwrap_or_default();
     if !is_empty {
@@ -404,8 +479,8 @@ pub(super) fn nobody(tx: &mut dyn Tx, search: &Search, is_empty: bool) -> Result
     Ok(Error::new(Code::SkillMismatch, format_args!("nobody offers {name:?}")))
 }
 
-/// Whether an agent, or its owner, does not want to hear from this caller, nor from the agent it hires for. The key of a wallet
-/// is kept out with the agents that earn for it: else it were a way around every block.
+/// Returns whether an agent or its owner blocks this caller or the agent it hires for. A wallet key is blocked
+/// together with the agents that earn for it; otherwise it would get around every block.
 pub(super) fn keeps_out(
     tx: &mut dyn Tx,
     agent: &Agent,
@@ -426,7 +501,7 @@ pub(super) fn keeps_out(
     }
 }
 
-/// Who does this, for so much.
+/// Builds the search for agents with this skill at this price or less.
 pub(super) fn search(
     app: &App,
     skill: &str,
@@ -443,11 +518,11 @@ pub(super) fn search(
         now: app.now(),
         except,
         max_deadline_ms: None,
-        few_online: app.market.online.are_few(),
+        few_online: app.caches.market.online.are_few(),
     }
 }
 
-/// So many are counted, and no more.
+/// Returns the number at which counting stops.
 fn up_to(most: u64) -> i64 {
     i64::try_from(most).unwrap_or(i64::MAX)
 }

@@ -1,12 +1,13 @@
-//! Jobs as those see them who have to do with them, and taking one back.
+//! Jobs as their participants see them, and cancellation.
 
 use super::settle::{self, Ended};
 use super::who;
-use crate::app::{App, AppState};
-use crate::caller::Caller;
 use crate::delivery;
-use crate::error::Error;
 use chorus_market::escrow::Verdict;
+use chorus_node::Error;
+use chorus_node::caller::Caller;
+use chorus_node::idempotency::{Done, Once};
+use chorus_node::{App, AppState};
 use chorus_protocol::api::Items;
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
@@ -14,55 +15,55 @@ use chorus_protocol::ids::JobId;
 use chorus_protocol::market::{Credits, JobError, JobHandout, JobResult, JobSearch, JobStatus, JobView};
 use chorus_protocol::time::rfc3339;
 use chorus_store::market::jobs::{self, Job, Side};
-use chorus_store::market::wallets;
+use chorus_store::market::{handing, wallets};
 use chorus_store::{StoreError, Tx, conversations, directory, push};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// A job that somebody took back.
+/// The error code of a cancelled job.
 const CANCELLED: &str = "CANCELLED";
 
-/// So many are shown at once with all that belongs to them.
+/// Jobs per page when their full content is included.
 const MOST_HANDOUTS: i64 = 20;
 
-/// A job that is not there, or not the caller's: the same to both.
+/// The error for a job that does not exist or does not concern the caller.
 pub fn unknown() -> Error {
     Error::new(Code::NotFound, "there is no such job, or you have nothing to do with it")
 }
 
-/// Reads a job's id.
+/// Parses a job's id.
 pub fn id(text: &str) -> Result<JobId, Error> {
     JobId::parse(text).ok_or_else(unknown)
 }
 
-/// What a caller is to a job.
+/// A caller's role in a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    /// It hires, or its owner does.
+    /// The hiring agent, or its owner.
     Hirer,
-    /// It is hired, or its owner is.
+    /// The hired agent, or its owner.
     Worker,
 }
 
-/// What a caller is to a job, if anything. Who hires itself is the hirer.
+/// Returns the caller's role in a job. A caller that hires itself is the hirer.
 pub(super) fn part(tx: &mut dyn Tx, caller: &Caller, job: &Job) -> Result<Option<Part>, StoreError> {
     if let Caller::Agent(identity) = caller {
         let (hirer, worker) = (job.agreed.orchestrator == Some(identity.id), job.agreed.agent == identity.id);
         return Ok(hirer.then_some(Part::Hirer).or(worker.then_some(Part::Worker)));
     }
     for (wallet, part) in [(job.agreed.payer, Part::Hirer), (job.agreed.payee, Part::Worker)] {
-        if wallets::by_id(tx, wallet)?.is_some_and(|wallet| who::owns(caller, &wallet)) {
+        if wallets::by_id(tx, wallet)?.is_some_and(|wallet| caller.owns(&wallet)) {
             return Ok(Some(part));
         }
     }
     Ok(None)
 }
 
-/// A job as it is shown; who pays is for the one who does.
+/// Renders a job. `owner` is the payer, which only the payer sees.
 pub(super) fn view(job: &Job, owner: Option<&str>) -> Result<JobView, Error> {
     let agreed = &job.agreed;
     let result = job.result.as_deref().map(serde_json::from_str::<JobResult>).transpose();
-    // What the hub made of it: output that breaks its schema is a failure, whatever the agent said.
+    // The hub's verdict wins: output that breaks its schema is a failure, whatever the agent reported.
     let result = result.map_err(Error::internal)?.map(|result| JobResult { status: job.status, ..result });
     let pending = job.status == JobStatus::Pending;
     // Taken from the terms, not from the hold: both change in one transaction.
@@ -88,7 +89,7 @@ pub(super) fn view(job: &Job, owner: Option<&str>) -> Result<JobView, Error> {
     })
 }
 
-/// One job, for whoever hires or is hired.
+/// Returns one job for its hirer or worker.
 pub async fn job(app: &App, caller: Caller, id: JobId) -> Result<JobView, Error> {
     if !caller.is_known() {
         return Err(who::no_key());
@@ -109,7 +110,7 @@ fn shown(tx: &mut dyn Tx, job: &Job, part: Part) -> Result<JobView, Error> {
     view(job, owner.as_deref())
 }
 
-/// A page of the caller's jobs, the newest first: those it asked for and those it was asked for.
+/// Returns a page of the jobs in which the caller is hirer or worker, the newest first.
 pub async fn list(app: &AppState, caller: Caller, asked: JobSearch) -> Result<Items<JobView>, Error> {
     if !caller.is_known() {
         return Err(who::no_key());
@@ -133,26 +134,33 @@ pub async fn list(app: &AppState, caller: Caller, asked: JobSearch) -> Result<It
         found.sort_by_key(|job| std::cmp::Reverse((job.agreed.created_at, job.agreed.id)));
         found.dedup_by_key(|job| job.agreed.id);
         found.truncate((limit + 1).max(0) as usize);
-        let mut views = vec![];
+        let (mut views, mut polled) = (vec![], vec![]);
         for job in found {
             if let Some(part) = part(tx, &caller, &job)? {
                 let mut view = shown(tx, &job, part)?;
                 if asked.handouts {
                     view.handout = handout(tx, &hub, &caller, &job)?;
+                    polled.extend(view.handout.is_some().then_some(job.agreed.event));
                 }
                 views.push((job.agreed.created_at, view));
             }
         }
-        Ok(views)
+        Ok((views, handing::unrecorded(tx, &polled)?))
     };
-    let found = app.store.read::<_, Error, _>(read).await?;
+    let (found, polled) = app.store.read::<_, Error, _>(read).await?;
+    if !polled.is_empty() {
+        let now = app.now();
+        let write = move |tx: &mut dyn Tx| handing::record_all(tx, &polled, now);
+        app.store.write::<_, StoreError, _>(write).await?;
+    }
     let cursors: std::collections::HashMap<_, _> =
         found.iter().map(|(at, view)| (view.job_id, format!("{at}_{}", view.job_id.0.simple()))).collect();
     let items = found.into_iter().map(|(_, view)| view).collect();
-    Ok(crate::page::page(app, items, limit, |view: &JobView| cursors[&view.job_id].clone()))
+    Ok(chorus_node::page::page(app, items, limit, |view: &JobView| cursors[&view.job_id].clone()))
 }
 
-/// An open job as the agent that was hired for it is given it; nothing for anybody else, since it holds what proves the agent.
+/// Returns an open job as its hired agent gets it. Returns `None` for other callers, because it holds the
+/// agent's callback token.
 fn handout(tx: &mut dyn Tx, app: &App, caller: &Caller, job: &Job) -> Result<Option<JobHandout>, Error> {
     let Caller::Agent(identity) = caller else { return Ok(None) };
     if job.status != JobStatus::Pending || job.agreed.agent != identity.id {
@@ -160,11 +168,11 @@ fn handout(tx: &mut dyn Tx, app: &App, caller: &Caller, job: &Job) -> Result<Opt
     }
     let Some(event) = conversations::event_by_id(tx, job.agreed.event)? else { return Ok(None) };
     let Some(agent) = directory::by_id(tx, identity.id)? else { return Ok(None) };
-    let handed = delivery::job::read(app, (agent.id, agent.epoch), event.trace, &event.body);
+    let handed = delivery::job::read(app, agent.id, agent.epoch, event.trace, &event.body);
     handed.map(Some).map_err(Error::internal)
 }
 
-/// Those of these jobs that the caller has to do with.
+/// Returns those of these jobs that concern the caller.
 pub async fn some(app: &App, caller: Caller, ids: Vec<JobId>) -> Result<Vec<JobView>, Error> {
     let look = move |tx: &mut dyn Tx| {
         let mut found = vec![];
@@ -179,7 +187,7 @@ pub async fn some(app: &App, caller: Caller, ids: Vec<JobId>) -> Result<Vec<JobV
     app.store.read::<_, Error, _>(look).await
 }
 
-/// Those of these open jobs that their agents were handed, as far as the caller has to do with them.
+/// Returns those of these open jobs that were handed to their agents and concern the caller.
 pub async fn handed(app: &App, caller: Caller, ids: Vec<JobId>) -> Result<HashSet<JobId>, Error> {
     let look = move |tx: &mut dyn Tx| {
         let mut found = HashSet::new();
@@ -201,8 +209,8 @@ fn read_cursor(text: &str) -> Option<jobs::Cursor> {
     Some((at.parse().ok()?, JobId(uuid::Uuid::try_parse(id).ok()?)))
 }
 
-/// Takes a job back; what is held for it goes back. Only whoever hires may, and only while it is open.
-pub async fn cancel(app: &AppState, caller: Caller, id: JobId) -> Result<JobView, Error> {
+/// Cancels a job and refunds its budget. Only the hirer may, and only while the job is open.
+pub async fn cancel(app: &AppState, caller: Caller, id: JobId, once: Once) -> Result<Done<JobView>, Error> {
     if !caller.is_known() {
         return Err(who::no_key());
     }
@@ -224,5 +232,5 @@ pub async fn cancel(app: &AppState, caller: Caller, id: JobId) -> Result<JobView
         let job = jobs::by_id(tx, id)?.ok_or_else(unknown)?;
         shown(tx, &job, Part::Hirer)
     };
-    app.store.write::<_, Error, _>(work).await
+    app.once(once, |_| Ok(()), work).await
 }

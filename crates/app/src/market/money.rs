@@ -1,49 +1,39 @@
-//! Wallets, transfers, the ledger; and the operator's hand, which makes credits and takes them away.
+//! Wallets, transfers and the ledger, and the operator's acts that mint and burn credits.
 
 use super::who::{self, Fresh};
-use crate::app::{App, AppState};
-use crate::audit::{Deed, RequestContext};
-use crate::caller::Caller;
-use crate::error::Error;
-use crate::once::{Done, Once};
-use chorus_market::money::{self, Refused};
+use chorus_market::money;
+use chorus_node::Error;
+use chorus_node::audit::{Deed, RequestContext};
+use chorus_node::caller::Caller;
+use chorus_node::idempotency::{Done, Once};
+use chorus_node::{App, AppState};
 use chorus_protocol::api::Items;
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
-use chorus_protocol::ids::{AccountId, TraceId};
+use chorus_protocol::ids::{AccountId, JobId, TraceId};
 use chorus_protocol::market::{
     Economy, Issue, Issued, LedgerSearch, MovementView, Transfer, TransferView, WalletView,
 };
 use chorus_protocol::time::{parse_rfc3339, rfc3339};
 use chorus_store::audit::{Action, Actor, Subject};
 use chorus_store::market::jobs;
-use chorus_store::market::ledger::{self, Cause, Entry, Sums};
+use chorus_store::market::ledger::{self, Cause, Entry, JobLedger, Sums};
 use chorus_store::market::wallets::{self, Wallet};
 use chorus_store::{StoreError, Tx, accounts, members};
 use serde_json::json;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// A job moves credits a few times.
+/// Ledger entries that are read for one job.
 const MOST_OF_JOB: i64 = 100;
-/// So many owners are called by their names at once.
+/// Owners whose names are looked up in one call.
 const MOST_NAMED: usize = 200;
-
-impl From<Refused> for Error {
-    fn from(refused: Refused) -> Self {
-        match refused {
-            Refused::Short { .. } => Self::new(Code::TransferFailed, refused),
-            Refused::Nothing | Refused::TooMany => Faults::one("amount", refused).into(),
-            Refused::Same => Faults::one("to_owner", refused).into(),
-        }
-    }
-}
 
 fn no_wallet() -> Error {
     Error::new(Code::NotFound, "there is no such owner, or you may not look into its wallet")
 }
 
-/// The wallet that a caller means by a name: reserved names stand for its own account's.
+/// Returns the wallet that a caller names. A reserved name stands for the caller's own account.
 fn named(tx: &mut dyn Tx, caller: &Caller, owner: &str) -> Result<Option<Wallet>, StoreError> {
     match caller {
         Caller::Account(person) if who::is_account(caller, owner) => {
@@ -53,14 +43,19 @@ fn named(tx: &mut dyn Tx, caller: &Caller, owner: &str) -> Result<Option<Wallet>
     }
 }
 
-/// Moves credits from the caller to another owner, once for the same id.
-pub async fn transfer(app: &AppState, caller: Caller, body: Transfer) -> Result<TransferView, Error> {
+/// Moves credits from the caller to another owner, once per transfer id.
+pub async fn transfer(
+    app: &AppState,
+    caller: Caller,
+    body: Transfer,
+    once: Once,
+) -> Result<Done<TransferView>, Error> {
     if !caller.is_known() {
         return Err(who::no_key());
     }
     let (now, trace) = (app.now(), TraceId(app.environment.uuid_v7()));
     let pay = move |tx: &mut dyn Tx| {
-        let from = named(tx, &caller, &body.from_owner.0)?.filter(|wallet| who::owns(&caller, wallet));
+        let from = named(tx, &caller, &body.from_owner.0)?.filter(|wallet| caller.owns(wallet));
         let from = from.ok_or_else(|| {
             let what = "from_owner: you can pay from your own wallet only; show its owner's key or account";
             Error::new(Code::Forbidden, what)
@@ -80,14 +75,15 @@ pub async fn transfer(app: &AppState, caller: Caller, body: Transfer) -> Result<
             let same = ledger::Transfer { created_at: known.created_at, ..new.clone() } == known;
             return if same { Ok(view(&known, &from, &to)) } else { Err(conflict()) };
         }
-        // What went through escrow was paid there. Of others' jobs nobody learns here that there are any.
+        // A job that went through escrow was paid there. The check covers the caller's own jobs only, so it
+        // reveals nothing about others'.
         if let Some(job) = body.job_id
             && jobs::by_id(tx, job)?.is_some_and(|job| job.agreed.payer == from.id)
         {
             let what = "job_id: this job goes through the hub, which pays it; leave job_id out to give more";
             return Err(Error::new(Code::Conflict, what));
         }
-        // Read again: it is held now.
+        // Read again, now that the wallet is locked.
         let balance = wallets::by_id(tx, from.id)?.map(|wallet| wallet.balance).unwrap_or_default();
         let moved = money::transfer(money::Wallet { id: from.id, balance }, to.id, body.amount)?;
         if !ledger::insert_transfer(tx, &new, trace)? {
@@ -97,7 +93,7 @@ pub async fn transfer(app: &AppState, caller: Caller, body: Transfer) -> Result<
         ledger::apply(tx, &[moved], cause, now)?;
         Ok(view(&new, &from, &to))
     };
-    app.store.write::<_, Error, _>(pay).await
+    app.once(once, |_| Ok(()), pay).await
 }
 
 fn conflict() -> Error {
@@ -116,7 +112,7 @@ fn view(transfer: &ledger::Transfer, from: &Wallet, to: &Wallet) -> TransferView
     }
 }
 
-/// What an owner has, for those who may know.
+/// Returns an owner's wallet, if the caller may see it.
 pub async fn wallet(app: &App, caller: Caller, owner: String) -> Result<WalletView, Error> {
     if !caller.is_known() {
         return Err(who::no_key());
@@ -129,7 +125,7 @@ pub async fn wallet(app: &App, caller: Caller, owner: String) -> Result<WalletVi
     app.store.read::<_, Error, _>(read).await
 }
 
-/// What a caller has, in each wallet that is its own: none before it first had to do with credits.
+/// Returns the caller's own wallets. There is none before its first use of credits.
 pub async fn wallets(app: &App, caller: Caller) -> Result<Vec<WalletView>, Error> {
     if !caller.is_known() {
         return Err(who::no_key());
@@ -152,7 +148,7 @@ fn visible(tx: &mut dyn Tx, caller: &Caller, owner: &str) -> Result<Wallet, Erro
     if who::sees(tx, caller, &wallet)? { Ok(wallet) } else { Err(no_wallet()) }
 }
 
-/// A page of what moved: of a wallet, or for a job.
+/// Returns a page of ledger entries of a wallet or a job.
 pub async fn ledger(app: &App, caller: Caller, asked: LedgerSearch) -> Result<Items<MovementView>, Error> {
     if !caller.is_known() {
         return Err(who::no_key());
@@ -182,19 +178,35 @@ pub async fn ledger(app: &App, caller: Caller, asked: LedgerSearch) -> Result<It
     };
     let found = app.store.read::<_, Error, _>(read).await?;
     let items = found.into_iter().map(movement).collect();
-    Ok(crate::page::page(app, items, limit, |item: &MovementView| item.number.to_string()))
+    Ok(chorus_node::page::page(app, items, limit, |item: &MovementView| item.number.to_string()))
 }
 
-/// What moved for a job, for the two whose wallets it moved out of and into. Others learn nothing, not even that there is one.
-fn of_job(tx: &mut dyn Tx, caller: &Caller, job: chorus_protocol::ids::JobId) -> Result<Vec<Entry>, Error> {
-    let all = ledger::of_job(tx, job, MOST_OF_JOB)?;
-    if *caller == Caller::Operator {
-        return Ok(all);
+/// Returns the ledger entries of a job that concern the caller's own wallets. The worker sees its payment
+/// alone, which does not name the payer. Other callers get nothing, as for a job that does not exist.
+fn of_job(tx: &mut dyn Tx, caller: &Caller, job: JobId) -> Result<Vec<Entry>, Error> {
+    let payer = jobs::by_id(tx, job)?.map(|job| job.agreed.payer);
+    let shown = match caller {
+        Caller::Operator => vec![JobLedger::All],
+        other => {
+            let of_wallet = |wallet: Wallet| match payer {
+                Some(payer) if payer == wallet.id => JobLedger::Payer(payer),
+                _ => JobLedger::Own(wallet.id),
+            };
+            who::own(tx, other)?.into_iter().map(of_wallet).collect()
+        }
+    };
+    let mut found: Vec<Entry> = vec![];
+    for shown in shown {
+        for entry in ledger::of_job(tx, job, shown, MOST_OF_JOB)? {
+            // A movement between two wallets of one caller is shown once.
+            if !found.contains(&entry) {
+                found.push(entry);
+            }
+        }
     }
-    let own: Vec<_> = who::own(tx, caller)?.into_iter().map(|wallet| wallet.owner).collect();
-    let is_own = |end: &Option<String>| end.as_ref().is_some_and(|end| own.contains(end));
-    let is_side = all.iter().any(|entry| is_own(&entry.debit) || is_own(&entry.credit));
-    Ok(if is_side { all } else { vec![] })
+    found.sort_by_key(|entry| (entry.created_at, entry.kind.as_str()));
+    let numbered = found.into_iter().zip(1..);
+    Ok(numbered.map(|(entry, number)| Entry { number, ..entry }).collect())
 }
 
 fn movement(entry: Entry) -> MovementView {
@@ -211,8 +223,8 @@ fn movement(entry: Entry) -> MovementView {
     }
 }
 
-/// What these owners are called, as far as the caller may know: itself, whoever it shares a conversation with, and for the
-/// operator everybody. An owner that is no account has called itself so.
+/// Returns the display names of these owners, as far as the caller may know them: its own, those of accounts
+/// it shares a conversation with, and all for the operator. An owner without an account chose its own name.
 pub async fn owner_names(
     app: &App,
     caller: Caller,
@@ -235,7 +247,7 @@ pub async fn owner_names(
     app.store.read::<_, Error, _>(look).await
 }
 
-/// The wallet that the operator means: of an owner that is known, or of an account.
+/// Returns the wallet that the operator names: of a known owner or of an account.
 fn operators(tx: &mut dyn Tx, app: &App, owner: &str, fresh: &Fresh) -> Result<Wallet, Error> {
     if let Some(wallet) = wallets::by_owner(tx, owner)? {
         return Ok(wallet);
@@ -249,7 +261,7 @@ fn operators(tx: &mut dyn Tx, app: &App, owner: &str, fresh: &Fresh) -> Result<W
     who::of_account(tx, app, account.id, fresh)
 }
 
-/// The operator makes credits.
+/// Mints credits as the operator.
 pub async fn mint(
     app: &AppState,
     context: RequestContext,
@@ -259,7 +271,7 @@ pub async fn mint(
     issue(app, context, body, Direction::In, once).await
 }
 
-/// The operator takes credits away.
+/// Burns credits as the operator.
 pub async fn burn(
     app: &AppState,
     context: RequestContext,
@@ -269,7 +281,7 @@ pub async fn burn(
     issue(app, context, body, Direction::Out, once).await
 }
 
-/// Which way credits cross the edge of the economy.
+/// The direction in which credits enter or leave the economy.
 #[derive(Clone, Copy)]
 enum Direction {
     In,
@@ -304,9 +316,21 @@ async fn issue(
     app.once(once, |_| Ok(()), work).await
 }
 
-/// The sum of it all, added up now.
-pub async fn economy(app: &App) -> Result<Economy, Error> {
-    Ok(shown(&app.store.read::<_, StoreError, _>(ledger::sums).await?))
+/// Returns the totals of the economy, summed now, and the wallets that the last check found wrong, as far as
+/// the caller may see them.
+pub async fn economy(app: &App, caller: Caller) -> Result<Economy, Error> {
+    let off = app.caches.market.discrepancies();
+    let is_off = !off.is_empty();
+    let read = move |tx: &mut dyn Tx| {
+        // The caller's wallets are needed only if some balance is wrong.
+        let own = if off.is_empty() { vec![] } else { who::own(tx, &caller)? };
+        let is_seen = |id| caller == Caller::Operator || own.iter().any(|own| own.id == id);
+        let seen: Vec<_> = off.iter().filter(|(id, _)| is_seen(*id)).map(|(_, off)| off.clone()).collect();
+        Ok((ledger::sums(tx)?, seen))
+    };
+    let (sums, discrepancies) = app.store.read::<_, StoreError, _>(read).await?;
+    let shown = shown(&sums);
+    Ok(Economy { balanced: shown.balanced && !is_off, discrepancies, ..shown })
 }
 
 fn shown(sums: &Sums) -> Economy {
@@ -317,5 +341,6 @@ fn shown(sums: &Sums) -> Economy {
         wallets: credits(sums.wallets),
         held: credits(sums.held),
         balanced: sums.balanced(),
+        discrepancies: vec![],
     }
 }

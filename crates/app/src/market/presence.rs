@@ -1,28 +1,28 @@
-//! Whether an agent of the market counts as there, by the signs of life that it gave.
+//! Decides whether a market agent counts as online, by its signs of life.
 
-use crate::app::App;
+use chorus_node::App;
 use chorus_protocol::ids::AgentId;
 use chorus_protocol::market::Presence;
 use chorus_store::directory::Agent;
 
-/// Since when a sign of life counts.
+/// Returns the time since which a sign of life counts.
 pub(super) fn seen_since(app: &App) -> i64 {
     app.now() - app.config.presence.as_millis() as i64
 }
 
-/// Whether a sign of life of an agent is so young that nothing needs to be looked up.
+/// Returns whether the cached sign of life of an agent is recent enough to skip a lookup.
 pub(super) fn is_alive(app: &App, agent: AgentId) -> bool {
     let now = app.now();
-    app.market.was_seen(agent, now - app.config.presence.as_millis() as i64 / 2..=now)
+    app.caches.market.was_seen(agent, now - app.config.presence.as_millis() as i64 / 2..=now)
 }
 
 /// The signs of life of an agent.
 pub(super) struct Signs {
-    /// Its owner lets everything for it wait: whatever it shows, nothing reaches it.
+    /// Its owner has paused it: nothing reaches it, whatever the other signs say.
     pub(super) is_paused: bool,
-    /// Until when its inbox counts as open.
+    /// The time until which its inbox counts as open.
     pub(super) open_until: i64,
-    /// The last other one.
+    /// The time of the last sign of life other than an open inbox.
     pub(super) seen_at: i64,
 }
 
@@ -33,7 +33,7 @@ impl From<&Agent> for Signs {
     }
 }
 
-/// Whether somebody with these signs of life is online, and when the last of them was.
+/// Returns the presence for these signs of life, and the time of the latest one.
 pub(super) fn presence(app: &App, signs: Signs) -> (Presence, Option<i64>) {
     let is_open = signs.open_until > app.now();
     let last = if is_open { app.now() } else { signs.seen_at };

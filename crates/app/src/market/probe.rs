@@ -1,16 +1,16 @@
-//! Asking endpoints whether they live: those for jobs, harnesses, and what is behind connection strings.
+//! Probes job endpoints, harnesses and targets of connection strings for a sign of life.
 //!
-//! A worker that knows the document alone sends no heartbeat: it registers once and waits for jobs. So whoever looks for a skill, or
-//! hires, has those asked that would be found if they were not away: the best few of them, at once, for a moment. As long as these say
-//! nothing the next few are asked as well, so that many who are silent do not hide one who would answer. Each is asked once in a while,
-//! however many look, and the more seldom the more often it was silent; an answer is a sign of life like any other. Nobody is
-//! asked because time passes.
+//! A worker that implements only the job document sends no heartbeat: it registers once and waits for jobs. So
+//! a search or a hire probes the agents that it would find if they were online: the best few, all at once and
+//! briefly. While these are silent, the next few are probed as well, so that many silent agents do not hide
+//! one that would answer. Each agent is probed at most once per pause, however many callers search, and the
+//! pause grows with each silence. An answer is a sign of life like any other. No timer ever starts a probe.
 
 use super::presence::{presence, seen_since};
-use crate::app::{App, AppState};
-use crate::error::Error;
-use crate::transport::limits::Cause;
-use crate::transport::outbound::To;
+use chorus_node::Error;
+use chorus_node::transport::outbound::To;
+use chorus_node::transport::outbound_limits::Cause;
+use chorus_node::{App, AppState};
 use chorus_protocol::ids::AgentId;
 use chorus_protocol::market::Presence;
 use chorus_store::deliveries::{self, Way};
@@ -24,32 +24,33 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use url::{Origin, Url};
 
-/// So many are asked at once, and so many answers are enough.
+/// Agents probed at once, and answers that are enough.
 const AT_ONCE: usize = 8;
-/// So many are asked for one search, and so many at one server: else whoever has many agents there would use it up.
+/// Agents probed for one search. The limit per server is lower, so that an owner with many agents there does
+/// not use it up.
 const MOST_ASKED: usize = 4 * AT_ONCE;
 const MOST_OF_SERVER: usize = AT_ONCE;
-/// So many are looked at for them.
+/// Candidates read from the store for one search.
 const MOST_FOUND: usize = 8 * MOST_ASKED;
-/// After this time the next ones are asked.
+/// The delay after which the next group is probed.
 const NEXT_AFTER: Duration = Duration::from_millis(250);
-/// How long an answer may take; whoever searches waits for it.
+/// The time limit for an answer. The searching caller waits for it.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Whoever did not answer is not asked again for this long, or for half of what a sign of life counts; twice as long each time it
-/// was silent again, but not for ever.
+/// The pause after a silent probe, at most half the time that a sign of life counts. It doubles with each
+/// further silence, up to a limit.
 const PAUSE_MS: i64 = 15_000;
 
-/// Before agents are shown: as [`wake_found`], but the same search again within a second looks for nobody, since what is popular is
-/// searched for all the time.
+/// Does the same as [`wake_found`] before agents are shown, but skips a search that was probed within the last
+/// second, because popular searches repeat all the time.
 pub(super) async fn wake_shown(app: &AppState, search: &Search, shown: usize) -> Result<(), Error> {
     let Search { skill, min_reputation, max_cost, words, .. } = search;
     let (key, now) = (format!("{skill:?} {min_reputation} {max_cost} {words:?} {shown}"), app.elapsed());
-    if app.market.probes.has_looked(&key, now) {
+    if app.caches.market.probes.has_looked(&key, now) {
         return Ok(());
     }
     wake_found(app, search, shown).await?;
-    // Only now: whoever comes meanwhile waits for the same answers.
-    app.market.probes.looked(key, now);
+    // Recorded last: a caller that searches meanwhile waits for the same answers.
+    app.caches.market.probes.looked(key, now);
     Ok(())
 }
 
@@ -57,26 +58,26 @@ fn pause_ms(app: &App) -> i64 {
     PAUSE_MS.min(app.config.presence.as_millis() as i64 / 2)
 }
 
-/// Asks the best that this search would find if they were not away, unless `enough` are found before them.
+/// Probes the best offline agents that this search would find, unless `enough` online ones rank before them.
 pub(super) async fn wake_found(app: &AppState, search: &Search, enough: usize) -> Result<(), Error> {
     let (hub, search) = (Arc::clone(app), search.clone());
     let find = move |tx: &mut dyn Tx| {
         let (now, pause_ms) = (hub.elapsed(), pause_ms(&hub));
-        let wanted = |agent| !hub.market.probes.is_silent(agent, now, pause_ms);
-        let found = discovery::away(tx, &search, seen_since(&hub), (MOST_FOUND, enough), &wanted)?;
+        let wanted = |agent| !hub.caches.market.probes.is_silent(agent, now, pause_ms);
+        let found = discovery::away(tx, &search, seen_since(&hub), MOST_FOUND, enough, &wanted)?;
         Ok(spread(workers(tx, &hub, &found)?))
     };
     ask(app, app.store.read::<_, StoreError, _>(find).await?).await
 }
 
-/// Asks this one, if it is away.
+/// Probes one agent if it is offline.
 pub(super) async fn wake(app: &AppState, agent: AgentId) -> Result<(), Error> {
     let hub = Arc::clone(app);
     let find = move |tx: &mut dyn Tx| workers(tx, &hub, &[agent]);
     ask(app, app.store.read::<_, StoreError, _>(find).await?).await
 }
 
-/// Those of these that are away and would be POSTed a job: where that is, and whether it is proven.
+/// Returns the job addresses of those agents that are offline and get jobs by POST.
 fn workers(tx: &mut dyn Tx, app: &App, found: &[AgentId]) -> Result<Vec<To>, StoreError> {
     let mut workers = vec![];
     for id in found {
@@ -100,7 +101,7 @@ fn workers(tx: &mut dyn Tx, app: &App, found: &[AgentId]) -> Result<Vec<To>, Sto
     Ok(workers)
 }
 
-/// Those that are asked: at each server the best few.
+/// Picks the agents to probe: the best few of each server.
 fn spread(mut workers: Vec<To>) -> Vec<To> {
     let mut servers: HashMap<Origin, usize> = HashMap::new();
     workers.retain(|to| {
@@ -115,7 +116,7 @@ fn spread(mut workers: Vec<To>) -> Vec<To> {
 
 async fn ask(app: &AppState, workers: Vec<To>) -> Result<(), Error> {
     let (pause_ms, answered) = (pause_ms(app), &AtomicUsize::new(0));
-    let now = (app.elapsed(), app.now());
+    let (now, seen_at) = (app.elapsed(), app.now());
     let answers = join_all(workers.iter().zip(0..).map(|(to, place)| async move {
         if place >= AT_ONCE {
             tokio::time::sleep(NEXT_AFTER * (place / AT_ONCE) as u32).await;
@@ -123,8 +124,8 @@ async fn ask(app: &AppState, workers: Vec<To>) -> Result<(), Error> {
                 return None;
             }
         }
-        let probe = app.market.probes.question(to.receiver, now, pause_ms)?;
-        let lives = *probe.answered.get_or_init(|| app.outbound.probe(to, PATIENCE)).await;
+        let probe = app.caches.market.probes.question(to.receiver, now, seen_at, pause_ms)?;
+        let lives = *probe.answered.get_or_init(|| app.transport.outbound.probe(to, PATIENCE)).await;
         answered.fetch_add(usize::from(lives), Ordering::Relaxed);
         lives.then_some((to.receiver, probe.seen_at))
     }));

@@ -1,18 +1,17 @@
-//! Offers: what several agents ask for a skill, and taking one of them before they end.
+//! Quotes: offers of several agents for a skill, and accepting one before it expires.
 //!
-//! They are asked, and may answer for a while; whoever says nothing counts with the price it lists.
+//! The agents are asked and may answer for a while. An agent that says nothing counts with its list price.
 
 use super::asking::{self, Question, take_offer, unknown};
-use super::discover::{declared, look_who_is_online};
+use super::data_checks::{self, Fit};
+use super::discover::look_who_is_online;
 use super::hire::{self, Offered};
 use super::probe;
 use super::who::{self, Fresh};
-use crate::app::AppState;
-use crate::caller::Caller;
-use crate::error::Error;
-use crate::once::{Done, Once};
-use crate::usage::event_bytes;
-use chorus_market::schema;
+use chorus_node::AppState;
+use chorus_node::Error;
+use chorus_node::caller::Caller;
+use chorus_node::idempotency::{Done, Once};
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{EventId, JobId, QuoteId};
@@ -20,6 +19,7 @@ use chorus_protocol::market::{
     Accept, Credits, JobRequest, JobView, MakeOffer, Offer, OfferMade, QuoteRequest, QuoteStatus, QuoteView,
     SkillName,
 };
+use chorus_protocol::schema::StepBudget;
 use chorus_protocol::time::rfc3339;
 use chorus_store::market::discovery::{self, Search};
 use chorus_store::market::quotes::{self, Quote};
@@ -28,22 +28,21 @@ use chorus_store::{StoreError, Tx, directory};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::runtime::Handle;
 
 const USUAL_OFFERS: i64 = 5;
 const USUAL_VALID_MS: i64 = 60_000;
 const USUAL_ANSWER_MS: i64 = 5000;
-/// So many requests of one wallet stand at a time.
+/// Open quotes per wallet.
 const MOST_OPEN: i64 = 50;
 
-/// Reads the id of offers.
+/// Parses a quote's id.
 pub fn id(text: &str) -> Result<QuoteId, Error> {
     QuoteId::parse(text).ok_or_else(unknown)
 }
 
-/// Asks the best agents of a skill what they would do it for. What they say, or else what they list, stands until the offers end.
-/// Under one idempotency key they are asked once.
+/// Asks the best agents of a skill for their price. Their answers, or else their list prices, stand until the
+/// quote expires. One idempotency key asks once.
 pub async fn ask(
     app: &AppState,
     caller: Caller,
@@ -52,6 +51,9 @@ pub async fn ask(
 ) -> Result<Done<QuoteView>, Error> {
     if !caller.is_known() {
         return Err(who::no_key());
+    }
+    if let Some(done) = app.replay(&once).await? {
+        return Ok(done);
     }
     look_who_is_online(app).await?;
     let search = hire::search(app, &body.skill_name.0, body.budget.unwrap_or(Credits::MAX), true, None);
@@ -65,33 +67,29 @@ pub async fn ask(
         caller,
         body,
         search,
-        stale: AtomicBool::new(false),
+        steps: tokio::sync::Mutex::new(data_checks::request_budget()),
     });
     for _ in 0..hire::LOOKS {
         let (asked, fits, runtime) = (Arc::clone(&act), act.check_input().await?, Handle::current());
         let work = move |tx: &mut dyn Tx| {
-            let Some((quote, question)) = asked.run(tx, &fits)? else {
-                asked.stale.store(true, Ordering::Release);
-                return Err(hire::changing());
-            };
+            let Some((quote, question)) = asked.run(tx, &fits)? else { return Ok(None) };
             if let Some(question) = question {
                 let (app, runtime) = (Arc::clone(&asked.app), runtime.clone());
-                let call =
-                    move || drop(app.tasks.spawn_on(asking::call(Arc::clone(&app), question), &runtime));
+                let call = move || {
+                    drop(app.tasks.tracker.spawn_on(asking::call(Arc::clone(&app), question), &runtime));
+                };
                 tx.after_commit(Box::new(call));
             }
-            Ok(quote)
+            Ok(Some(quote))
         };
-        let done = app.once(once.clone(), |_| Ok(()), work).await;
-        // A transaction that ran again may have found it otherwise: what was committed stands.
-        if done.is_ok() || !act.stale.swap(false, Ordering::AcqRel) {
-            return done;
+        if let Some(done) = app.once_prepared(once.clone(), |_| Ok(()), work).await? {
+            return Ok(done);
         }
     }
     Err(hire::changing())
 }
 
-/// Offers that are asked for, with everything that must not be made twice.
+/// A requested quote, with everything that a retried transaction must not create twice.
 struct Ask {
     app: AppState,
     caller: Caller,
@@ -100,35 +98,43 @@ struct Ask {
     id: QuoteId,
     event: EventId,
     fresh: Fresh,
-    /// Somebody was found who declares what was not looked at: it is to be looked at again.
-    stale: AtomicBool,
+    /// Steps left for checks of the input.
+    steps: tokio::sync::Mutex<StepBudget>,
 }
 
-/// Whether the input fits what was declared, or why not, of each declaration that was looked at.
-type Fits = HashMap<String, Result<(), Faults>>;
+/// The result of the input check for each schema that was checked.
+type Fits = HashMap<String, Fit>;
 
 impl Ask {
     fn limit(&self) -> i64 {
         self.body.limit.unwrap_or(USUAL_OFFERS)
     }
 
-    /// Holds the input against what those declare who would be asked now: before anything is written, because it takes its time.
+    /// Checks the input against the schemas of the agents that would be asked now. The check is slow, so it
+    /// runs before anything is written.
     async fn check_input(&self) -> Result<Fits, Error> {
         let Some(input) = &self.body.input_data else { return Ok(Fits::new()) };
-        // One more, because whoever asks is not among them.
+        // One more than the limit, because the asking agent itself is left out.
         let (search, limit) = (self.search.clone(), self.limit() + 1);
-        let find = move |tx: &mut dyn Tx| discovery::search(tx, &search, None, limit);
-        let found = self.app.store.read::<_, StoreError, _>(find).await?;
-        let mut fits = Fits::new();
-        for schema in found.into_iter().filter_map(|found| found.input_schema) {
-            fits.entry(schema).or_insert_with_key(|schema| {
-                schema::check(declared(Some(schema)).as_ref(), input, "input_data")
-            });
-        }
-        Ok(fits)
+        let find = move |tx: &mut dyn Tx| {
+            let mut schemas = vec![];
+            for found in discovery::search(tx, &search, None, limit)? {
+                let schema = agents::input_schema(tx, found.place.agent, &found.place.name)?;
+                if schema.is_some() && !schemas.contains(&schema) {
+                    schemas.push(schema);
+                }
+            }
+            Ok(schemas)
+        };
+        let schemas = self.app.store.read::<_, StoreError, _>(find).await?;
+        let mut steps = self.steps.lock().await;
+        let checked =
+            data_checks::check_input(&self.app, &self.caller, &schemas, false, input, &mut steps).await?;
+        Ok(schemas.into_iter().flatten().zip(checked).collect())
     }
 
-    /// The offers, and what their agents are asked; unless somebody is among them who declares something that was not looked at.
+    /// Stores the quote and returns it with the question for its agents. Returns `None` if a candidate
+    /// declares a schema that was not checked.
     fn run(&self, tx: &mut dyn Tx, fits: &Fits) -> Result<Option<(QuoteView, Option<Question>)>, Error> {
         let (body, now) = (&self.body, self.fresh.now);
         let hirer = who::hirer(tx, &self.app, &self.caller, body.orchestrator_id, &self.fresh)?;
@@ -143,18 +149,22 @@ impl Ask {
         let found = discovery::search(tx, &search, None, self.limit())?;
         let is_empty = found.is_empty();
         for found in found {
-            // Whoever does not want to hear from this caller is neither asked nor shown.
+            // An agent that blocks this caller is neither asked nor shown.
             let agent = directory::by_id(tx, found.place.agent)?;
             let Some(agent) = agent else { continue };
             if hire::keeps_out(tx, &agent, &self.caller, hirer.agent)? {
                 continue;
             }
-            let fits = match (&body.input_data, &found.input_schema) {
-                (Some(_), Some(schema)) => match fits.get(schema) {
+            let schema = match &body.input_data {
+                Some(_) => agents::input_schema(tx, agent.id, &found.place.name)?,
+                None => None,
+            };
+            let fits = match &schema {
+                Some(schema) => match fits.get(schema) {
                     Some(fits) => fits.as_ref(),
                     None => return Ok(None),
                 },
-                _ => Ok(&()),
+                None => Ok(&()),
             };
             if let Err(faults) = fits {
                 unfit = unfit.or(Some(faults));
@@ -177,6 +187,7 @@ impl Ask {
             id: self.id,
             payer: hirer.wallet.id,
             orchestrator: hirer.agent,
+            budget: body.budget,
             skill: body.skill_name.0.clone(),
             input: body.input_data.as_ref().map(ToString::to_string),
             job: None,
@@ -186,20 +197,16 @@ impl Ask {
             trace: self.fresh.trace,
             offers,
         };
-        // It is kept for the wallet, whoever is asked: and counts for it until it is forgotten.
-        let bytes = event_bytes(quote.input.as_ref().map_or(0, String::len));
-        self.app.count_bytes(tx, who::by_wallet(hirer.wallet.id), bytes)?;
         quotes::insert(tx, &quote)?;
         let mut question = None;
         if answer_ms > 0 {
-            let asked = (&quote, self.event);
-            question = Some(asking::put(tx, &self.app, &self.caller, &hirer, asked, body.budget)?);
+            question = Some(asking::put(tx, &self.app, &self.caller, &hirer, &quote, self.event)?);
         }
         Ok(Some((view(tx, quote, now)?, question)))
     }
 }
 
-/// What offers there are, for whoever asked.
+/// Returns a quote to the caller that asked for it.
 pub async fn show(app: &AppState, caller: Caller, id: QuoteId) -> Result<QuoteView, Error> {
     if !caller.is_known() {
         return Err(who::no_key());
@@ -212,7 +219,7 @@ pub async fn show(app: &AppState, caller: Caller, id: QuoteId) -> Result<QuoteVi
     app.store.read::<_, Error, _>(read).await
 }
 
-/// Offers that this caller asked for.
+/// Returns a quote that this caller asked for.
 fn own(tx: &mut dyn Tx, caller: &Caller, id: QuoteId) -> Result<Quote, Error> {
     let quote = quotes::by_id(tx, id)?.ok_or_else(unknown)?;
     let payer = wallets::by_id(tx, quote.payer)?.ok_or_else(unknown)?;
@@ -222,7 +229,8 @@ fn own(tx: &mut dyn Tx, caller: &Caller, id: QuoteId) -> Result<Quote, Error> {
     Ok(quote)
 }
 
-/// An agent that was asked answers: a price, or that it would rather not. Its first answer stands; the same again is the same.
+/// Stores the answer of an agent that was asked: a price, or a refusal. The first answer stands, and repeating
+/// it changes nothing.
 pub async fn answer(
     app: &AppState,
     caller: Caller,
@@ -266,19 +274,32 @@ fn view(tx: &mut dyn Tx, quote: Quote, now: i64) -> Result<QuoteView, StoreError
     })
 }
 
-/// Takes one offer: it becomes a job at the price that was offered. The same again is the same job.
-pub async fn accept(app: &AppState, caller: Caller, id: QuoteId, body: Accept) -> Result<JobView, Error> {
+/// Accepts one offer, which becomes a job at the offered price. Accepting it again returns the same job.
+pub async fn accept(
+    app: &AppState,
+    caller: Caller,
+    id: QuoteId,
+    body: Accept,
+    once: Once,
+) -> Result<Done<JobView>, Error> {
     if !caller.is_known() {
         return Err(who::no_key());
+    }
+    if let Some(done) = app.replay(&once).await? {
+        return Ok(done);
     }
     let asks = caller.clone();
     let quote = app.store.read::<_, Error, _>(move |tx: &mut dyn Tx| own(tx, &asks, id)).await?;
     let offer = quote.offers.iter().find(|offer| offer.agent == body.agent_id && !offer.declined).cloned();
     let offer = offer.ok_or_else(|| Faults::one("agent_id", "made no offer here"))?;
+    if body.price.is_some_and(|seen| seen != offer.price) {
+        let what = format_args!("the price of this offer is {} now; read it again, then accept", offer.price);
+        return Err(Error::new(Code::Conflict, what));
+    }
     let kept = || quote.input.as_deref().and_then(|kept| serde_json::from_str(kept).ok());
     let request = JobRequest {
         job_id: body.job_id.or(quote.job),
-        // An agent hires for itself, also where another of its owner's has asked.
+        // An agent hires for itself, even if another agent of its owner asked for the quote.
         orchestrator_id: quote.orchestrator.filter(|_| !matches!(caller, Caller::Agent(_))),
         agent_id: Some(body.agent_id),
         skill_name: SkillName(quote.skill.clone()),
@@ -308,8 +329,8 @@ pub async fn accept(app: &AppState, caller: Caller, id: QuoteId, body: Accept) -
             }
             Ok(job)
         };
-        if let Some(job) = app.store.write::<_, Error, _>(work).await? {
-            return Ok(job);
+        if let Some(done) = app.once_prepared(once.clone(), |_| Ok(()), work).await? {
+            return Ok(done);
         }
     }
     Err(hire::changing())
@@ -319,7 +340,7 @@ fn taken() -> Error {
     Error::new(Code::Conflict, "an offer was taken already; it is one job")
 }
 
-/// Whether an offer can be taken as this job.
+/// Checks that an offer can be accepted as this job.
 fn check_offer(quote: &Quote, offer: &quotes::Offer, job: JobId, now: i64) -> Result<(), Error> {
     let conflict = |what: &str| Err(Error::new(Code::Conflict, what));
     match quote.job {

@@ -1,19 +1,19 @@
-//! Coming to the market: an agent offers skills, and earns for an owner.
+//! Registration: an agent offers skills and earns for an owner.
 //!
-//! An owner is claimed by its first use, which gives it a key; later uses need that key, or the account that was signed in. An agent
-//! that is new here is new in the directory as well, under its name as a slug.
+//! The first use of an owner name claims it and returns a key. Later uses need that key, or the account that
+//! was signed in. An agent that is new on the market is added to the directory too, with its name as the slug.
 
 use super::who::{self, Fresh};
 use crate::admission::Admission;
 use crate::agents::own;
-use crate::app::AppState;
-use crate::audit::{Deed, RequestContext};
-use crate::caller::{Caller, key_hash};
-use crate::charge::count_registration;
-use crate::error::Error;
-use crate::once::{Done, Once};
-use crate::rate::rate_key;
 use chorus_market::schema::Schema;
+use chorus_node::AppState;
+use chorus_node::Error;
+use chorus_node::audit::{Deed, RequestContext};
+use chorus_node::caller::{Caller, key_hash};
+use chorus_node::idempotency::{Done, Once};
+use chorus_node::source::rate_key;
+use chorus_node::tasks::blocking::block_in_place_if_large;
 use chorus_protocol::address::MAX_LEN;
 use chorus_protocol::code::Code;
 use chorus_protocol::credentials::SecretKind;
@@ -22,21 +22,24 @@ use chorus_protocol::ids::{AgentId, is_id};
 use chorus_protocol::market::{Credits, OwnerId, Registered, Registration, RegistrationStatus};
 use chorus_store::audit::{Action, Subject};
 use chorus_store::directory::{self, Agent, KeyHash, Record};
-use chorus_store::market::agents::{self, NewListing, Skill};
+use chorus_store::market::agents::{self, ListingChange, NewListing, Skill};
 use chorus_store::market::wallets::{self, NewWallet, Wallet};
-use chorus_store::{Tx, inboxes};
-use serde_json::json;
+use chorus_store::{Tx, inboxes, usage};
+use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 use url::Url;
 
-/// So many names are tried for a slug that is taken.
+/// Names that are tried if a slug is taken.
 const MOST_NAMES: usize = 50;
-/// A slug is so long at most.
+/// Regex patterns in the schemas of one registration. Each one is compiled to check it.
+const MAX_PATTERNS: usize = 200;
+/// The longest slug, in characters.
 const MAX_SLUG: usize = 48;
 
-/// Puts an agent on the market, or replaces what it says there. Says whether it is new there. Where sign-up needs a code, a new agent
-/// shows one. Both keys are shown this once, and to whoever asks again under the same idempotency key because it heard no answer.
+/// Registers an agent on the market, or replaces its registration. The result says whether it is new. A new
+/// agent shows an invitation code if sign-up needs one. Both keys are returned only once, and again for a
+/// retry under the same idempotency key.
 pub async fn register(
     app: &AppState,
     caller: Caller,
@@ -44,6 +47,9 @@ pub async fn register(
     body: Registration,
     once: Once,
 ) -> Result<Done<(bool, Registered)>, Error> {
+    if caller != Caller::Operator {
+        app.limits.count_listing(rate_key(context.client))?;
+    }
     let skills = check_skills(&body)?;
     if let Some(id) = body.agent_id.filter(|id| !(1..=7).contains(&id.0.get_version_num())) {
         return Err(
@@ -51,15 +57,15 @@ pub async fn register(
         );
     }
     if let Some(endpoint) = &body.api_endpoint {
-        // What is no URL was refused before.
+        // An invalid URL was refused earlier.
         if let Ok(url) = Url::parse(&endpoint.0) {
-            app.outbound.check("api_endpoint", &url).await?;
+            app.transport.outbound.check("api_endpoint", &url).await?;
         }
     }
     let (agent_secret, owner_secret) = (app.secret(SecretKind::AgentKey), app.secret(SecretKind::OwnerKey));
     let fresh = Fresh { key: key_hash(&owner_secret), ..Fresh::new(app) };
     let admission = match &caller {
-        // Whoever is known here answers for its agents; an owner is claimed by anybody.
+        // A known caller is responsible for its agents. An owner name can be claimed by anybody.
         Caller::Account(_) | Caller::Operator => Admission::Everybody,
         _ => Admission::of(app, body.invitation.as_deref()),
     };
@@ -74,6 +80,7 @@ pub async fn register(
         admission,
         fresh,
         counted: OnceLock::new(),
+        counted_bytes: OnceLock::new(),
     };
     let work = move |tx: &mut dyn Tx| {
         let put = act.run(tx)?;
@@ -92,8 +99,29 @@ pub async fn register(
     app.once(once, |_| Ok(()), work).await
 }
 
-/// The skills as they are kept, or everything that is wrong with them.
+/// Returns the skills as stored, or all faults in them.
 fn check_skills(body: &Registration) -> Result<Vec<Skill>, Error> {
+    let text = |schema: &Option<Value>| schema.as_ref().map(ToString::to_string);
+    let kept = body.skills.iter().map(|skill| Skill {
+        name: skill.skill_name.0.clone(),
+        description: skill.description.clone(),
+        cost: skill.cost_per_call,
+        input_schema: text(&skill.input_schema),
+        output_schema: text(&skill.output_schema),
+        min_deadline_ms: skill.min_deadline_ms,
+    });
+    let kept: Vec<_> = kept.collect();
+    let schemas = || kept.iter().flat_map(|skill| [&skill.input_schema, &skill.output_schema]).flatten();
+    if schemas().map(|text| Schema::count_patterns(text)).sum::<usize>() > MAX_PATTERNS {
+        let what = format_args!("must have at most {MAX_PATTERNS} patterns in the schemas of all");
+        return Err(Faults::one("skills", what).into());
+    }
+    let faults =
+        block_in_place_if_large(schemas().map(|text| Schema::weight(text)).sum(), || faults_of(body));
+    if faults.is_empty() { Ok(kept) } else { Err(faults.into()) }
+}
+
+fn faults_of(body: &Registration) -> Faults {
     let (mut faults, mut names) = (Faults::new(), HashSet::new());
     if body.agent_name.0.chars().any(turns_text) {
         faults.add("agent_name", "must not have signs that turn the direction of text");
@@ -109,21 +137,11 @@ fn check_skills(body: &Registration) -> Result<Vec<Skill>, Error> {
             }
         }
     }
-    if !faults.is_empty() {
-        return Err(faults.into());
-    }
-    let kept = body.skills.iter().map(|skill| Skill {
-        name: skill.skill_name.0.clone(),
-        description: skill.description.clone(),
-        cost: skill.cost_per_call,
-        input_schema: skill.input_schema.as_ref().map(ToString::to_string),
-        output_schema: skill.output_schema.as_ref().map(ToString::to_string),
-        min_deadline_ms: skill.min_deadline_ms,
-    });
-    Ok(kept.collect())
+    faults
 }
 
-/// Whether a sign turns what stands around it: a name with one could look like another, or change the page it is on.
+/// Returns whether a character changes the text direction. A name with one could imitate another name or
+/// distort the page.
 fn turns_text(sign: char) -> bool {
     matches!(sign, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -138,11 +156,13 @@ struct Act {
     agent_key: KeyHash,
     admission: Admission,
     fresh: Fresh,
-    /// Whether there is room for a new agent: the transaction may run again, and what was decided stands.
+    /// The result of the rate limit check, which counts once even if the transaction runs again.
     counted: OnceLock<Result<(), Error>>,
+    /// The same for the bytes of the agent's record and its offers.
+    counted_bytes: OnceLock<Result<(), Error>>,
 }
 
-/// What was put on the market.
+/// The outcome of a registration.
 struct Put {
     agent: Agent,
     agent_made: bool,
@@ -155,10 +175,11 @@ struct Put {
 impl Act {
     fn run(&self, tx: &mut dyn Tx) -> Result<Put, Error> {
         let known = self.known_agent(tx)?;
-        if known.is_none() && self.caller != Caller::Operator {
-            let count = || count_registration(&self.app, rate_key(self.context.client));
-            self.counted.get_or_init(count).clone()?;
+        let (is_operator, source) = (self.caller == Caller::Operator, rate_key(self.context.client));
+        if known.is_none() && !is_operator {
+            self.counted.get_or_init(|| self.app.limits.count_registration(source)).clone()?;
         }
+        let before = known.as_ref().map_or(Ok(0), |agent| usage::of_record(tx, agent.id))?;
         let (wallet, owner_made) = self.wallet(tx, known.as_ref())?;
         let agent_made = known.is_none();
         let agent = match known {
@@ -173,17 +194,36 @@ impl Act {
             skills: self.skills.clone(),
             trace: self.fresh.trace,
         };
-        let (reputation, is_new) = agents::save(tx, &listing, self.fresh.now)?;
-        // A worker registers itself, whoever's key it shows: a program may well have its account's token.
-        inboxes::seen(tx, agent.id, self.fresh.now)?;
-        let detail = json!({"name": agent.name, "owner": wallet.owner, "skills": self.skills.len()});
-        let subject = Subject::Agent(agent.id);
+        let change = ListingChange::of(tx, &listing)?;
+        let (reputation, is_new) = (change.reputation(), change.is_new());
+        let owner = wallet.owner.clone();
+        let put = Put { agent, agent_made, owner, owner_made, reputation, is_new };
+        if !change.is_empty() && !agent_made && !is_operator {
+            self.counted.get_or_init(|| self.app.limits.count_offer_change(put.agent.id, source)).clone()?;
+        }
+        change.save(tx, self.fresh.now)?;
+        if put.agent.owner.is_none() && !matches!(self.caller, Caller::Account(_) | Caller::Operator) {
+            let grown = usage::of_record(tx, put.agent.id)? - before;
+            self.counted_bytes
+                .get_or_init(|| self.app.limits.count_registered_bytes(source, grown))
+                .clone()?;
+        }
+        // Every registration is a sign of life, whichever key it shows: a worker's program may use its
+        // account's token.
+        inboxes::seen(tx, put.agent.id, self.fresh.now)?;
+        if change.is_empty() {
+            return Ok(put);
+        }
+        let due = Arc::clone(&self.app.tasks.skill_words_due);
+        tx.after_commit(Box::new(move || due.notify_one()));
+        let detail = json!({"name": put.agent.name, "owner": wallet.owner, "skills": self.skills.len()});
+        let subject = Subject::Agent(put.agent.id);
         let deed = Deed::new(self.caller.actor(), Action::SkillsOffered, subject, detail);
         self.context.record(tx, &self.app, deed)?;
-        Ok(Put { agent, agent_made, owner: wallet.owner, owner_made, reputation, is_new })
+        Ok(put)
     }
 
-    /// The agent that is meant, if it is there, and this caller may speak for it.
+    /// Returns the named agent, if it exists and this caller may act for it.
     fn known_agent(&self, tx: &mut dyn Tx) -> Result<Option<Agent>, Error> {
         if let Caller::Agent(identity) = &self.caller {
             if self.body.agent_id.is_some_and(|named| named != identity.id) {
@@ -206,7 +246,7 @@ impl Act {
         let listed = agents::by_id(tx, named)?;
         let wallet = listed.map_or(Ok(None), |listed| wallets::by_id(tx, listed.wallet))?;
         let by_account = matches!(&self.caller, Caller::Account(person) if agent.owner == Some(person.id));
-        if by_account || wallet.is_some_and(|wallet| who::owns(&self.caller, &wallet)) {
+        if by_account || wallet.is_some_and(|wallet| who::answers_for(&self.caller, &agent, &wallet)) {
             return Ok(Some(agent));
         }
         Err(self.refused(
@@ -221,13 +261,12 @@ impl Act {
         }
     }
 
-    /// Whose wallet is paid, and whether its owner is new.
+    /// Returns the wallet to pay, and whether its key is new and has to be shown.
     fn wallet(&self, tx: &mut dyn Tx, agent: Option<&Agent>) -> Result<(Wallet, bool), Error> {
-        let listed = agent.map_or(Ok(None), |agent| agents::by_id(tx, agent.id))?;
-        let listed = listed.map_or(Ok(None), |listed| wallets::by_id(tx, listed.wallet))?;
+        let listed = agent.map_or(Ok(None), |agent| wallets::of_listed(tx, agent.id))?;
         let account = match &self.caller {
             Caller::Account(person) => Some(person.id),
-            // Its key speaks for it, and it earns for the account it belongs to.
+            // The agent's key acts for the agent, which earns for its account.
             Caller::Agent(_) => agent.and_then(|agent| agent.owner),
             Caller::Owner(_) | Caller::Operator | Caller::EditLink(_) | Caller::Nobody => None,
         };
@@ -254,7 +293,7 @@ impl Act {
         }
         let is_listed = listed.is_some();
         if let (Caller::Agent(_), Some(listed)) = (&self.caller, listed) {
-            // Its key does work for its owner, and takes nobody's earnings elsewhere.
+            // The agent's key may keep its owner, but cannot redirect its earnings.
             if listed.owner == owner {
                 return Ok((listed, false));
             }
@@ -263,7 +302,7 @@ impl Act {
             return Err(self.refused(what));
         }
         if let Some(wallet) = wallets::by_owner(tx, owner)? {
-            if who::owns(&self.caller, &wallet) {
+            if self.caller.owns(&wallet) {
                 return Ok((wallet, false));
             }
             return Err(self.refused(
@@ -273,22 +312,27 @@ impl Act {
         if let Some(why) = OwnerId::unfit_to_claim(owner) {
             return Err(Faults::one("owner_id", why).into());
         }
+        // The key of an account's agent creates no owner key: the account is the owner and uses the wallet
+        // directly.
+        let by_agent = matches!(self.caller, Caller::Agent(_));
+        let keyed = !(by_agent && account.is_some());
         let new = NewWallet {
             id: self.fresh.wallet,
             owner: owner.to_owned(),
             account,
-            key: Some(self.fresh.key),
+            key: keyed.then_some(self.fresh.key),
+            issued_to: agent.filter(|_| by_agent && keyed).map(|agent| agent.id),
             trace: self.fresh.trace,
         };
-        // An agent that goes from owner to owner is given nothing each time.
+        // An agent that changes owners gets no further grant.
         let grant = if is_listed { Credits::ZERO } else { self.app.config.market_grant };
         let made = who::make(tx, &new, grant, self.fresh.now)?;
         let made =
             made.ok_or_else(|| Error::new(Code::Conflict, "owner_id: somebody claimed it at this moment"))?;
-        Ok((made, true))
+        Ok((made, keyed))
     }
 
-    /// A new agent of the directory.
+    /// Creates a new agent in the directory.
     fn make_agent(&self, tx: &mut dyn Tx) -> Result<Agent, Error> {
         self.admission.admit(tx, self.fresh.now)?;
         let host = self.app.config.host_name.len();
@@ -305,8 +349,9 @@ impl Act {
         let name = name.unwrap_or_else(|| format!("{slug}-{}", self.new_agent.0.simple()));
         let record = Record { name, endpoint: None, card: None };
         let agent = directory::insert(tx, id, &record, &self.agent_key, self.fresh.trace, self.fresh.now)?;
-        if let Caller::Account(person) = &self.caller {
-            own(tx, &self.app, id, person.id, None)?;
+        match &self.caller {
+            Caller::Account(person) => own(tx, &self.app, id, person.id, None)?,
+            _ => self.context.keep_source(tx, &self.app, id)?,
         }
         let (subject, detail) = (Subject::Agent(id), json!({"name": agent.name, "endpoint": null}));
         let deed = Deed::new(self.caller.actor(), Action::AgentRegistered, subject, detail);
@@ -315,7 +360,8 @@ impl Act {
     }
 }
 
-/// A name for an address: letters, digits, '.', '_' and '-' as they are, runs of anything else as one '-'.
+/// Makes a slug: keeps letters, digits, '.', '_' and '-', and replaces each run of other characters by one
+/// '-'.
 fn slug(name: &str, longest: usize) -> String {
     let mut slug = String::new();
     for sign in name.chars() {

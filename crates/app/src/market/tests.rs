@@ -1,18 +1,19 @@
-//! What a job costs, in statements: a number that no busy machine changes. And what becomes of very many.
+//! Counts the statements that a job costs, and settles very many jobs.
 
 use super::settle::{self, Ended};
 use super::{hire, reconcile};
-use crate::app::{App, AppState};
-use crate::caller::{Caller, Identity};
-use crate::config::Config;
 use crate::delivery::reader::Reader;
-use crate::error::Error;
-use crate::market_memory::Takes;
-use crate::secrets::MasterKey;
-use crate::transport::dialect::Dialect;
 use chorus_environment::{Environment, ManualClock};
 use chorus_market::escrow::Verdict;
 use chorus_market::money;
+use chorus_node::Config;
+use chorus_node::Error;
+use chorus_node::caches::market::Takes;
+use chorus_node::caller::{Caller, Identity};
+use chorus_node::idempotency::Once;
+use chorus_node::secrets::MasterKey;
+use chorus_node::transport::dialect::Dialect;
+use chorus_node::{App, AppState};
 use chorus_protocol::ids::{AgentId, EventId, JobId, TraceId, WalletId};
 use chorus_protocol::market::{Credits, JobRequest, JobStatus};
 use chorus_store::directory::{self, KeyHash, Record};
@@ -35,9 +36,9 @@ const TRACE: TraceId = TraceId(Uuid::from_u128(4));
 
 const BEGIN: i64 = 1_774_000_800_000;
 
-/// A hub on this clock where somebody has credits, and a worker adds numbers.
+/// Builds a hub on this clock with a funded hirer and a worker that adds numbers.
 async fn begin_at(clock: &ManualClock) -> AppState {
-    // It brings the TLS provider which the hub's own client needs.
+    // This installs the TLS provider that the hub's own client needs.
     drop(chorus_testkit::http::client());
     let environment = Environment::seeded(1, clock);
     let config = Config::new(environment.uuid_v4(), "hub.example", [0; 32], MasterKey::new([7; 32]));
@@ -45,7 +46,14 @@ async fn begin_at(clock: &ManualClock) -> AppState {
     let (app, now) = (Arc::new(app.unwrap()), BEGIN);
     let make = move |tx: &mut dyn Tx| {
         for (id, owner) in [(PAYER, "boss"), (PAYEE, "worker")] {
-            let new = NewWallet { id, owner: owner.into(), account: None, key: None, trace: TRACE };
+            let new = NewWallet {
+                id,
+                owner: owner.into(),
+                account: None,
+                key: None,
+                issued_to: None,
+                trace: TRACE,
+            };
             wallets::insert(tx, &new, now)?;
         }
         let minted = money::mint(PAYER, Credits::ZERO, Credits::from_hundredths(1000).unwrap()).unwrap();
@@ -96,7 +104,7 @@ async fn a_job_costs_so_many_statements() {
     for round in 0..2 {
         let act = Arc::new(hire::prepare(&app, Caller::Owner(PAYER), job()).await.unwrap());
         let (id, hub) = (act.id, Arc::clone(&app));
-        // The second time it is known what the skill takes.
+        // In the second round the skill's schema is cached.
         let schema = match act.fits_as_before() {
             Some(Takes(schema)) if round == 1 => schema,
             None if round == 0 => act.check_input().await.unwrap(),
@@ -115,10 +123,12 @@ async fn a_job_costs_so_many_statements() {
         };
         let (hired, ended) = app.store.write::<_, Error, _>(work).await.unwrap();
         if round == 1 {
-            // Looked at: the wallet, the job, the agent, its offer, how many are open. Written: the job, the wallet, the hold, its movement, the event, its
-            // number, the delivery and what a job is for its agent.
-            assert_eq!(hired.len(), 13, "{hired:#?}");
-            // The sides, the job, the hold, the wallet, its movement; the reputation, its step and the agent's place; what the agent made of it.
+            // Read: the wallet, the job, the agent, its offer, the number of open jobs, the payer's usage.
+            // Written: the job, the wallet, the hold, its ledger entry, the event, its number, the delivery
+            // and the job's attention item.
+            assert_eq!(hired.len(), 14, "{hired:#?}");
+            // The sides, the job, the hold, the wallet, its ledger entry; the reputation, its change and the
+            // agent's rank; the agent's disposition.
             assert_eq!(ended.len(), 10, "{ended:#?}");
         }
     }
@@ -135,19 +145,19 @@ async fn a_job_is_not_read_from_the_store_for_an_inbox_that_is_open() {
         reader
     };
     let mut first = open(None).await;
-    let hired = hire::hire(&app, Caller::Owner(PAYER), job()).await.unwrap();
+    let hired = hire::hire(&app, Caller::Owner(PAYER), job(), Once::NO_KEY).await.unwrap().result;
     let framed = next(&mut first).await;
     assert!(framed.contains("event: job\n") && framed.contains(&hired.job_id.to_string()), "{framed}");
     assert_eq!(next(&mut open(Some(0)).await).await, framed, "the same from the store");
     let mut third = open(Some(1)).await;
-    hire::hire(&app, Caller::Owner(PAYER), job()).await.unwrap();
-    // What is not there cannot be read there.
+    hire::hire(&app, Caller::Owner(PAYER), job(), Once::NO_KEY).await.unwrap();
+    // With the rows deleted, the job can only come from the cached frame.
     let forget = |tx: &mut dyn Tx| tx.query("DELETE FROM deliveries RETURNING seq", &[]);
     assert_eq!(app.store.write::<_, StoreError, _>(forget).await.unwrap().len(), 2);
     assert!(next(&mut third).await.contains("event: job\n"));
 }
 
-/// A job that the worker has, for 0.01.
+/// Inserts a job that the worker has, for 0.01.
 fn ask(tx: &mut dyn Tx, number: u128) -> Result<(), StoreError> {
     let (id, budget) = (JobId(Uuid::from_u128(1000 + number)), Credits::from_hundredths(1).unwrap());
     let agreed = Agreed {
@@ -164,7 +174,9 @@ fn ask(tx: &mut dyn Tx, number: u128) -> Result<(), StoreError> {
         event: EventId(Uuid::from_u128(1_000_000 + number)),
         callback: None,
         deadline_at: BEGIN + 300_000,
+        skill_time_ms: 30_000,
         created_at: BEGIN,
+        allowance_day: None,
         trace: TRACE,
     };
     assert!(jobs::insert(tx, &agreed)?);
@@ -197,7 +209,7 @@ async fn all_jobs_of_an_agent_that_leaves_are_refunded_soon() {
     let (sums, job, leaving) = stand().await;
     assert_eq!((sums.held, sums.wallets, sums.balanced()), (0, 1000, true));
     assert_eq!((job.status, job.error.unwrap().0.as_str()), (JobStatus::Failure, "AGENT_OFFLINE"));
-    // Whoever hired it at the very moment is refunded as well, and then it is over.
+    // A job requested at that very moment is refunded as well, and then the work is done.
     assert_eq!(leaving, 1);
     app.store.write::<_, StoreError, _>(|tx: &mut dyn Tx| ask(tx, JOBS)).await.unwrap();
     clock.advance(61_000);

@@ -1,40 +1,38 @@
-//! Whose wallet is whose: what a caller may spend from, look into, and answer for.
+//! Wallet ownership: the wallets that a caller may spend from, look into and answer for.
 
-use crate::app::App;
-use crate::caller::{Caller, disabled, key_hash};
-use crate::error::Error;
 use chorus_market::money;
+use chorus_node::App;
+use chorus_node::Error;
+use chorus_node::caller::{Caller, disabled, key_hash};
 use chorus_protocol::code::Code;
 use chorus_protocol::credentials::SecretKind;
 use chorus_protocol::ids::{AccountId, AgentId, Principal, TraceId, WalletId};
 use chorus_protocol::market::Credits;
-use chorus_store::directory::KeyHash;
+use chorus_store::directory::{Agent, KeyHash};
 use chorus_store::market::wallets::{self, NewWallet, Wallet};
 use chorus_store::market::{agents, ledger};
-use chorus_store::{StoreError, Tx, directory};
+use chorus_store::{StoreError, Tx, directory, usage};
 
-/// More wallets of one account are not looked at.
+/// Wallets of one account that are read.
 const MOST_WALLETS: i64 = 100;
 
-/// Whether a caller may spend what is in a wallet: its owner, by its key or its account.
-pub(super) fn owns(caller: &Caller, wallet: &Wallet) -> bool {
-    match caller {
-        Caller::Owner(id) => wallet.id == *id,
-        Caller::Account(person) => wallet.account == Some(person.id),
-        Caller::Agent(_) | Caller::Operator | Caller::EditLink(_) | Caller::Nobody => false,
-    }
+/// Returns whether a caller answers for an agent because it owns the wallet that the agent earns for. For an
+/// agent of an account this is always false: there the account alone decides.
+pub(super) fn answers_for(caller: &Caller, agent: &Agent, wallet: &Wallet) -> bool {
+    agent.owner.is_none() && caller.owns(wallet)
 }
 
-/// Whether a caller may look into a wallet: also the agents that earn and pay with it, and the operator.
+/// Returns whether a caller may see a wallet: its owner, the agents that earn and pay with it, and the
+/// operator.
 pub(super) fn sees(tx: &mut dyn Tx, caller: &Caller, wallet: &Wallet) -> Result<bool, StoreError> {
     match caller {
         Caller::Operator => Ok(true),
         Caller::Agent(agent) => Ok(agents::wallet_of(tx, agent.id)?.is_some_and(|own| own.id == wallet.id)),
-        other => Ok(owns(other, wallet)),
+        other => Ok(other.owns(wallet)),
     }
 }
 
-/// The wallets that are a caller's own.
+/// Returns the caller's own wallets.
 pub(super) fn own(tx: &mut dyn Tx, caller: &Caller) -> Result<Vec<Wallet>, StoreError> {
     match caller {
         Caller::Owner(id) => Ok(wallets::by_id(tx, *id)?.into_iter().collect()),
@@ -44,19 +42,19 @@ pub(super) fn own(tx: &mut dyn Tx, caller: &Caller) -> Result<Vec<Wallet>, Store
     }
 }
 
-/// Whether a name can be claimed by nobody but an account: an account's id, or an email address.
+/// Returns whether only an account can claim a name: an account's id or an email address.
 pub(super) fn is_reserved(owner: &str) -> bool {
     AccountId::parse(owner).is_some()
         || owner.split_once('@').is_some_and(|(name, host)| !name.is_empty() && !host.is_empty())
 }
 
-/// Whether a reserved name stands for this account.
+/// Returns whether a reserved name stands for this account.
 pub(super) fn is_account(caller: &Caller, owner: &str) -> bool {
     let Caller::Account(person) = caller else { return false };
     person.id.to_string() == owner || person.email.eq_ignore_ascii_case(owner)
 }
 
-/// Ids and secrets for a wallet that may have to be made: a transaction may run again, and must not make others then.
+/// Ids and secrets for a wallet that may have to be created. A retried transaction uses the same ones.
 #[derive(Clone)]
 pub(super) struct Fresh {
     pub(super) wallet: WalletId,
@@ -66,7 +64,7 @@ pub(super) struct Fresh {
 }
 
 impl Fresh {
-    /// With a key that nobody is told; whoever tells one puts it in.
+    /// Makes fresh values with a key that nobody learns. A caller that shows the key replaces it.
     pub(super) fn new(app: &App) -> Self {
         Self {
             wallet: WalletId(app.environment.uuid_v7()),
@@ -77,7 +75,7 @@ impl Fresh {
     }
 }
 
-/// The wallet of an account, made when it is first asked for.
+/// Returns an account's wallet, creating it on first use.
 pub(super) fn of_account(
     tx: &mut dyn Tx,
     app: &App,
@@ -88,11 +86,18 @@ pub(super) fn of_account(
     if let Some(wallet) = wallets::by_owner(tx, &owner)? {
         return Ok(wallet);
     }
-    let new = NewWallet { id: fresh.wallet, owner, account: Some(account), key: None, trace: fresh.trace };
+    let new = NewWallet {
+        id: fresh.wallet,
+        owner,
+        account: Some(account),
+        key: None,
+        issued_to: None,
+        trace: fresh.trace,
+    };
     make(tx, &new, app.config.market_grant, fresh.now)?.ok_or_else(again)
 }
 
-/// Makes a wallet, with what its owner is given; nothing, if somebody else came at the same time.
+/// Creates a wallet with its initial grant. Returns `None` if another transaction created it first.
 pub(super) fn make(
     tx: &mut dyn Tx,
     new: &NewWallet,
@@ -101,7 +106,7 @@ pub(super) fn make(
 ) -> Result<Option<Wallet>, Error> {
     let Some(mut wallet) = wallets::insert(tx, new, now)? else { return Ok(None) };
     if !grant.is_zero() {
-        // Not added up each time: grants are small beside what there may be.
+        // The total is not summed here: grants are small beside the possible supply.
         let minted = money::mint(wallet.id, Credits::ZERO, grant).map_err(Error::internal)?;
         let cause = ledger::Cause { job: None, transfer: None, trace: new.trace };
         ledger::apply(tx, &[minted], cause, now)?;
@@ -114,13 +119,13 @@ fn again() -> Error {
     Error::new(Code::Overloaded, "somebody did the same at the same time; try again").retry_after_ms(1000)
 }
 
-/// Whoever hires: its agent, if it is one, and the wallet that pays.
+/// The hirer: the wallet that pays, and the hiring agent if there is one.
 pub(super) struct Hirer {
     pub(super) agent: Option<AgentId>,
     pub(super) wallet: Wallet,
 }
 
-/// Who hires when this caller does, on behalf of the agent that it names.
+/// Returns the hirer for this caller, on behalf of the agent that it names.
 pub(super) fn hirer(
     tx: &mut dyn Tx,
     app: &App,
@@ -134,14 +139,18 @@ pub(super) fn hirer(
         if named.is_some_and(|named| named != identity.id) {
             return Err(not_yours());
         }
-        if let Some(wallet) = agents::wallet_of(tx, identity.id)? {
-            // Where an owner is kept out with one of its agents, the others spend nothing for it. A person answers for herself.
+        // An agent of an account spends that account's credits only: its allowance is the account's to set.
+        let account = directory::owner_of(tx, identity.id)?;
+        let own = |wallet: &Wallet| account.is_none() || wallet.account == account;
+        if let Some(wallet) = agents::wallet_of(tx, identity.id)?.filter(own) {
+            // A disabled agent disables the wallet of its owner, so that the owner's other agents cannot spend for it.
+            // A wallet with an account is checked by the account.
             if wallet.account.is_none() && wallets::is_kept_out(tx, wallet.id)? {
                 return Err(disabled("owner"));
             }
             return Ok(Hirer { agent: Some(identity.id), wallet });
         }
-        let account = directory::owner_of(tx, identity.id)?.ok_or_else(|| {
+        let account = account.ok_or_else(|| {
             let what = "you have no wallet to pay from; come to the market first: POST /market/register";
             Error::new(Code::TransferFailed, what)
         })?;
@@ -159,7 +168,7 @@ pub(super) fn hirer(
     };
     let Some(named) = named else { return Ok(Hirer { agent: None, wallet: own }) };
     let wallet = match agents::wallet_of(tx, named)? {
-        Some(wallet) if owns(caller, &wallet) => wallet,
+        Some(wallet) if caller.owns(&wallet) => wallet,
         _ => match (caller, directory::owner_of(tx, named)?) {
             (Caller::Account(person), Some(owner)) if owner == person.id => own,
             _ => return Err(not_yours()),
@@ -168,19 +177,15 @@ pub(super) fn hirer(
     Ok(Hirer { agent: Some(named), wallet })
 }
 
-/// Who answers for what is stored of a job: whoever hires, never whom it reaches.
+/// Returns the principal charged for the storage of a job: the hirer, never the worker.
 pub(super) fn author(caller: &Caller, hirer: &Hirer) -> Principal {
     match (caller, hirer.agent, hirer.wallet.account) {
         (_, Some(agent), _) => agent.into(),
         (Caller::Account(person), None, _) => person.id.into(),
         (_, None, Some(account)) => account.into(),
-        (_, None, None) => by_wallet(hirer.wallet.id),
+        // An owner without an account is charged under the id of its wallet, which job handouts use as well.
+        (_, None, None) => usage::payer(&hirer.wallet),
     }
-}
-
-/// An owner counts like an agent, under the id of its wallet, which no agent has: hand-outs name it by the same.
-pub(super) fn by_wallet(wallet: WalletId) -> Principal {
-    AgentId(wallet.0).into()
 }
 
 pub(super) fn no_key() -> Error {

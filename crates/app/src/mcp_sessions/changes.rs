@@ -1,12 +1,13 @@
-//! Changes to documents, as they come: a cursor over the conversation's log.
+//! Changes to documents as a live stream: a cursor over the conversation's log.
 //!
-//! A commit moves the head of the conversation; then the log is read, by somebody who still may, for documents that
-//! changed. The place of an event is where a stream goes on after it, on any node. How a change is told is the door's.
+//! A commit moves the head of the conversation. Then the log is read for changed documents, as a caller that
+//! is still a member. The sequence of an event is the cursor after it, on any node. The door decides the form
+//! of a notification.
 
 use super::touch;
-use crate::error::Error;
-use crate::open_streams::OpenStream;
 use crate::tools::Context;
+use chorus_node::Error;
+use chorus_node::limits::open_streams::OpenStream;
 use chorus_protocol::words::EventKind;
 use chorus_store::log::{self, At, Filter, Kinds, PageSize};
 use chorus_store::mcp_sessions;
@@ -15,28 +16,29 @@ use std::collections::VecDeque;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-/// What one look at the log takes.
+/// The size of one page of the log.
 const PAGE: PageSize = PageSize { events: 100, bytes: 256 * 1024 };
 
-/// Which documents are told of.
+/// The documents that a stream reports.
 #[derive(Debug, Clone)]
 pub enum Watched {
-    /// What this session is subscribed to, looked up each time; and new ones.
+    /// New documents and this session's subscriptions, which are looked up each time.
     Session(Uuid),
-    /// These, by slug; and whether new ones.
+    /// The documents with these slugs, and new documents if the flag is set.
     These(Vec<String>, bool),
 }
 
-/// What is told of a document.
+/// A change of the documents of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// Where in the log a stream goes on after it.
+    /// The cursor from which a stream continues after this change.
     pub place: i64,
-    /// The document that changed, by its slug; none if there is a new one.
+    /// The slug of the changed document, or `None` if the list of documents changed.
     pub changed: Option<String>,
 }
 
-/// All that changes from a place on, until the caller may not be here any more or another stream takes this one's place.
+/// A stream of changes after a cursor. It ends when the caller loses access or another stream of the session
+/// replaces it.
 pub struct Changes {
     context: Context,
     head: watch::Receiver<i64>,
@@ -48,27 +50,28 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// From this place on, or from the end of the log.
+    /// Opens a stream after this cursor, or at the end of the log.
     pub async fn open(context: &Context, watched: Watched, after: Option<i64>) -> Result<Self, Error> {
         let (context, app) = (context.clone(), &context.app);
-        // Followed before the store is asked, so that no commit in between goes unnoticed.
-        let (head, revocations) = (app.live.follow(context.conversation.0).0, app.revocations(context.who));
+        // Subscribes before the store is read, so that no commit in between is missed.
+        let (head, revocations) =
+            (app.transport.live.follow(context.conversation.into()).0, app.revocations(context.who));
         let end =
-            context.read_while_it_holds(|tx, (conversation, _)| Ok(tx.head(conversation.id.0)?)).await?;
-        // A place beyond the end is from another life of the database: it says nothing here.
+            context.read_while_it_holds(|tx, (conversation, _)| Ok(tx.head(conversation.id.into())?)).await?;
+        // A cursor beyond the end comes from an earlier copy of the database and is ignored.
         let cursor = after.filter(|after| (0..=end).contains(after)).unwrap_or(end);
         let session = match &watched {
             Watched::Session(id) => Some(id.to_string()),
             Watched::These(..) => None,
         };
-        let opened = app.open_streams.open(context.who, session.as_deref());
+        let opened = app.limits.open_streams.open(context.who, session.as_deref());
         Ok(Self { context, head, revocations, cursor, watched, ready: VecDeque::new(), opened })
     }
 
-    /// The next one; none at the end.
+    /// Returns the next change, or `None` at the end of the stream.
     pub async fn next(&mut self) -> Result<Option<Change>, Error> {
         loop {
-            // What was found before a key was taken back is not told after it.
+            // A change that was read before a key was revoked is not delivered after it.
             if self.revocations.has_changed().unwrap_or(true) {
                 self.revocations.mark_unchanged();
                 self.context.check_member().await?;
@@ -76,7 +79,7 @@ impl Changes {
             if let Some(change) = self.ready.pop_front() {
                 return Ok(Some(change));
             }
-            // The log may go on behind a page of what is not watched.
+            // More events may follow a page without watched documents.
             let more = self.read_log().await?;
             if more || !self.ready.is_empty() {
                 continue;
@@ -89,17 +92,17 @@ impl Changes {
                     self.revocations.mark_changed();
                     changed
                 }
-                // A token that runs out ends the stream also when nothing happens.
+                // An expired token ends the stream even if nothing changes.
                 () = tokio::time::sleep(self.context.app.config.times.ping) => Ok(()),
             };
-            // There is nobody any more who would say that something moved.
+            // The sender of wake-ups is gone.
             if followed.is_err() {
                 return Ok(None);
             }
         }
     }
 
-    /// Reads on, a page of the log; whether there is more.
+    /// Reads the next page of the log, and returns whether there is more.
     async fn read_log(&mut self) -> Result<bool, Error> {
         let (context, after) = (&self.context, self.cursor);
         let (who, watched, now) = (context.who, self.watched.clone(), context.app.now());
@@ -114,7 +117,7 @@ impl Changes {
             };
             let filter = Filter { thread: None, kinds: Kinds::Only(EventKind::Artifact) };
             let page = log::page(tx, &conversation, who, &filter, At::After(after), PAGE)?;
-            let end = tx.head(conversation.id.0)?;
+            let end = tx.head(conversation.id.into())?;
             let next = page.events.last().filter(|_| page.more).map_or(end, |last| last.seq);
             let changes = page.events.iter().flat_map(|event| {
                 let body: Value = serde_json::from_str(&event.body).unwrap_or_default();
@@ -137,10 +140,10 @@ impl Changes {
     }
 }
 
-/// What is told of one event: that there is a new document, or one less, that a watched one changed, both or neither.
+/// Returns the changes of one event: a change of the list, a change of a watched document, both or neither.
 fn changes_of(sequence: i64, slug: String, watched: &[String], added: bool) -> impl Iterator<Item = Change> {
     let is_watched = watched.contains(&slug);
-    // Not the place of this event if there is more to say of it.
+    // If a second change of this event follows, the cursor stays before the event.
     let place = if is_watched { sequence - 1 } else { sequence };
     let added = added.then_some(Change { place, changed: None });
     added.into_iter().chain(is_watched.then_some(Change { place: sequence, changed: Some(slug) }))

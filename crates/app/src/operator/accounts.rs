@@ -1,14 +1,14 @@
-//! The people there are, as the operator sees them.
+//! Accounts, as the operator sees them.
 
-use crate::app::App;
-use crate::error::Error;
-use crate::page::fitting;
+use chorus_node::App;
+use chorus_node::Error;
+use chorus_node::page::fitting;
 use chorus_protocol::api::Items;
 use chorus_protocol::api::operator::{Account, AccountSearch};
 use chorus_protocol::time::rfc3339;
 use chorus_store::{Tx, accounts};
 
-/// The accounts with a text in their name or address, the oldest first; those that were deleted too.
+/// Lists the accounts with a text in their name or address, the oldest first, including deleted ones.
 pub async fn list_accounts(app: &App, asked: AccountSearch) -> Result<Items<Account>, Error> {
     let AccountSearch { q, after, limit } = asked;
     let text = q.unwrap_or_default();

@@ -1,9 +1,9 @@
-//! The log of who did what to whom.
+//! The audit log.
 
 use crate::agents::AgentRef;
-use crate::app::{App, AppState};
-use crate::error::Error;
-use crate::page::page;
+use chorus_node::Error;
+use chorus_node::page::page;
+use chorus_node::{App, AppState};
 use chorus_protocol::api::Items;
 use chorus_protocol::api::operator::{AuditParty, AuditQuery, PartyName, RecordedAct};
 use chorus_protocol::code::Code;
@@ -14,7 +14,7 @@ use chorus_store::audit::{self, Filter, Recorded};
 use chorus_store::{Tx, accounts};
 use std::sync::Arc;
 
-/// What was done, the newest first.
+/// Returns a page of recorded acts, the newest first.
 pub async fn audit_log(app: &AppState, asked: AuditQuery) -> Result<Items<RecordedAct>, Error> {
     let AuditQuery { actor, action, subject, since, after, limit } = asked;
     let since = since.map(|since| {
@@ -44,12 +44,15 @@ fn shown(recorded: Recorded) -> RecordedAct {
         subject: party(recorded.subject),
         detail: serde_json::from_str(&recorded.detail).unwrap_or_default(),
         request_id: recorded.request_id,
+        client_request_id: recorded.client_request_id,
         client: recorded.client,
+        repeats: recorded.repeats,
     }
 }
 
-/// The id that a filter of the operator's means: as it stands, whether or not there is anybody behind it any more, or of whoever has
-/// this name or address now. An email address goes before an agent's that looks the same.
+/// Resolves a filter of the operator to an id. An id is taken as it is, even if nobody has it any more.
+/// Otherwise this is the current holder of the name or address. An email address takes precedence over an
+/// agent's address that looks the same.
 pub(crate) fn party_id(tx: &mut dyn Tx, app: &App, name: &str, text: &str) -> Result<String, Error> {
     let account = match written_id(text) {
         Some(id) => return Ok(id),
@@ -67,7 +70,8 @@ pub(crate) fn party_id(tx: &mut dyn Tx, app: &App, name: &str, text: &str) -> Re
     })
 }
 
-/// The same for whoever owns a channel. Email addresses are not looked up: who has an account here is nobody's to find out.
+/// Resolves a filter of a channel owner to an id. Email addresses are not looked up, so that an owner cannot
+/// find out which accounts exist.
 pub(crate) fn party_id_for_owner(
     tx: &mut dyn Tx,
     app: &App,
@@ -85,7 +89,7 @@ pub(crate) fn party_id_for_owner(
     })
 }
 
-/// What is an id, or a word for somebody, as it stands.
+/// Returns a text that is already an id or a fixed word for a party.
 fn written_id(text: &str) -> Option<String> {
     AgentId::parse(text)
         .map(|id| id.to_string())

@@ -1,12 +1,12 @@
-//! Keeping people and agents out, and letting them in again.
+//! Disables and enables accounts and agents.
 
 use super::accounts::shown;
 use crate::accounts::end_sessions;
 use crate::agents::{AgentRef, view};
-use crate::app::AppState;
-use crate::audit::{Deed, RequestContext};
-use crate::caller::Caller;
-use crate::error::Error;
+use chorus_node::AppState;
+use chorus_node::Error;
+use chorus_node::audit::{Deed, RequestContext};
+use chorus_node::caller::Caller;
 use chorus_protocol::api::accounts::EndedSessions;
 use chorus_protocol::api::agents::AgentView;
 use chorus_protocol::api::operator::Account;
@@ -16,23 +16,23 @@ use chorus_store::{StoreError, Tx, access, accounts, directory};
 use serde_json::json;
 use std::sync::Arc;
 
-/// The account that is named by its id or its address.
+/// Returns the account with this id or email address.
 fn account(tx: &mut dyn Tx, text: &str) -> Result<accounts::Account, Error> {
     let found = match AccountId::parse(text) {
         Some(id) => accounts::by_id(tx, id)?,
-        // No address has this sign, and PostgreSQL takes no text with it.
+        // No address contains NUL, and PostgreSQL accepts no text with it.
         None if text.contains('\0') => None,
         None => accounts::by_email(tx, text)?,
     };
     found.ok_or_else(|| Error::not_found("account"))
 }
 
-/// Keeps an account out, with all of its agents, until it is enabled again. Nothing of it is lost.
+/// Disables an account with all of its agents until it is enabled again. No data is lost.
 pub async fn disable_account(app: &AppState, context: RequestContext, id: String) -> Result<Account, Error> {
     change_account(app, context, id, Action::AccountDisabled, access::disable_account).await
 }
 
-/// Lets an account in again, and its agents, unless one is disabled itself.
+/// Enables an account and its agents, except agents that are disabled themselves.
 pub async fn enable_account(app: &AppState, context: RequestContext, id: String) -> Result<Account, Error> {
     change_account(app, context, id, Action::AccountEnabled, access::enable_account).await
 }
@@ -57,7 +57,7 @@ async fn change_account(
     app.store.write::<_, Error, _>(work).await
 }
 
-/// Signs out every browser of an account, and revokes its tokens if that is wanted.
+/// Signs out every browser of an account, and revokes its tokens if `tokens` is set.
 pub async fn end_sessions_of(
     app: &AppState,
     context: RequestContext,
@@ -76,12 +76,12 @@ pub async fn end_sessions_of(
     app.store.write::<_, Error, _>(work).await
 }
 
-/// Keeps an agent out until it is enabled again.
+/// Disables an agent until it is enabled again.
 pub async fn disable_agent(app: &AppState, context: RequestContext, id: &str) -> Result<AgentView, Error> {
     change_agent(app, context, id, Action::AgentDisabled, access::disable_agent).await
 }
 
-/// Lets an agent in again, unless its owner is out.
+/// Enables an agent. It stays out while its owner is disabled.
 pub async fn enable_agent(app: &AppState, context: RequestContext, id: &str) -> Result<AgentView, Error> {
     change_agent(app, context, id, Action::AgentEnabled, access::enable_agent).await
 }

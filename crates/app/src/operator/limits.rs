@@ -1,33 +1,35 @@
-//! Which rates are limited on this node, and who is at a limit now.
+//! The rate limits of this node, and the callers that have reached one.
 
-use crate::app::App;
-use crate::error::Error;
-use crate::rate::{Limiter, Source};
-use crate::registrations::Registrations;
+use chorus_node::App;
+use chorus_node::Error;
+use chorus_node::limits::rate::Limiter;
+use chorus_node::limits::registrations::Registrations;
+use chorus_node::source::Source;
 use chorus_store::accounts::{self, CredentialKind};
 use chorus_store::directory::{self, KeyHash};
 use chorus_store::{StoreError, Tx, conversations};
 use std::hash::Hash;
 
-/// Of each limit so many who are at it are named.
+/// Callers at a limit that are named per limit.
 const MOST: usize = 20;
 
-/// One rate that is limited.
+/// A rate limit.
 #[derive(Debug)]
 pub struct RateLimit {
-    /// What is counted, for whom.
+    /// A description of the counted requests and their scope.
     pub what: &'static str,
-    /// Where it is set.
+    /// The name of the setting.
     pub setting: &'static str,
-    /// How many there may be in a minute; none for no limit.
+    /// Requests per minute. `None` means no limit.
     pub per_minute: Option<u64>,
-    /// Who is refused now, and for how many milliseconds, the longest first.
+    /// Callers that are refused now, each with the milliseconds left, the longest first.
     pub at_limit: Vec<(String, i64)>,
 }
 
-/// The rates that are limited on this node, with who is at a limit.
+/// Returns the rate limits of this node with the callers that have reached one.
 pub async fn rate_limits(app: &App) -> Result<Vec<RateLimit>, Error> {
-    let (keys, says) = (at_limit(app, app.keyed_rate.as_ref()), at_limit(app, app.say_rate.as_ref()));
+    let (keys, says) =
+        (at_limit(app, app.limits.keyed_rate.as_ref()), at_limit(app, app.limits.say_rate.as_ref()));
     let now = app.now();
     let name = move |tx: &mut dyn Tx| {
         let mut named = vec![];
@@ -37,7 +39,8 @@ pub async fn rate_limits(app: &App) -> Result<Vec<RateLimit>, Error> {
         let mut said = vec![];
         for ((agent, place), wait) in &says {
             let agent = directory::by_id(tx, *agent)?.map_or_else(|| agent.to_string(), |agent| agent.name);
-            let place = conversations::by_id(tx, *place)?.map_or_else(|| place.to_string(), |one| one.name);
+            let place =
+                conversations::by_id(tx, *place)?.map_or_else(|| place.to_string(), |one| one.name.into());
             said.push((format!("{agent} in {place}"), *wait));
         }
         Ok((named, said))
@@ -52,20 +55,25 @@ pub async fn rate_limits(app: &App) -> Result<Vec<RateLimit>, Error> {
         |what, setting, per_minute: Option<u64>, at_limit| RateLimit { what, setting, per_minute, at_limit };
     let (of_key, of_source) =
         (app.config.rate_limit.map(u64::from), app.config.rate_limit_anonymous.map(u64::from));
-    let registrations = app.registrations.as_ref();
+    let registrations = app.limits.registrations.as_ref();
     Ok(vec![
         limit("requests of one key", keyed, of_key, keys),
         limit(
             "requests of one address without a key",
             anonymous,
             of_source,
-            source(app.anonymous_rate.as_ref()),
+            source(app.limits.anonymous_rate.as_ref()),
         ),
-        limit("wrong keys from one address", anonymous, of_source, source(app.bad_secret_rate.as_ref())),
+        limit(
+            "wrong keys from one address",
+            anonymous,
+            of_source,
+            source(app.limits.bad_secret_rate.as_ref()),
+        ),
         limit(
             "messages of one agent in one conversation",
             keyed,
-            app.say_rate.as_ref().map(Limiter::in_a_minute),
+            app.limits.say_rate.as_ref().map(Limiter::in_a_minute),
             says,
         ),
         limit(
@@ -81,7 +89,8 @@ fn at_limit<K: Eq + Hash + Clone>(app: &App, limiter: Option<&Limiter<K>>) -> Ve
     limiter.map(|limiter| limiter.at_limit(app.elapsed(), MOST)).unwrap_or_default()
 }
 
-/// Whom a key stands for. Some stand for one purpose of an agent, and cannot be told from others.
+/// Names the party that a limiter key stands for. Some keys stand for one purpose of an agent and cannot be
+/// resolved.
 fn whose_key(tx: &mut dyn Tx, key: &KeyHash, now: i64) -> Result<String, StoreError> {
     if let Some(agent) = directory::by_key(tx, key)? {
         return Ok(format!("agent {}", agent.name));

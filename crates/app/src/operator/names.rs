@@ -1,15 +1,15 @@
-//! What ids stand for, for the operator, who may know everybody.
+//! Display names of ids for the operator, who may see everyone.
 
-use crate::app::App;
-use crate::error::Error;
+use chorus_node::App;
+use chorus_node::Error;
 use chorus_protocol::ids::{AccountId, AgentId, ConversationId, ScoreId, StreamId};
 use chorus_store::{StoreError, Tx, accounts, choir, conversations, directory, work_streams};
 use std::collections::{BTreeSet, HashMap};
 
-/// The most ids that are looked up at once.
+/// Ids that are looked up in one call.
 const MOST: usize = 500;
 
-/// What each of these ids stands for, as far as that is known and still there.
+/// Returns the display names of these ids. Unknown ids are left out.
 pub async fn names(app: &App, ids: BTreeSet<String>) -> Result<HashMap<String, String>, Error> {
     let look = move |tx: &mut dyn Tx| {
         let mut found = HashMap::new();
@@ -34,7 +34,7 @@ fn name(tx: &mut dyn Tx, id: &str) -> Result<Option<String>, StoreError> {
         return Ok(choir::find(tx, id)?.map(|score| score.title));
     }
     if let Some(id) = StreamId::parse(id) {
-        return Ok(work_streams::by_id(tx, id)?.map(|stream| stream.name));
+        return Ok(work_streams::by_id(tx, id)?.map(|stream| stream.name.into()));
     }
     let Some(id) = AgentId::parse(id) else { return Ok(None) };
     Ok(directory::by_id(tx, id)?.map(|agent| agent.name))

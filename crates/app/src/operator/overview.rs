@@ -1,39 +1,39 @@
-//! The hub as its operator sees it: how it is set, how busy it is, and what is dangerous about it.
+//! The operator's overview of the hub: settings, load and risky configuration.
 
-use crate::app::App;
-use crate::config::Signup;
-use crate::dangers::dangers;
-use crate::error::Error;
-use crate::health_report;
-use crate::quotas::{OFF, Quotas};
+use crate::health_report::{self, HealthReader};
+use chorus_node::App;
+use chorus_node::Error;
+use chorus_node::Signup;
+use chorus_node::config::dangers::dangers;
+use chorus_node::config::quotas::{OFF, Quotas};
 use chorus_protocol::api::operator::Overview;
 use chorus_protocol::relay::HealthReport;
 use chorus_store::{Tx, usage};
 
-/// How the store is.
+/// The state of the store.
 #[derive(Debug)]
 pub struct StoreHealth {
-    /// What a test write told; none if it failed.
+    /// The result of a test write, or `None` if it failed.
     pub report: Option<HealthReport>,
-    /// Bytes of what is stored for everybody.
+    /// Bytes stored for all principals together.
     pub bytes: i64,
-    /// Transactions that may write, since the hub was started.
+    /// Write transactions since the hub started.
     pub writes: u64,
-    /// Requests that were refused for their number since then.
+    /// Requests refused by rate limits since the hub started.
     pub refused: u64,
 }
 
-/// How the store is, by a test write.
+/// Checks the store with a test write.
 pub async fn store_health(app: &App) -> Result<StoreHealth, Error> {
     Ok(StoreHealth {
-        report: health_report::report(app).await.ok(),
+        report: health_report::report(app, HealthReader::Operator).await.ok(),
         bytes: app.store.read::<_, Error, _>(|tx: &mut dyn Tx| Ok(usage::total(tx)?)).await?,
         writes: app.store.writes(),
-        refused: app.metrics.rate_limited.get(),
+        refused: app.telemetry.metrics.rate_limited.get(),
     })
 }
 
-/// How the hub is set, how busy it is, and what is dangerous in its present settings, the worst first.
+/// Returns the hub's settings, its load and the risks of its configuration, the worst first.
 pub fn overview(app: &App) -> Overview {
     let quotas = Quotas::TABLE.iter().zip(app.config.quotas.values());
     let signup = match app.config.signup {
@@ -45,8 +45,8 @@ pub fn overview(app: &App) -> Overview {
         public_url: app.config.public_url.clone(),
         signup: signup.into(),
         endpoint_challenge: app.config.endpoint_challenge,
-        connections: app.metrics.connections.get(),
-        open_inboxes: app.live.open_inboxes(),
+        connections: app.telemetry.metrics.connections.get(),
+        open_inboxes: app.transport.live.open_inboxes(),
         queued_writes: app.store.queued(),
         quotas: quotas
             .map(|(quota, limit)| (quota.variable.to_owned(), Some(limit).filter(|limit| *limit != OFF)))

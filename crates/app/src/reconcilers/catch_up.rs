@@ -1,21 +1,21 @@
-//! What was stored by former programs or with a former key is brought up to date: made findable, and sealed anew.
+//! Indexes the messages of an imported database, and encrypts again what a former key encrypted.
 //!
-//! This goes through everything there is. So it is a task of its own, in small steps that the next start goes on with: whatever
-//! must not wait is in [`ticks`](super::ticks). A row that cannot be indexed is left out, and keeps no other from it.
+//! Both go through all rows, so they run as a task of their own, in small steps that the next start continues.
+//! Urgent work is in [`ticks`](super::ticks). A row that cannot be indexed is skipped and does not hold up the
+//! others.
 
-use crate::app::{App, AppState};
-use crate::background::report;
-use crate::sealing::{self, Walk};
-use chorus_store::market::reindex;
-use chorus_store::{StoreError, Tx, directory, search};
+use crate::reconcilers::reseal::{self, Walk};
+use chorus_node::tasks::background::report;
+use chorus_node::{App, AppState};
+use chorus_store::{StoreError, Tx, search};
 use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
-/// How often it is looked whether there is something to do.
+/// The interval between checks for work.
 const TICK: Duration = Duration::from_secs(10);
-/// Every so many ticks it is looked whether everything is sealed with the current key.
+/// Ticks between two checks that everything is sealed with the current key.
 const RESEAL_TICKS: u64 = 6;
-/// How many rows one step of the indexing goes through.
+/// Rows that one indexing step handles.
 const INDEX_STEP: i64 = 200;
 
 /// Runs until the hub stops.
@@ -26,34 +26,30 @@ pub async fn run(app: AppState) {
     for tick in 0_u64.. {
         tokio::select! {
             _ = interval.tick() => {}
-            () = app.stopping.cancelled() => break,
+            () = app.tasks.stopping.cancelled() => break,
         }
-        let agents = index_old(&app, "agent", directory::index_old, directory::skip_old);
-        report("make old agents findable", agents.await);
-        let messages = index_old(&app, "event", search::index_old, search::skip_old);
-        report("make old messages findable", messages.await);
-        let skills = index_old(&app, "agent on the market", reindex::index_old, reindex::skip_old);
-        report("make old skills findable", skills.await);
+        let messages = index_in_steps(&app, "event", search::index_imported, search::skip_imported);
+        report("index imported messages", messages.await);
         if tick % RESEAL_TICKS == 0 {
-            report("seal anew what a former key sealed", sealing::reseal(&app, &mut walk).await);
+            report("seal anew what a former key sealed", reseal::reseal(&app, &mut walk).await);
         }
     }
 }
 
-/// What was there before it was indexed as it is now becomes findable.
-async fn index_old(
+/// Calls `index` with a limit of rows until nothing is left. Calls `skip` for a row that cannot be indexed.
+pub(super) async fn index_in_steps(
     app: &App,
     what: &str,
     index: fn(&mut dyn Tx, i64) -> Result<bool, StoreError>,
     skip: fn(&mut dyn Tx) -> Result<Option<String>, StoreError>,
 ) -> Result<(), StoreError> {
     let mut limit = INDEX_STEP;
-    while !app.stopping.is_cancelled() {
+    while !app.tasks.stopping.is_cancelled() {
         let begin = app.elapsed();
         match app.store.write::<_, StoreError, _>(move |tx: &mut dyn Tx| index(tx, limit)).await {
             Ok(false) => break,
             Ok(true) => limit = (limit * 2).min(INDEX_STEP),
-            // One row among them: half of them, until it is found.
+            // One row of the step fails. The step is halved until that row is found.
             Err(StoreError::Unexpected(_) | StoreError::Panicked) if limit > 1 => limit /= 2,
             Err(error @ (StoreError::Unexpected(_) | StoreError::Panicked)) => {
                 let skipped = app.store.write::<_, StoreError, _>(skip).await?;
@@ -63,11 +59,12 @@ async fn index_old(
             }
             Err(error) => return Err(error),
         }
-        // Others write half of the time, and never less than a millisecond.
+        // Pauses as long as the step took, and at least a millisecond, so that other writers get half of the
+        // time.
         let took = Duration::from_millis((app.elapsed() - begin).max(1) as u64);
         tokio::select! {
             () = tokio::time::sleep(took) => {}
-            () = app.stopping.cancelled() => break,
+            () = app.tasks.stopping.cancelled() => break,
         }
     }
     Ok(())

@@ -1,29 +1,33 @@
-//! The pusher: POSTs what is due to agents' harnesses, endpoints and connection strings until it arrives, is refused or given up.
+//! The pusher: POSTs due deliveries to agents' harnesses, endpoints and connection strings until each arrives,
+//! is refused or is given up.
 //!
-//! A reconciler: what it does follows from the deliveries in the store and the time, so a hint may be lost and a node may
-//! die. Each try is leased before and recorded after; a try whose end nobody recorded is made again when its lease has
-//! run out, under the same message id. Order within a conversation is the store's business: only the first that
-//! waits is ever due.
+//! The pusher is a reconciler: its work follows from the deliveries in the store and the time, so a hint may
+//! be lost and a node may die. Each attempt is leased before and recorded after. An attempt without a record
+//! is repeated after its lease has expired, under the same message id. The store keeps the order within a
+//! conversation: only the first waiting delivery is ever due.
 
+mod long;
 mod owners;
 mod plan;
 
 use super::steps::{self, ROOM, Settings};
-use crate::app::{App, AppState};
-use crate::attention::disposing;
+use crate::attention::dispositions;
 use crate::delivery::agreement::Agreement;
 use crate::delivery::{challenge, harness};
-use crate::error::Error;
-use crate::market::results;
-use crate::transport::dialect::delivery_id;
-use crate::transport::limits::Cause;
-use crate::transport::outbound::{PostError, Signed, To};
+use crate::market::own_words::OwnWords;
+use crate::market::{declines, results};
 use chorus_attention::disposition;
+use chorus_node::Error;
+use chorus_node::transport::dialect::delivery_id;
+use chorus_node::transport::outbound::{PostError, Signed, To};
+use chorus_node::transport::outbound_limits::Cause;
+use chorus_node::{App, AppState};
 use chorus_protocol::ids::AgentId;
 use chorus_protocol::time::parse_rfc3339;
 use chorus_protocol::words::{EntryKind, Signal};
 use chorus_store::deliveries::Transport;
-use chorus_store::push::{self, Attempt, Due, Finished, Outcome};
+use chorus_store::market::handing;
+use chorus_store::push::{self, Attempt, Due, FinishedTry, Outcome};
 use chorus_store::{StoreError, Tx};
 use owners::Owners;
 use plan::Plan;
@@ -32,24 +36,25 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::task::{JoinError, JoinSet};
 
-/// How often the clock is looked at while something waits.
+/// The interval between checks of the clock while a delivery waits.
 const TICK: Duration = Duration::from_millis(200);
-/// After so many ticks the store is looked at in any case: other nodes make things due, and hints are lost.
+/// Ticks after which the store is read without a hint: other nodes make deliveries due, and hints are lost.
 const LOOK_TICKS: u32 = 10;
-/// The pauses between tries: the first, doubling up to the longest.
+/// The first backoff between attempts. It doubles up to the longest.
 const FIRST_PAUSE_MS: i64 = 1000;
 const LONGEST_PAUSE_MS: i64 = 5 * 60 * 1000;
-/// How long what is for an endpoint that is not proven waits, unless that happens before.
+/// The pause of a delivery to an unproven endpoint. Proving the endpoint ends it early.
 const UNPROVEN_PAUSE: Duration = Duration::from_mins(1);
-/// A pause is longer or shorter by up to one part in so many, so that agents that failed together do not return together.
+/// The jitter of a backoff is up to one part in this many, so that agents that failed together do not return
+/// together.
 const JITTER_PART: i64 = 5;
 
-/// Pushes until the hub stops, and then waits for what is on its way.
+/// Pushes until the hub stops, then waits for the open requests.
 pub async fn run(app: AppState) {
     let (mut flights, mut owners) = (JoinSet::new(), Owners::default());
-    while !app.stopping.is_cancelled() {
-        for (agent, notice) in app.notices.take() {
-            app.tasks.spawn(harness::tell(AppState::clone(&app), agent, notice));
+    while !app.tasks.stopping.is_cancelled() {
+        for (agent, notice) in app.transport.notices.take() {
+            app.tasks.tracker.spawn(harness::tell(AppState::clone(&app), agent, notice));
         }
         let next = step(&app, &mut flights).await.unwrap_or_else(|error| {
             tracing::warn!(
@@ -60,13 +65,13 @@ pub async fn run(app: AppState) {
         });
         wait(&app, &mut flights, &mut owners, next).await;
     }
-    // Each of them sees that the hub stops, and ends in time.
+    // Each request notices that the hub stops and ends in time.
     while let Some(ended) = flights.join_next().await {
         land(&app, &mut owners, ended);
     }
 }
 
-/// What is a flight's own is done; it says whose connection broke.
+/// The running attempts. Each returns the agent whose connection broke, if one did.
 type Flights = JoinSet<Option<AgentId>>;
 
 fn land(app: &AppState, owners: &mut Owners, ended: Result<Option<AgentId>, JoinError>) {
@@ -77,21 +82,22 @@ fn land(app: &AppState, owners: &mut Owners, ended: Result<Option<AgentId>, Join
     }
 }
 
-/// Sends what is due, and says when something is due next.
+/// Sends the due deliveries and returns the time of the next one.
 async fn step(app: &AppState, flights: &mut Flights) -> Result<Option<i64>, StoreError> {
     loop {
         let (now, settings) = (app.now(), Settings::new(&app.config));
-        let has_room = flights.len() < ROOM.tries;
-        let find = move |tx: &mut dyn Tx| steps::find_due(tx, now, &settings, has_room);
+        let long = app.transport.long_requests.deliveries();
+        let has_room = flights.len().saturating_sub(long.len()) < ROOM.tries;
+        let find = move |tx: &mut dyn Tx| steps::find_due(tx, now, &settings, has_room, &long);
         let (next, found) = app.store.read::<_, StoreError, _>(find).await?;
         if found.is_empty() {
-            // Nothing is due, or the agents it is for have enough to do.
+            // Nothing is due, or the recipients have no free slot.
             return Ok(next);
         }
         let lease = move |tx: &mut dyn Tx| steps::lease(tx, now, &settings, &found);
         let leased = app.store.write::<_, StoreError, _>(lease).await?;
         if leased.is_empty() {
-            // Another node was faster, or it went into inboxes.
+            // Another node leased them first, or they were delivered to inboxes.
             return Ok(next);
         }
         for due in leased {
@@ -100,16 +106,17 @@ async fn step(app: &AppState, flights: &mut Flights) -> Result<Option<i64>, Stor
     }
 }
 
-/// Returns when there may be something to do.
+/// Waits until there may be work.
 async fn wait(app: &AppState, flights: &mut Flights, owners: &mut Owners, next: Option<i64>) {
     let mut ticks = 0;
     loop {
         tokio::select! {
-            () = app.due.notified() => return,
+            () = app.tasks.push_due.notified() => return,
             Some(ended) = flights.join_next() => return land(app, owners, ended),
-            () = app.stopping.cancelled() => return,
+            () = app.tasks.stopping.cancelled() => return,
             () = tokio::time::sleep(TICK) => {
                 ticks += 1;
+                app.telemetry.metrics.background_round("push");
                 if next.is_some_and(|next| next <= app.now()) || ticks >= LOOK_TICKS {
                     return;
                 }
@@ -118,10 +125,24 @@ async fn wait(app: &AppState, flights: &mut Flights, owners: &mut Owners, next: 
     }
 }
 
-/// What became of a try: the try itself, if there was one; why else it ended; and what it led to.
-type Tried = (Option<Attempt>, Option<String>, Outcome);
+/// The result of an attempt.
+struct TryResult {
+    /// `None` if no request was made.
+    attempt: Option<Attempt>,
+    /// The reason why no request was made.
+    why: Option<String>,
+    outcome: Outcome,
+    /// True if the recipient has the message, as far as is known. An error from a proxy says nothing about it.
+    arrived: bool,
+}
 
-/// One try, from its lease to its record; the agent, if its connection broke.
+impl TryResult {
+    fn without_request(outcome: Outcome, why: Option<String>) -> Self {
+        Self { attempt: None, why, outcome, arrived: false }
+    }
+}
+
+/// Makes one attempt, from its lease to its record. Returns the agent if its connection broke.
 async fn push_one(app: AppState, due: Due) -> Option<AgentId> {
     let (begun, at) = (app.elapsed(), app.now());
     let attempt = |status: Option<u16>, error: Option<String>| Attempt {
@@ -131,43 +152,54 @@ async fn push_one(app: AppState, due: Due) -> Option<AgentId> {
         error,
     };
     let mut said = None;
-    let (attempt, why, outcome) = match plan::plan(&app, &due).await {
+    let tried = match plan::plan(&app, &due).await {
         Err(error) => {
             tracing::warn!(error = &error as &dyn std::error::Error, delivery = %due.id, "a push could not be prepared");
             let again = Outcome::Again(at + pause_ms(due.attempt, app.environment.bytes()));
-            (None, None, if at < due.give_up_at { again } else { Outcome::Dead })
+            let outcome = if at < due.give_up_at { again } else { Outcome::Dead };
+            TryResult::without_request(outcome, None)
         }
-        Ok(Plan::Without(outcome, why)) => (None, why, outcome),
+        Ok(Plan::Without(outcome, why)) => TryResult::without_request(outcome, why),
         Ok(Plan::Post { url, body, epoch, proven, secrets, takes }) => {
             let to = To { url, receiver: due.id.agent, sender: None, cause: Cause::Push, proven };
             let message = Signed::new(&secrets, message_id(&due), at, body, false);
+            let request = PushRequest { due: &due, takes, epoch, at };
             tokio::select! {
-                posted = post(&app, (&due, takes), &to, message, &mut said) => {
-                    led_to(&app, (&due, takes), (epoch, to.url), posted, attempt)
+                posted = post(&app, &request, &to, message, &mut said) => {
+                    classify_outcome(&app, &request, to.url, posted, attempt)
                 }
                 () = cut(&app) => {
                     let why = "the hub stopped before the outcome was known".into();
-                    // It may have arrived.
+                    // The message may have arrived.
                     let outcome = if takes.again { Outcome::Again(app.now()) } else { Outcome::Dead };
-                    (Some(attempt(None, Some(why))), None, outcome)
+                    TryResult { attempt: Some(attempt(None, Some(why))), why: None, outcome, arrived: false }
                 }
             }
         }
     };
     let agent = due.id.agent;
-    record(&app, due, attempt, (why, said), outcome).await.then_some(agent)
+    record(&app, due, tried, said).await.then_some(agent)
 }
 
-/// What a server answered: its status, and when it wants to be asked again.
+/// A push that is POSTed now.
+struct PushRequest<'a> {
+    due: &'a Due,
+    takes: Agreement,
+    /// The epoch of the agent's connection.
+    epoch: i64,
+    at: i64,
+}
+
+/// The status and the `Retry-After` header of a response.
 type Answered = Result<(u16, Option<String>), PostError>;
 
-/// POSTs it. What an agent said of a job at once goes into `said`.
+/// POSTs the message. The agent's immediate answer to a job goes into `said`.
 async fn post(
     app: &AppState,
-    (due, takes): (&Due, Agreement),
+    &PushRequest { due, takes, at, .. }: &PushRequest<'_>,
     to: &To,
     message: Signed,
-    said: &mut Option<results::OwnWords>,
+    said: &mut Option<OwnWords>,
 ) -> Answered {
     let is_job = due.kind == EntryKind::Job && due.transport == Transport::Webhook;
     let most = match due.transport {
@@ -175,24 +207,32 @@ async fn post(
         Transport::Webhook if is_job => results::MAX_ANSWER,
         Transport::Webhook | Transport::Channel | Transport::Inbox => 0,
     };
-    let (status, after, answer) = app.outbound.push_reading(to, message, most).await?;
+    let (status, after, answer) = if is_job {
+        // The agent may finish the job before it answers.
+        app.transport
+            .outbound
+            .push_patiently(to, message, most, |sources| long::wait(app, due, at, sources))
+            .await?
+    } else {
+        app.transport.outbound.push_reading(to, message, most).await?
+    };
     if due.transport == Transport::Harness && takes.answers && (200..300).contains(&status) {
-        harness::result_of(&answer, &delivery_id(due.id.seq))?;
+        harness::result_of(answer.as_deref().unwrap_or_default(), &delivery_id(due.id.seq))?;
     }
     if is_job {
-        *said = results::answered(app, due, status, &answer).await;
+        *said = results::handle_post_response(app, due, at, status, answer.as_deref()).await;
     }
     Ok((status, after))
 }
 
-/// What a POST led to.
-fn led_to(
+/// Turns the response to a POST into the result of the attempt.
+fn classify_outcome(
     app: &AppState,
-    (due, takes): (&Due, Agreement),
-    (epoch, url): (i64, String),
+    &PushRequest { due, takes, epoch, .. }: &PushRequest<'_>,
+    url: String,
     posted: Answered,
     attempt: impl Fn(Option<u16>, Option<String>) -> Attempt,
-) -> Tried {
+) -> TryResult {
     match &posted {
         Err(error @ PostError::Limited(limited)) => {
             return put_off(due, error, limited.wait(), app.now(), app.environment.bytes());
@@ -208,39 +248,44 @@ fn led_to(
         Err(error) if !takes.again && error.may_have_arrived() => Outcome::Dead,
         posted => judge(due, epoch, posted, app.now(), app.environment.bytes()),
     };
+    let arrived = match &posted {
+        Ok((status, _)) => (200..300).contains(status),
+        Err(error) => error.may_have_arrived(),
+    };
     let (status, error) = match posted {
         Ok((status @ 200..300, _)) => (Some(status), None),
         Ok((status, _)) => (Some(status), Some(PostError::Status(status).to_string())),
         Err(error) => (None, Some(error.to_string())),
     };
-    (Some(attempt(status, error)), None, outcome)
+    TryResult { attempt: Some(attempt(status, error)), why: None, outcome, arrived }
 }
 
-/// The same for every try. A job and what came of it are one event, and two messages.
+/// Returns the message id, which is the same for every attempt. A job and its result share one event but are
+/// two messages.
 fn message_id(due: &Due) -> String {
     let part = if due.kind == EntryKind::Result { "_result" } else { "" };
     format!("msg_{}{part}", due.event.0.simple())
 }
 
-/// The hub stops, and its time to drain is nearly over.
+/// Waits until the hub stops and its drain time is nearly over.
 async fn cut(app: &App) {
-    app.stopping.cancelled().await;
+    app.tasks.stopping.cancelled().await;
     tokio::time::sleep(app.config.times.drain * 3 / 4).await;
 }
 
-/// Records what became of a delivery, and says whether its agent's connection is broken since.
+/// Records the outcome of a delivery, and returns whether it broke the agent's connection.
 async fn record(
     app: &AppState,
     due: Due,
-    attempt: Option<Attempt>,
-    (why, said): (Option<String>, Option<results::OwnWords>),
-    outcome: Outcome,
+    TryResult { attempt, why, outcome, arrived }: TryResult,
+    said: Option<OwnWords>,
 ) -> bool {
     if let Outcome::Broken(_) | Outcome::Refused | Outcome::Dead = outcome {
         let error = attempt.as_ref().map_or(why.as_deref(), |attempt| attempt.error.as_deref());
         tracing::info!(delivery = %due.id, attempt = due.attempt, ?outcome, error, "a push came to nothing");
     }
-    // What was put off without a try is no push; what came to its end without one is over all the same.
+    // A postponement without a request is not counted as a push. A final outcome is counted even without a
+    // request.
     if attempt.is_some() || !matches!(outcome, Outcome::Again(_)) {
         let outcome = match outcome {
             Outcome::Delivered => "delivered",
@@ -249,27 +294,31 @@ async fn record(
             Outcome::Refused => "refused",
             Outcome::Dead => "dead",
         };
-        app.metrics.push(due.transport.as_str(), outcome);
+        app.telemetry.metrics.push(due.transport.as_str(), outcome);
     }
-    // Not the hub itself: this may be its last act, and must not keep the store open beyond it.
-    let (due_now, now, hub) = (Arc::clone(&app.due), app.now(), Arc::downgrade(app));
+    // Holds the hub weakly: this may be its last act, and must not keep the store open.
+    let (due_now, now, hub) = (Arc::clone(&app.tasks.push_due), app.now(), Arc::downgrade(app));
     let finish = move |tx: &mut dyn Tx| {
-        // The next of the conversation may be due by it.
+        // The next delivery of the conversation may be due now.
         let due_now = Arc::clone(&due_now);
         tx.after_commit(Box::new(move || due_now.notify_one()));
-        // Wallets before the inbox, as everywhere.
-        if due.kind == EntryKind::Job && outcome == Outcome::Refused {
-            let why = attempt.as_ref().map_or(why.as_deref(), |attempt| attempt.error.as_deref());
-            results::refused(tx, &hub, &due, why, said.as_ref())?;
+        // Wallets are locked before the inbox, as everywhere.
+        if due.kind == EntryKind::Job {
+            if let Some(attempt) = attempt.as_ref().filter(|_| arrived) {
+                handing::record(tx, due.event, attempt.at)?;
+            }
+            if outcome == Outcome::Refused {
+                declines::refuse(tx, &hub, &due, attempt.as_ref(), why.as_deref(), said.as_ref())?;
+            }
         }
         let finished = push::finish(tx, &due, attempt.as_ref(), why.as_deref(), outcome, now)?;
         if let Some(cause) = became(&due, outcome).filter(|_| finished.held) {
-            disposing::record_passively(tx, due.event, due.id.agent, cause, now)?;
+            dispositions::record_passively(tx, due.event, due.id.agent, cause, now)?;
         }
         Ok(finished)
     };
     match app.store.write::<_, Error, _>(finish).await {
-        Ok(Finished { broke, .. }) => broke,
+        Ok(FinishedTry { broke, .. }) => broke,
         Err(error) => {
             tracing::warn!(
                 error = error.message,
@@ -280,7 +329,7 @@ async fn record(
     }
 }
 
-/// What the end of its delivery is to what came of a job: whoever hired is told, and has nothing to answer.
+/// Returns the disposition for the notice of a job's result. The hirer is informed and has nothing to answer.
 fn became(due: &Due, outcome: Outcome) -> Option<disposition::Cause> {
     match outcome {
         _ if due.kind != EntryKind::Result => None,
@@ -290,15 +339,17 @@ fn became(due: &Due, outcome: Outcome) -> Option<disposition::Cause> {
     }
 }
 
-/// What a POST led to.
+/// Decides the outcome of a POST.
 fn judge(due: &Due, epoch: i64, posted: &Answered, now: i64, random: [u8; 4]) -> Outcome {
     let after = match posted {
-        Ok((200..300, _)) => return Outcome::Delivered,
+        // In both error cases the agent has the job and does not get it again.
+        Ok((200..300, _)) | Err(PostError::Displaced | PostError::JobOver) => return Outcome::Delivered,
         Ok((408 | 425 | 429 | 500..600, after)) => after.as_deref().and_then(|after| retry_after(after, now)),
         Ok((401 | 403 | 404 | 410, _)) => match due.transport {
-            // What its owner pasted is wrong, and only its owner can mend it.
+            // The connection string is wrong, and only the agent's owner can replace it.
             Transport::Channel => return Outcome::Broken(epoch),
-            // An endpoint has no mark of its own: it is mended by whoever serves it, and tried until then.
+            // An endpoint has no broken state. Its server is repaired by its own operator, and the hub retries
+            // until then.
             Transport::Harness | Transport::Webhook | Transport::Inbox => None,
         },
         Err(PostError::Blocked(_)) => match due.transport {
@@ -323,17 +374,18 @@ fn judge(due: &Due, epoch: i64, posted: &Answered, now: i64, random: [u8; 4]) ->
     Outcome::Again((now + pause_ms(due.attempt, random)).max(after.unwrap_or(now)))
 }
 
-/// Something was in the way: no try was made, and none counts. Those that wait for the same one do not return together.
-fn put_off(due: &Due, why: &PostError, wait: Duration, now: i64, random: [u8; 4]) -> Tried {
+/// Postpones a delivery without a request. It does not count as an attempt. Jitter keeps postponed deliveries
+/// from returning together.
+fn put_off(due: &Due, why: &PostError, wait: Duration, now: i64, random: [u8; 4]) -> TryResult {
     if now >= due.give_up_at {
-        return (None, Some(why.to_string()), Outcome::Dead);
+        return TryResult::without_request(Outcome::Dead, Some(why.to_string()));
     }
     let wait = wait.as_millis() as i64;
     let jitter = i64::from(u32::from_le_bytes(random)) % (wait + 1);
-    (None, None, Outcome::Again(now + wait + jitter))
+    TryResult::without_request(Outcome::Again(now + wait + jitter), None)
 }
 
-/// How long to wait after so many tries.
+/// Returns the backoff after this many attempts.
 fn pause_ms(attempt: i64, random: [u8; 4]) -> i64 {
     let doublings = attempt.clamp(1, 20) - 1;
     let pause = (FIRST_PAUSE_MS << doublings).min(LONGEST_PAUSE_MS);
@@ -341,7 +393,7 @@ fn pause_ms(attempt: i64, random: [u8; 4]) -> i64 {
     pause - most + i64::from(u32::from_le_bytes(random)) % (2 * most + 1)
 }
 
-/// When a receiver wants to be asked again: seconds from now, or a date.
+/// Parses `Retry-After`: seconds from now, or a date.
 fn retry_after(text: &str, now: i64) -> Option<i64> {
     let text = text.trim();
     match text.parse::<u32>() {
@@ -350,7 +402,7 @@ fn retry_after(text: &str, now: i64) -> Option<i64> {
     }
 }
 
-/// `Sun, 06 Nov 1994 08:49:37 GMT`, the one form that may be sent (RFC 9110).
+/// Parses `Sun, 06 Nov 1994 08:49:37 GMT`, the one form that may be sent (RFC 9110).
 fn http_date(text: &str) -> Option<i64> {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -362,117 +414,4 @@ fn http_date(text: &str) -> Option<i64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::transport::outbound::{NotTaken, Policy};
-    use chorus_protocol::ids::{ConversationId, DeliveryId, EventId};
-    use chorus_protocol::words::EntryKind;
-    use chorus_store::deliveries::Lease;
-    use uuid::Uuid;
-
-    const NOW: i64 = 1_774_000_800_000;
-
-    fn due(transport: Transport, attempt: i64) -> Due {
-        Due {
-            id: DeliveryId { agent: AgentId(Uuid::nil()), seq: 1 },
-            event: EventId(Uuid::nil()),
-            conversation: ConversationId(Uuid::nil()),
-            kind: EntryKind::Chat,
-            transport,
-            attempt,
-            give_up_at: NOW + 1_000_000,
-            lease: Lease { owner: Uuid::nil(), until: NOW },
-        }
-    }
-
-    #[test]
-    fn what_each_answer_leads_to() {
-        let blocked = || Policy::default().check("10.0.0.1".parse().unwrap()).unwrap_err();
-        for (status, connection, webhook) in [
-            (200, Outcome::Delivered, Outcome::Delivered),
-            (204, Outcome::Delivered, Outcome::Delivered),
-            (302, Outcome::Refused, Outcome::Refused),
-            (400, Outcome::Refused, Outcome::Refused),
-            (401, Outcome::Broken(7), Outcome::Again(NOW + 800)),
-            (403, Outcome::Broken(7), Outcome::Again(NOW + 800)),
-            (404, Outcome::Broken(7), Outcome::Again(NOW + 800)),
-            (410, Outcome::Broken(7), Outcome::Again(NOW + 800)),
-            (413, Outcome::Refused, Outcome::Refused),
-        ] {
-            let posted = Ok((status, None));
-            assert_eq!(judge(&due(Transport::Channel, 1), 7, &posted, NOW, [0; 4]), connection, "{status}");
-            assert_eq!(judge(&due(Transport::Webhook, 1), 7, &posted, NOW, [0; 4]), webhook, "{status}");
-        }
-        let posted = Err(PostError::Blocked(blocked()));
-        assert_eq!(judge(&due(Transport::Channel, 1), 7, &posted, NOW, [0; 4]), Outcome::Broken(7));
-        assert_eq!(judge(&due(Transport::Webhook, 1), 7, &posted, NOW, [0; 4]), Outcome::Refused);
-        for posted in [
-            Ok((408, None)),
-            Ok((425, None)),
-            Ok((429, None)),
-            Ok((500, None)),
-            Ok((503, None)),
-            Err(PostError::Timeout(Duration::ZERO)),
-            Err(PostError::NoConnection(Duration::ZERO)),
-            Err(PostError::Unreachable(String::new())),
-            Err(PostError::BrokenOff(String::new())),
-        ] {
-            let mut due = due(Transport::Channel, 1);
-            assert_eq!(judge(&due, 7, &posted, NOW, [0; 4]), Outcome::Again(NOW + 800), "{posted:?}");
-            due.give_up_at = NOW;
-            assert_eq!(judge(&due, 7, &posted, NOW, [0; 4]), Outcome::Dead, "{posted:?}");
-        }
-        let refused = |code| Err(PostError::NotTaken(NotTaken::Refused { code, message: String::new() }));
-        let harness = due(Transport::Harness, 1);
-        for (posted, expected) in [
-            (Ok((200, None)), Outcome::Delivered),
-            (Ok((404, None)), Outcome::Again(NOW + 800)),
-            (Ok((422, None)), Outcome::Refused),
-            (refused(-32000), Outcome::Again(NOW + 800)),
-            (refused(-32602), Outcome::Refused),
-            (Err(PostError::NotTaken(NotTaken::NoResponse)), Outcome::Again(NOW + 800)),
-        ] {
-            assert_eq!(judge(&harness, 7, &posted, NOW, [0; 4]), expected, "{posted:?}");
-        }
-        let told =
-            |after: &str| judge(&due(Transport::Channel, 1), 7, &Ok((503, Some(after.into()))), NOW, [0; 4]);
-        assert_eq!(told("90"), Outcome::Again(NOW + 90_000));
-        assert_eq!(told("0"), Outcome::Again(NOW + 800));
-        assert_eq!(told("soon"), Outcome::Again(NOW + 800));
-    }
-
-    #[test]
-    fn pauses_double_with_jitter_up_to_five_minutes() {
-        let least: Vec<_> = (1..=12).map(|attempt| pause_ms(attempt, [0; 4])).collect();
-        assert_eq!(
-            least,
-            [800, 1600, 3200, 6400, 12_800, 25_600, 51_200, 102_400, 204_800, 240_000, 240_000, 240_000]
-        );
-        for attempt in [0, 1, 5, 9, 1000, i64::MAX] {
-            let middle = pause_ms(attempt, [0; 4]) / 4 * 5;
-            for random in [[0; 4], [255; 4], [1, 2, 3, 4], [99, 0, 255, 7]] {
-                let pause = pause_ms(attempt, random);
-                assert!((middle * 4 / 5..=middle * 6 / 5).contains(&pause), "{attempt} {random:?} {pause}");
-            }
-        }
-    }
-
-    #[test]
-    fn retry_after_is_seconds_or_a_date() {
-        for (text, at) in [
-            ("120", Some(NOW + 120_000)),
-            (" 0 ", Some(NOW)),
-            ("4294967295", Some(NOW + 4_294_967_295_000)),
-            ("Fri, 20 Mar 2026 10:01:00 GMT", Some(NOW + 60_000)),
-            ("Sun, 06 Nov 1994 08:49:37 GMT", Some(784_111_777_000)),
-            ("-5", None),
-            ("soon", None),
-            ("", None),
-            ("Sun, 06 Nov 1994 08:49:37", None),
-            ("Sun, 99 Nov 1994 08:49:37 GMT", None),
-            ("Sun, 06 Non 1994 08:49:37 GMT", None),
-        ] {
-            assert_eq!(retry_after(text, NOW), at, "{text}");
-        }
-    }
-}
+mod tests;

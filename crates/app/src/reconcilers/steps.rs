@@ -1,13 +1,13 @@
-//! The steps of background work: what each looks for, and what it does about it.
+//! The steps of background work.
 //!
-//! Functions of a transaction, the time and what is set, and of nothing else: the path after a crash, on another node, on a quiet
-//! day and in a simulation is the same path. Those called `find` only read, so that a hub with nothing to do writes nothing; what
-//! they found is given to the step, which is harmless if it is no longer so. When they run is for `ticks` and `push` to say.
+//! Each step is a function of a transaction, the time and the settings only. So a crash, another node, a quiet
+//! day and a simulation all take the same path. Functions named `find…` only read, so that an idle hub writes
+//! nothing. The step that gets their result is harmless if that result is outdated. `ticks` and `push` decide
+//! when a step runs.
 
-use crate::config::Config;
-use crate::transport::outbound::lease_ms;
-use crate::transport::replies::MAX_STREAM;
-use crate::usage::Usage;
+use chorus_node::Config;
+use chorus_node::transport::outbound::lease_ms;
+use chorus_node::transport::replies::MAX_STREAM;
 use chorus_protocol::ids::DeliveryId;
 use chorus_store::clock::{self, Longest};
 use chorus_store::deliveries::Lease;
@@ -17,28 +17,29 @@ use chorus_store::{
     StoreError, Tx, accounts, approvals, audit, choir, deliveries, growing, harness_logs, idempotency,
     inboxes, invitations, mcp_sessions, reply_lines, retention, tool_calls,
 };
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use uuid::Uuid;
 
-/// The most POSTs of this node at a time. Each is little more than a connection that waits; but those that hang do so for half
-/// a minute, so half of them are kept for what was not tried before.
+/// The limits on concurrent POSTs of this node. Each is little more than a waiting connection, but a hanging
+/// one lasts half a minute, so half of the slots are reserved for first attempts. Jobs that are answered later
+/// are counted separately.
 pub const ROOM: Room = Room { tries: 256, retries: 128, per_agent: 4 };
-/// How many deliveries one step sends another way.
+/// Deliveries that one step reroutes.
 const REROUTE_STEP: i64 = 500;
-/// How much of each kind one step of the clean-up removes: each is a transaction, and others wait for it.
+/// Rows of each kind that one cleanup step removes. Each step is a transaction that other writers wait for.
 const CLEAN_UP_STEP: i64 = 500;
 
-/// What is set of background work.
+/// The settings of background work.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     pub node: Uuid,
-    /// How long a sign of life counts.
+    /// The time for which a sign of life counts.
     pub presence_ms: i64,
-    /// How long a push is leased.
+    /// The duration of a push lease.
     pub push_lease_ms: i64,
-    /// How far ahead times can lie.
+    /// The furthest that stored times can lie ahead.
     pub longest: Longest,
-    /// How long what is done is kept; none for ever.
+    /// The retention period of finished work. `None` keeps it forever.
     pub retention_ms: Option<i64>,
 }
 
@@ -55,19 +56,14 @@ impl Settings {
     }
 }
 
-/// This node lives.
+/// Renews the leases of the open inboxes of this node.
 pub fn renew(tx: &mut dyn Tx, now: i64, settings: &Settings) -> Result<u64, StoreError> {
     inboxes::renew(tx, settings.node, now + settings.presence_ms)
 }
 
-/// What is over is brought to its end; whether there may be more of it. Leases are left alone unless their time can be trusted.
-pub fn clean_up(
-    tx: &mut dyn Tx,
-    now: i64,
-    settings: &Settings,
-    leases: bool,
-    usage: &Arc<Usage>,
-) -> Result<bool, StoreError> {
+/// Removes expired rows and returns whether there may be more. Abandoned leases are failed only if `leases` is
+/// set, which means that the clock can be trusted.
+pub fn clean_up(tx: &mut dyn Tx, now: i64, settings: &Settings, leases: bool) -> Result<bool, StoreError> {
     if leases {
         deliveries::fail_abandoned(tx, now)?;
     }
@@ -80,20 +76,17 @@ pub fn clean_up(
     let old = settings.retention_ms.map_or(Ok(retention::Removed::default()), |keep_ms| {
         retention::remove_before(tx, now - keep_ms, CLEAN_UP_STEP)
     })?;
-    usage.give_back(tx, old.bytes);
     let results = settings
         .retention_ms
         .map_or(Ok(Default::default()), |keep_ms| jobs::forget_results(tx, now - keep_ms, CLEAN_UP_STEP))?;
-    usage.give_back(tx, results.1);
     let said = retention::remove_said(tx, now, settings.retention_ms, CLEAN_UP_STEP)?;
-    usage.give_back(tx, said.bytes);
     let invited = invitations::remove_expired(tx, now, CLEAN_UP_STEP)?;
     let decided = approvals::remove_old(tx, now, CLEAN_UP_STEP)?;
     let sessions = mcp_sessions::remove_unused(tx, now, CLEAN_UP_STEP)?;
     let grown = growing::remove_old(tx, now, CLEAN_UP_STEP)?;
     let replies = reply_lines::remove_expired(tx, now, CLEAN_UP_STEP)?;
     let unclaimed = choir::remove_unclaimed(tx, now)?;
-    // Whatever took a whole step may have more.
+    // A kind that filled a whole step may have more rows.
     Ok(unclaimed
         || [
             keys,
@@ -114,51 +107,54 @@ pub fn clean_up(
         .contains(&(CLEAN_UP_STEP as u64)))
 }
 
-/// Whether others hold something for longer than anybody can, because a clock was set back.
+/// Returns whether another node holds a lease that ends later than any lease can, because a clock was set
+/// back.
 pub fn find_ahead(tx: &mut dyn Tx, now: i64, settings: &Settings) -> Result<bool, StoreError> {
     clock::finds_ahead(tx, settings.node, now, &settings.longest)
 }
 
-/// That ends.
+/// Shortens such leases.
 pub fn pull_back(tx: &mut dyn Tx, now: i64, settings: &Settings) -> Result<(), StoreError> {
     clock::pull_back(tx, settings.node, now, &settings.longest)
 }
 
-/// Deliveries whose way or time is not what it should be.
+/// Deliveries with an outdated route or time.
 #[derive(Debug, Clone, Default)]
 pub struct Astray {
-    /// They wait for a way that is gone, or worse than another.
+    /// Deliveries that wait for a route that is gone or worse than another.
     rerouted: Vec<DeliveryId>,
-    /// They were put off before the clock was set back.
+    /// Deliveries that were postponed before the clock was set back.
     late: Vec<DeliveryId>,
 }
 
-/// Finds some of them; nothing if there are none.
+/// Finds some such deliveries. Returns `None` if there are none.
 pub fn find_astray(tx: &mut dyn Tx, now: i64) -> Result<Option<Astray>, StoreError> {
     let rerouted = push::find_rerouted(tx, now, REROUTE_STEP)?;
     let late = clock::find_late(tx, now, REROUTE_STEP)?;
     Ok((!rerouted.is_empty() || !late.is_empty()).then_some(Astray { rerouted, late }))
 }
 
-/// They go another way, or are tried now.
+/// Reroutes the deliveries, and makes the late ones due now.
 pub fn reroute(tx: &mut dyn Tx, now: i64, found: &Astray) -> Result<(), StoreError> {
     push::reroute(tx, &found.rerouted, now)?;
     push::hurry(tx, &found.late, now)
 }
 
-/// When something is to be pushed next, and what of it is due, if there is room for it.
+/// Returns the time of the next push, and the due deliveries if there is room for them beside the `long`
+/// requests.
 pub fn find_due(
     tx: &mut dyn Tx,
     now: i64,
     settings: &Settings,
     has_room: bool,
+    long: &BTreeSet<DeliveryId>,
 ) -> Result<(Option<i64>, Vec<DeliveryId>), StoreError> {
     let next = push::next_due(tx)?;
     let is_due = has_room && next.is_some_and(|next| next <= now);
-    Ok((next, if is_due { push::find_due(tx, settings.node, now, &ROOM)? } else { vec![] }))
+    Ok((next, if is_due { push::find_due(tx, settings.node, now, &ROOM, long)? } else { vec![] }))
 }
 
-/// Takes what was found due for this node, as far as nobody else has.
+/// Leases the due deliveries for this node, except those that another node has leased.
 pub fn lease(
     tx: &mut dyn Tx,
     now: i64,

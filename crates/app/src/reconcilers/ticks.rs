@@ -1,33 +1,35 @@
-//! When the steps of background work are taken, and that one that fails is reported and tried again at its next turn.
-//! [`Ticks`] is all of it but the waiting, so that a simulation takes the same ticks.
+//! Schedules the steps of background work. A step that fails is logged and runs again at its next turn.
+//! [`Ticks`] contains everything but the waiting, so that a simulation takes the same ticks.
 
 use super::steps::{self, Settings};
-use crate::app::{App, AppState};
-use crate::attention::overdue::{self, Due};
-use crate::attention::{digesting, offering};
+use crate::attention::{digests, reconciler};
 use crate::away::tell_away;
-use crate::background::{each, report};
+use crate::choir::log_integrity;
 use crate::conversation;
 use crate::delivery::handed::record_handed;
-use crate::transport::dialect::End;
+use chorus_node::tasks::background::{each, report};
+use chorus_node::transport::dialect::End;
+use chorus_node::{App, AppState};
 use chorus_protocol::ids::{EventId, TraceId};
+use chorus_store::attention::{DueItems, find_due};
 use chorus_store::{Kind, StoreError, Tx, approvals, inboxes, sent, streams};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A clock that moves more than this from one tick to the next was set.
+/// A clock that moves more than this from one tick to the next was set by someone.
 const MAX_DRIFT_MS: i64 = 2000;
-/// How often watermarks are written, and other nodes' commits looked for.
+/// The interval at which watermarks are written and other nodes' commits are looked for.
 const TICK: Duration = Duration::from_millis(500);
-/// Every so many ticks it is written what is stored of whom.
+/// Ticks between two writes of the storage usage.
 const USAGE_TICKS: u64 = 2;
-/// How much of what is due one tick attends to.
+/// Due attention items that one tick handles.
 const ATTEND_STEP: i64 = 200;
-/// Every so many ticks the slower steps run, or as soon as so much time has passed: ticks of a busy hub come late.
+/// Ticks between two runs of the slower steps. They also run after the corresponding time, because ticks of a
+/// busy hub come late.
 const SLOW_TICKS: u64 = 20;
 
-/// Ticks until the hub stops, and does the last things once more then.
+/// Ticks until the hub stops, and then runs the final steps once more.
 pub async fn run(app: AppState) {
     let mut interval = tokio::time::interval(TICK);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -35,23 +37,23 @@ pub async fn run(app: AppState) {
     loop {
         tokio::select! {
             _ = interval.tick() => {}
-            () = app.stopping.cancelled() => break,
+            () = app.tasks.stopping.cancelled() => break,
         }
         ticks.take(&app).await;
     }
-    report("record what was handed", record_handed(&app, app.live.all()).await);
-    report("record what is stored", app.usage.flush(&app.store).await);
-    report("record which tools were called", app.tool_log.flush(&app.store).await);
-    report("record what harnesses say", app.harness_log.flush(&app.store).await);
+    report("record what was handed", record_handed(&app, app.transport.live.all()).await);
+    report("record what is stored", app.limits.usage.flush(&app.store).await);
+    report("record which tools were called", app.telemetry.tool_log.flush(&app.store).await);
+    report("record what harnesses say", app.telemetry.harness_log.flush(&app.store).await);
 }
 
-/// The ticks of the background work, one each half a second.
+/// The ticks of the background work, one every half second.
 pub struct Ticks {
     next: u64,
-    /// In ticks: three chances before a lease runs out.
+    /// The interval in ticks. It allows three renewals before a lease expires.
     renew_every: u64,
     watch: ClockWatch,
-    /// After which tick, and how much time, the slower steps run next.
+    /// The tick and the elapsed time at which the slower steps run next.
     slow_next: (u64, i64),
 }
 
@@ -62,24 +64,27 @@ impl Ticks {
         Self { next: 0, renew_every, watch: ClockWatch::new(app), slow_next: (0, app.elapsed()) }
     }
 
-    /// Does what is to be done in the next one.
+    /// Takes the next tick.
     pub async fn take(&mut self, app: &AppState) {
         let tick = self.next;
         self.next += 1;
-        app.metrics.inboxes.set(app.live.open_inboxes() as i64);
-        app.metrics.queued.set(app.store.queued() as i64);
-        report("record what was handed", record_handed(app, app.live.all()).await);
+        app.telemetry.metrics.inboxes.set(app.transport.live.open_inboxes() as i64);
+        app.telemetry.metrics.queued.set(app.store.queued() as i64);
+        report("record what was handed", record_handed(app, app.transport.live.all()).await);
         if app.store.kind() == Kind::Postgres {
             report("look at other nodes' commits", poll(app).await);
         }
         report("bring in order what was sent", sort_sent(app).await);
-        report("record which tools were called", app.tool_log.flush(&app.store).await);
-        report("record what harnesses say", app.harness_log.flush(&app.store).await);
-        report("count what was saved", app.turns_saved.flush(&app.store, &app.metrics).await);
+        report("record which tools were called", app.telemetry.tool_log.flush(&app.store).await);
+        report("record what harnesses say", app.telemetry.harness_log.flush(&app.store).await);
+        report(
+            "count what was saved",
+            app.telemetry.turns_saved.flush(&app.store, &app.telemetry.metrics).await,
+        );
         if tick.is_multiple_of(USAGE_TICKS) {
-            report("record what is stored", app.usage.flush(&app.store).await);
+            report("record what is stored", app.limits.usage.flush(&app.store).await);
         }
-        // Whoever sets the clock finds everything as it should be.
+        // The slower steps run at once after the clock was set, to correct stored times.
         let is_slow = self.watch.was_clock_set(app) || self.is_time_for_slow(app, tick);
         if is_slow || tick.is_multiple_of(self.renew_every) {
             report("renew open inboxes", renew(app).await);
@@ -89,11 +94,13 @@ impl Ticks {
         if is_slow {
             self.slow_next = (tick + SLOW_TICKS, app.elapsed() + SLOW_TICKS as i64 * TICK.as_millis() as i64);
             report("end what the clock would keep", pull_back(app).await);
+            report("look at the log", log_integrity::check(app).await);
             report("clean up", clean_up(app, self.watch.can_judge_leases(app)).await);
             report("look for better ways", reroute(app).await);
             report("tell who is away", tell_away(app).await);
             report("sum up for who leads", sum_up(app).await);
         }
+        app.telemetry.metrics.background_round("ticks");
     }
 
     fn is_time_for_slow(&self, app: &App, tick: u64) -> bool {
@@ -101,42 +108,40 @@ impl Ticks {
     }
 }
 
-/// Brings what was sent lately in order.
+/// Orders the envelopes that were sent lately.
 async fn sort_sent(app: &App) -> Result<(), StoreError> {
-    while !app.stopping.is_cancelled() && sent::sort_a_lot(&app.store).await? {}
+    while !app.tasks.stopping.is_cancelled() && sent::sort_a_lot(&app.store).await? {}
     Ok(())
 }
 
-/// Takes the next steps of what agents were given, and of claims, one at a time.
+/// Takes the next due steps of attention items and claims, one at a time.
 async fn attend(app: &App) -> Result<(), StoreError> {
     let now = app.now();
-    let find = move |tx: &mut dyn Tx| overdue::find(tx, now, ATTEND_STEP);
-    let Due { given, claims } = app.store.read::<_, StoreError, _>(find).await?;
-    if given.is_empty() && claims.is_empty() {
+    let find = move |tx: &mut dyn Tx| find_due(tx, now, ATTEND_STEP);
+    let DueItems { obligations, claims } = app.store.read::<_, StoreError, _>(find).await?;
+    if obligations.is_empty() && claims.is_empty() {
         return Ok(());
     }
-    // Who is connected here is there, whatever the clock says.
+    // Agents connected to this node count as online, whatever the clock says.
     renew(app).await?;
     let mut sent = false;
-    for due in given {
+    for (event, agent) in obligations {
         let escalation = EventId(app.environment.uuid_v7());
-        let step = move |tx: &mut dyn Tx| overdue::attend(tx, now, due, escalation);
+        let step = move |tx: &mut dyn Tx| reconciler::attend(tx, event, agent, escalation, now);
         sent |= each("take a step of what is due", app.store.write(step).await)?;
     }
-    for due in claims {
-        let step = move |tx: &mut dyn Tx| {
-            offering::offer_again(tx, now, due).map_err(|error| StoreError::Unexpected(error.message.into()))
-        };
+    for (event, conversation) in claims {
+        let step = move |tx: &mut dyn Tx| reconciler::reoffer(tx, event, conversation, now);
         sent |= each("offer something again", app.store.write(step).await)?;
-        conversation::tell_attention(app, (due.1, due.0));
+        conversation::tell_attention(app, conversation, event);
     }
     if sent {
-        app.due.notify_one();
+        app.tasks.push_due.notify_one();
     }
     Ok(())
 }
 
-/// What waited for a person long enough, or in vain, ends: one at a time.
+/// Ends approvals that have waited too long for a person, one at a time.
 async fn end_waiting(app: &AppState) -> Result<(), StoreError> {
     let now = app.now();
     let find = move |tx: &mut dyn Tx| approvals::due(tx, now, ATTEND_STEP);
@@ -148,30 +153,30 @@ async fn end_waiting(app: &AppState) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Tells those who lead how much happened, one at a time.
+/// Sends due digests to the leads of channels, one at a time.
 async fn sum_up(app: &App) -> Result<(), StoreError> {
     let now = app.now();
-    let find = move |tx: &mut dyn Tx| digesting::find(tx, now, ATTEND_STEP);
+    let find = move |tx: &mut dyn Tx| digests::find(tx, now, ATTEND_STEP);
     let found = app.store.read::<_, StoreError, _>(find).await?;
     if found.is_empty() {
         return Ok(());
     }
     for of in found {
         let ids = (EventId(app.environment.uuid_v7()), TraceId(app.environment.uuid_v7()));
-        let step = move |tx: &mut dyn Tx| digesting::tell(tx, now, of, ids);
+        let step = move |tx: &mut dyn Tx| digests::tell(tx, now, of, ids);
         let events = each("sum up for one who leads", app.store.write(step).await)?;
-        app.metrics.digested.inc_by(events);
+        app.telemetry.metrics.digested.inc_by(events);
     }
-    // Some may be for harnesses that are called.
-    app.due.notify_one();
+    // Some recipients may be harnesses that are called by POST.
+    app.tasks.push_due.notify_one();
     Ok(())
 }
 
-/// Covers lost wake-ups, of commits and of keys that were taken back, and finds inboxes that another node took over or that were revoked there.
+/// Covers lost wake-ups of commits and revocations, and finds inboxes that another node took over or revoked.
 async fn poll(app: &App) -> Result<(), StoreError> {
     let node = app.config.node;
-    // Listed before the store is asked, so that none of them can be missing there only because it is opening.
-    let here: Vec<_> = app.live.all().into_iter().filter(|inbox| inbox.is_stored()).collect();
+    // Listed before the store is read, so that an inbox that is just opening is not taken for a missing one.
+    let here: Vec<_> = app.transport.live.all().into_iter().filter(|inbox| inbox.is_stored()).collect();
     let open = app.store.read::<_, StoreError, _>(move |tx: &mut dyn Tx| inboxes::on_node(tx, node)).await?;
     let open: HashMap<_, _> = open.into_iter().map(|open| (open.agent, open)).collect();
     for inbox in here {
@@ -180,39 +185,39 @@ async fn poll(app: &App) -> Result<(), StoreError> {
             _ => inbox.finish(End::TakenOver),
         }
     }
-    let followed = app.live.all_followed();
+    let followed = app.transport.live.all_followed();
     if !followed.is_empty() {
         let heads = move |tx: &mut dyn Tx| streams::heads(tx, &followed);
         for (stream, head) in app.store.read::<_, StoreError, _>(heads).await? {
-            app.live.wake(stream, head);
+            app.transport.live.wake(stream, head);
         }
     }
     Ok(())
 }
 
-/// This node lives.
+/// Renews the leases of the open inboxes of this node.
 async fn renew(app: &App) -> Result<u64, StoreError> {
     let (now, settings) = (app.now(), Settings::new(&app.config));
-    if app.live.open_inboxes() == 0 {
+    if app.transport.live.open_inboxes() == 0 {
         return Ok(0);
     }
     app.store.write(move |tx: &mut dyn Tx| steps::renew(tx, now, &settings)).await
 }
 
-/// What is over is brought to its end.
+/// Removes expired rows in steps until none is left.
 async fn clean_up(app: &App, leases: bool) -> Result<(), StoreError> {
-    // Not the whole hub: the store must not keep it alive.
-    let (now, settings, usage) = (app.now(), Settings::new(&app.config), Arc::clone(&app.usage));
-    let step = move |tx: &mut dyn Tx| steps::clean_up(tx, now, &settings, leases, &usage);
-    while app.store.write::<_, StoreError, _>(step.clone()).await? {
-        if app.stopping.is_cancelled() {
+    // Captures no reference to the hub: the store must not keep it alive.
+    let (now, settings) = (app.now(), Settings::new(&app.config));
+    let step = move |tx: &mut dyn Tx| steps::clean_up(tx, now, &settings, leases);
+    while app.store.write::<_, StoreError, _>(step).await? {
+        if app.tasks.stopping.is_cancelled() {
             break;
         }
     }
     Ok(())
 }
 
-/// What others hold for longer than anybody can, because a clock was set back, ends.
+/// Shortens leases of other nodes that end later than any lease can, because a clock was set back.
 async fn pull_back(app: &App) -> Result<(), StoreError> {
     let (now, settings) = (app.now(), Settings::new(&app.config));
     let find = move |tx: &mut dyn Tx| steps::find_ahead(tx, now, &settings);
@@ -223,9 +228,10 @@ async fn pull_back(app: &App) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Notices when somebody sets the clock: for as long as a lease lasts then, none is over because of the time it shows.
+/// Detects that the clock was set. For the duration of a lease after that, no lease counts as expired by the
+/// clock.
 struct ClockWatch {
-    /// What the clock is ahead of the time that has passed.
+    /// The wall clock minus the elapsed time.
     ahead: i64,
     set_at: Option<i64>,
 }
@@ -252,15 +258,15 @@ impl ClockWatch {
     }
 }
 
-/// What waits for a way that is gone or worse than another goes the other one, and what was put off before the clock was set back is
-/// tried now.
+/// Reroutes deliveries that wait for a route that is gone or worse than another, and retries those that were
+/// postponed before the clock was set back.
 async fn reroute(app: &App) -> Result<(), StoreError> {
     let now = app.now();
     let find = move |tx: &mut dyn Tx| steps::find_astray(tx, now);
     if let Some(found) = app.store.read::<_, StoreError, _>(find).await? {
         let reroute = move |tx: &mut dyn Tx| steps::reroute(tx, now, &found);
         app.store.write::<_, StoreError, _>(reroute).await?;
-        app.due.notify_one();
+        app.tasks.push_due.notify_one();
     }
     Ok(())
 }

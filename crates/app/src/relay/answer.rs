@@ -1,18 +1,19 @@
-//! Answers as they come: the receiver's output, relayed to the sender.
+//! Relays a receiver's streamed answer to the sender.
 //!
-//! From an endpoint it is the server-sent events the POST is answered with. From an inbox it is what the receiver
-//! POSTs, as lines of JSON, to the `reply_stream` address that came with the message (`reply`), so that streaming works
-//! without a public address; from a connection string it is what the receiver says by its callback, from a harness what it sends in reply. Either way the last event decides the outcome, the outcome is recorded before that event goes
-//! out, and nothing is read faster than the sender takes it: there is no queue to overflow.
+//! An endpoint answers the POST with server-sent events. A receiver with an inbox POSTs lines of JSON to the
+//! `reply_stream` address that came with the message (`reply`), so that streaming works without a public
+//! address. A connection string answers by its callback and a harness by its reply. The last event decides the
+//! outcome, and the outcome is recorded before that event goes out. Nothing is read faster than the sender
+//! takes it, so no queue can overflow.
 
 use super::outcome::{delivered, failed, record};
 use super::post::answer_to;
-use crate::app::{App, AppState};
-use crate::authenticate::is_key_of;
-use crate::transport::limits::Slot;
-use crate::transport::outbound::{PostError, Signed, To};
-use crate::transport::replies::{Last, Line, MAX_STREAM};
 use bytes::Bytes;
+use chorus_node::authentication::is_key_of;
+use chorus_node::transport::outbound::{PostError, Signed, To};
+use chorus_node::transport::outbound_limits::Slot;
+use chorus_node::transport::replies::{Last, Line, MAX_STREAM};
+use chorus_node::{App, AppState};
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AgentId, DeliveryId, TraceId};
 use chorus_protocol::json;
@@ -21,20 +22,20 @@ use chorus_protocol::sse::{self, Item, Parser};
 use chorus_store::directory::KeyHash;
 use chorus_store::relay::Pending;
 use chorus_store::reply_lines::{self, SaidLine};
-use chorus_store::{StoreError, Tx};
+use chorus_store::{StoreError, StreamKey, Tx};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
-/// The most a receiver may say in one stream.
+/// Bytes that a receiver may send in one stream.
 pub(super) const MAX_BYTES: usize = 16 * 1024 * 1024;
-/// The most of a result that is kept for a sender that asks again.
+/// Bytes of a result that are kept for a repeated request.
 const MAX_KEPT: usize = 64 * 1024;
 /// Frames between the receiver's output and the sender's connection.
 const AHEAD: usize = 4;
 
-/// Why a stream ended without a last word of the receiver.
+/// The reason why a stream ended without a last event from the receiver.
 struct Broken {
     code: Code,
     why: String,
@@ -52,13 +53,14 @@ impl From<PostError> for Broken {
     }
 }
 
-/// A sender that hears what the receiver says, as server-sent events, as long as what it showed is good.
+/// A sender's stream of the receiver's answer as server-sent events. It ends when the sender's credential is
+/// revoked.
 pub struct Listener {
-    /// Of the message that is answered.
+    /// The trace of the answered message.
     pub trace: TraceId,
     app: AppState,
     id: AgentId,
-    /// None for the operator, whose key is replaced by a restart only.
+    /// `None` for the operator, whose key changes only with a restart.
     key: Option<KeyHash>,
     revocations: watch::Receiver<i64>,
     doubted: bool,
@@ -66,22 +68,23 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Relays the receiver's output to the sender. The work goes on in a task of its own, so that the outcome is
-    /// recorded even if the sender hangs up, or is not let in any more.
+    /// Relays the receiver's output to the sender. A task of its own does the work, so that the outcome is
+    /// recorded even if the sender hangs up or loses access.
     pub(super) fn new(
         app: &AppState,
-        (id, key): (AgentId, Option<KeyHash>),
+        id: AgentId,
+        key: Option<KeyHash>,
         pending: Pending,
         output: Output,
     ) -> Self {
         let (said, frames) = mpsc::channel(AHEAD);
         let (trace, revocations) = (pending.trace, app.revocations(id));
-        app.tasks.spawn(run(Arc::clone(app), pending, output, said));
-        // It may have lost its key since it was let in.
+        app.tasks.tracker.spawn(run(Arc::clone(app), pending, output, said));
+        // The key may have been revoked since it was checked.
         Self { trace, app: Arc::clone(app), id, key, revocations, doubted: key.is_some(), frames }
     }
 
-    /// The next of what is said to it; nothing at the end, nor once it is not let in any more.
+    /// Returns the next event, or `None` at the end of the stream or after the sender lost access.
     pub async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(key) = self.key.filter(|_| self.doubted) {
@@ -102,13 +105,14 @@ impl Listener {
     }
 }
 
-/// Where a receiver's output comes from.
+/// The source of a receiver's output.
 pub(super) enum Output {
-    /// The endpoint, which gets the message now, and the sender's place, which is held to the end.
+    /// The endpoint, which gets the message now. The sender's slot is held until the end.
     Endpoint(Box<(To, Signed)>, Option<Slot>),
     /// The receiver's POST to the reply address, on this node or on another.
     Reply(mpsc::Receiver<Line>),
-    /// What the receiver says by its callback, once it took the message that it gets now; and the sender's place.
+    /// The receiver's callback, after it took the message that is POSTed now. The sender's slot is held until
+    /// the end.
     Callback(Box<(To, Signed)>, Option<Slot>),
 }
 
@@ -151,12 +155,13 @@ async fn run(app: AppState, pending: Pending, output: Output, frames: mpsc::Send
         }
     };
     record(&app, pending, &outcome).await;
-    app.metrics.delivery(outcome.delivery.as_str());
-    // A sender that has gone learns it from the history of what it asked, or by asking again with the same key.
+    app.telemetry.metrics.delivery(outcome.delivery.as_str());
+    // A sender that hung up can read the outcome from its history, or repeat the request with the same
+    // idempotency key.
     drop(frames.send(last.into()).await);
 }
 
-/// A result as it is kept: JSON if it is, text otherwise, and not too much of either.
+/// Returns a result as stored: parsed as JSON if possible, otherwise as text, and cut to the limit.
 fn kept(data: &str) -> Value {
     if data.len() > MAX_KEPT {
         return Value::String(format!("a result of {} bytes, too large to keep", data.len()));
@@ -172,20 +177,20 @@ async fn relay_chunk(frames: &mpsc::Sender<Bytes>, data: &str) -> Result<(), Bro
         .map_err(|_| Broken::new(Code::AgentUnreachable, "the sender left before the end of the stream"))
 }
 
-/// Reads the events an endpoint answers with, up to the last one.
+/// Reads the events of an endpoint's response, up to the last one.
 async fn from_endpoint(
     app: &App,
     to: &To,
     message: Signed,
     frames: &mpsc::Sender<Bytes>,
 ) -> Result<Last, Broken> {
-    let mut answer = app.outbound.open(to, message).await?;
+    let mut answer = app.transport.outbound.open(to, message).await?;
     if !answer.is_event_stream() {
-        // A receiver that knows no streaming has said everything at once.
-        return Ok(Last::Done(app.outbound.finish(answer).await?.to_string()));
+        // A receiver without streaming has answered in one piece.
+        return Ok(Last::Done(app.transport.outbound.finish(answer).await?.to_string()));
     }
     let (mut parser, mut bytes) = (Parser::new(), 0);
-    while let Some(piece) = app.outbound.piece(&mut answer).await? {
+    while let Some(piece) = app.transport.outbound.piece(&mut answer).await? {
         bytes += piece.len();
         if bytes > MAX_BYTES {
             return Err(Broken::new(Code::AgentUnreachable, "the receiver said more than a stream may hold"));
@@ -203,8 +208,8 @@ async fn from_endpoint(
     Err(Broken::new(Code::AgentUnreachable, "the receiver's stream ended without done or error"))
 }
 
-/// Takes the lines of the receiver's reply, up to the last one: those that are said on this node, and those that are written
-/// down.
+/// Reads the lines of the receiver's reply, up to the last one: lines posted on this node, and stored lines
+/// from other nodes.
 async fn from_reply(
     app: &App,
     to: DeliveryId,
@@ -212,10 +217,11 @@ async fn from_reply(
     frames: &mpsc::Sender<Bytes>,
 ) -> Result<Last, Broken> {
     let patience = app.config.times.reply;
-    // Followed before the first look, so that nothing in between goes unnoticed.
-    let mut written = app.live.follow(reply_lines::stream(to.agent)).0;
+    // Subscribes before the first read, so that no line in between is missed.
+    let mut written = app.transport.live.follow(StreamKey::replies(to.agent)).0;
     let mut last_line = 0;
-    // What others are answered by the same receiver moves its stream, and tells nothing of this answer.
+    // Replies of the same receiver to others wake this loop too, so only lines of this answer reset the
+    // timeout.
     let silence = sleep(patience);
     tokio::pin!(silence);
     loop {
@@ -226,7 +232,7 @@ async fn from_reply(
                 Some(ReplyKind::Chunk) => relay_chunk(frames, &data).await?,
                 Some(ReplyKind::Done) => return Ok(Last::Done(data)),
                 Some(ReplyKind::Error) => return Ok(Last::Error(data)),
-                // It lives.
+                // A sign of life without content.
                 None => {}
             }
             silence.set(sleep(patience));
@@ -263,7 +269,7 @@ async fn from_reply(
     }
 }
 
-/// What was written down since, which makes room for more.
+/// Takes the stored lines after the last one, which makes room for more.
 async fn read_lines(app: &App, to: DeliveryId, last: &mut i64) -> Result<Vec<SaidLine>, Broken> {
     let after = *last;
     let read = move |tx: &mut dyn Tx| reply_lines::after(tx, to, after);
@@ -278,7 +284,8 @@ async fn read_lines(app: &App, to: DeliveryId, last: &mut i64) -> Result<Vec<Sai
     Ok(said)
 }
 
-/// Nobody waits any more. A last word that came meanwhile counts: whoever said it was told that it was heard.
+/// Stops waiting. A last line that arrived meanwhile counts, because the receiver was told that it was
+/// accepted.
 async fn stop_waiting(app: &App, to: DeliveryId, relayed: Result<Last, Broken>) -> Result<Last, Broken> {
     let stop = move |tx: &mut dyn Tx| {
         let said = reply_lines::after(tx, to, 0)?;

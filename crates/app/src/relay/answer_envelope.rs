@@ -1,13 +1,12 @@
-//! What an agent says to an envelope by a door that knows none goes back as one: whatever it was brought by, its sender is answered
-//! in the language it spoke.
+//! Sends an agent's answer to an envelope back as an envelope, if the agent answered over a door that has
+//! none. The sender is thus answered in the protocol it used.
 //!
-//! Part of a transaction; an envelope that goes to an endpoint is carried there once that is committed.
+//! This is part of a transaction. An envelope for an endpoint is POSTed after the commit.
 
 use super::pursue;
-use crate::app::{App, AppState};
-use crate::error::{Error, Refused};
-use crate::transport::outbound::lease_ms;
-use crate::usage::event_bytes;
+use chorus_node::transport::outbound::lease_ms;
+use chorus_node::{App, AppState};
+use chorus_node::{Error, Refused};
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{DeliveryId, EventId};
@@ -26,23 +25,25 @@ use tokio::runtime::Handle;
 /// The longest text of an envelope, in characters.
 const MAX_TEXT: usize = 10_000;
 
-/// An answer on its way.
+/// An answer to an envelope.
 pub struct EnvelopeAnswer<'a> {
-    /// Who answers.
+    /// The answering agent.
     pub agent: &'a Agent,
     /// The envelope that is answered.
     pub sent: &'a Event,
-    /// What the answer is called.
+    /// The id of the answer.
     pub id: EventId,
     pub content: &'a str,
     pub now: i64,
 }
 
-/// Says a line to the sender of what this delivery brought, if it waits for the answer as it comes. Whether it does.
+/// Sends a line to the sender of the delivered envelope if it waits for a streamed answer. Returns whether it
+/// does.
 pub fn say_to_listener(
     tx: &mut dyn Tx,
     to: DeliveryId,
-    (kind, data): (&str, &str),
+    kind: &str,
+    data: &str,
     now: i64,
 ) -> Result<bool, Error> {
     match reply_lines::waiting(tx, to, now)? {
@@ -55,7 +56,8 @@ pub fn say_to_listener(
     }
 }
 
-/// Sends the answer to the sender of an envelope, and says what became of it so far. `runtime` carries what goes to an endpoint.
+/// Sends the answer to the sender of an envelope and returns the outcome so far. `runtime` runs the POST to an
+/// endpoint.
 pub fn answer_envelope(
     tx: &mut dyn Tx,
     app: &AppState,
@@ -84,19 +86,18 @@ pub fn answer_envelope(
         now,
     };
     let went = relay::send(tx, &send).map_err(refused)?;
-    app.count_bytes(tx, agent.id.into(), event_bytes(send.envelope.len()))?;
     match went {
         Sent::Stored { outcome, .. } => Ok(outcome.delivery),
         Sent::Pending(pending) => {
             let (app, runtime) = (Arc::clone(app), runtime.clone());
-            let from = (agent.id, app.address(&agent.name));
+            let (from, address) = (agent.id, app.address(&agent.name));
             tx.after_commit(Box::new(move || {
-                let work = pursue(Arc::clone(&app), from, pending, envelope);
-                app.tasks.spawn_on(work, &runtime);
+                let work = pursue(Arc::clone(&app), from, address, pending, envelope);
+                app.tasks.tracker.spawn_on(work, &runtime);
             }));
             Ok(DeliveryState::Sending)
         }
-        // There is no key.
+        // The answer has no idempotency key.
         Sent::Again(_) => Err(Error::internal("an envelope without a key was sent before")),
     }
 }
@@ -113,12 +114,12 @@ fn refused(error: SendError) -> Error {
                 .refused(Refused::Blocked)
         }
         SendError::Store(error) => error.into(),
-        // There is no key.
+        // The answer has no idempotency key.
         SendError::Conflict | SendError::InProgress => Error::internal(error),
     }
 }
 
-/// The agent's answer as the envelope it would have sent.
+/// Builds the envelope for the agent's answer.
 fn envelope(app: &App, agent: &Agent, sent: &Event, content: &str) -> Result<String, Error> {
     let answered: Value = serde_json::from_str(&sent.body).map_err(Error::internal)?;
     let card: Value =
@@ -130,7 +131,8 @@ fn envelope(app: &App, agent: &Agent, sent: &Event, content: &str) -> Result<Str
         "sender_id": app.address(&agent.name),
         "original_text": content,
         "sender_culture": culture,
-        // Two that answer each other's answers come to an end, as they do by their own account.
+        // The depth limits two agents that keep answering each other, as it does for agents that send
+        // envelopes themselves.
         "reply_depth": EnvelopeText::read(&sent.body).depth().saturating_add(1),
     });
     if let Some(conversation) = answered.get("conversation_id").filter(|id| id.is_string()) {

@@ -1,9 +1,9 @@
-//! Finding agents, and how they are shown.
+//! Finds and renders agents of the directory.
 
 use crate::agents::AgentRef;
-use crate::app::App;
-use crate::caller::Caller;
-use crate::error::Error;
+use chorus_node::App;
+use chorus_node::Error;
+use chorus_node::caller::Caller;
 use chorus_protocol::api::Items;
 use chorus_protocol::code::Code;
 use chorus_protocol::page;
@@ -12,10 +12,10 @@ use chorus_protocol::time::rfc3339;
 use chorus_store::directory::{self, Agent, Search};
 use chorus_store::{StoreError, Tx};
 
-/// How many agents a page has unless it is said.
+/// Agents per page by default.
 const USUAL_LIMIT: i64 = 50;
 
-/// An agent as it is shown. Where it receives is for callers with a key.
+/// Renders an agent. Only callers with a key see its endpoint.
 pub(super) fn registration(app: &App, agent: Agent, show_endpoint: bool) -> Registration {
     Registration {
         id: Some(agent.id),
@@ -28,8 +28,8 @@ pub(super) fn registration(app: &App, agent: Agent, show_endpoint: bool) -> Regi
     }
 }
 
-/// A page of the agents that are looked for, in the order of their names. It may hold fewer than asked for, or none,
-/// although there are more: `next` alone says whether the list goes on.
+/// Returns a page of the matching agents, ordered by name. A page may hold fewer agents than the limit, or
+/// none, although there are more: only `next` says whether the list continues.
 pub async fn list(app: &App, caller: &Caller, filter: AgentFilter) -> Result<Items<Registration>, Error> {
     let AgentFilter { after, limit, q: text, culture, language, online } = filter;
     let search = Search { text, culture, language, online, ..Search::default() };
@@ -46,7 +46,7 @@ pub async fn list(app: &App, caller: &Caller, filter: AgentFilter) -> Result<Ite
     Ok(Items { items, next })
 }
 
-/// One agent, by its address, its name or its id.
+/// Returns one agent by its address, name or id.
 pub async fn find(app: &App, caller: &Caller, agent: &str) -> Result<Registration, Error> {
     let agent = AgentRef::parse(app, agent)?;
     let found = app.store.read::<_, StoreError, _>(move |tx: &mut dyn Tx| agent.find(tx)).await?;

@@ -1,31 +1,31 @@
-//! Reading an inbox by cursor: what was sent to an agent, by whichever way.
+//! Reads an inbox by cursor, whatever route its entries came by.
 
-use crate::app::App;
-use crate::caller::Identity;
 use crate::delivery::bridge::{Content, envelope};
-use crate::error::Error;
+use chorus_node::App;
+use chorus_node::Error;
+use chorus_node::caller::Identity;
 use chorus_protocol::page;
 use chorus_protocol::relay::{DeliveredVia, Page, StoredMessage};
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::{DeliveryState, EntryKind, Transport};
 use chorus_store::deliveries::{self, Entry};
+use chorus_store::market::handing;
 use chorus_store::{StoreError, Tx, inboxes};
 
-/// Which part of an inbox is asked for.
+/// A selection of an inbox.
 #[derive(Debug, Clone, Copy)]
 pub struct Part {
-    /// After this place.
+    /// Entries after this sequence number.
     pub after: i64,
-    /// Not before this time.
+    /// Entries since this time.
     pub since: Option<i64>,
-    /// At most so many.
     pub limit: i64,
-    /// Whether other entries than envelopes are, too.
+    /// True to include entries other than envelopes.
     pub all: bool,
 }
 
-/// A page of an agent's inbox. It may hold fewer than asked for, or none, although there are more: `next` alone says whether
-/// it goes on.
+/// Returns a page of an agent's inbox. A page may hold fewer entries than the limit, or none, although there
+/// are more: only `next` says whether the list continues.
 pub async fn history(app: &App, identity: &Identity, part: Part) -> Result<Page, Error> {
     let (agent, max_bytes) = (identity.id, app.config.quotas.page_bytes);
     let read = move |tx: &mut dyn Tx| {
@@ -48,11 +48,20 @@ pub async fn history(app: &App, identity: &Identity, part: Part) -> Result<Page,
         if entries.len() < read {
             looked = entries.last().map(|(last, _)| last.seq);
         }
-        Ok((entries, looked, inboxes::handed_through(tx, agent)?, tx.head(agent.0)?))
+        let jobs = entries.iter().filter(|(entry, _)| entry.kind == EntryKind::Job);
+        let jobs: Vec<_> = jobs.map(|(entry, _)| entry.event).collect();
+        let polled = handing::unrecorded(tx, &jobs)?;
+        Ok((entries, looked, inboxes::handed_through(tx, agent)?, tx.head(agent.into())?, polled))
     };
-    let (entries, looked, handed, head) = app.store.read::<_, StoreError, _>(read).await?;
+    let (entries, looked, handed, head, polled) = app.store.read::<_, StoreError, _>(read).await?;
+    if !polled.is_empty() {
+        // The agent has these jobs now, whether or not its inbox is ever opened.
+        let now = app.now();
+        let record = move |tx: &mut dyn Tx| handing::record_all(tx, &polled, now);
+        app.store.write::<_, StoreError, _>(record).await?;
+    }
     let mut next = looked.filter(|looked| *looked < head).map(|looked| looked.to_string());
-    // Clocks of nodes differ a little, so what lies around that time is looked at one by one.
+    // Clocks of nodes differ a little, so entries around that time are filtered one by one.
     let is_in_time = |entry: &Entry| part.since.is_none_or(|since| entry.created_at >= since);
     let is_shown = |(entry, content): &(Entry, Content)| is_in_time(entry) && !content.is_elsewhere();
     let entries = entries.into_iter().filter(is_shown);
@@ -71,7 +80,7 @@ fn stored(
     content: Content,
     handed: i64,
 ) -> Result<StoredMessage, StoreError> {
-    // What waited and was handed since has been delivered.
+    // A queued entry up to the handed position has been delivered since.
     let delivery = match entry.state {
         DeliveryState::Queued if entry.seq <= handed => DeliveryState::DeliveredSse,
         state => state,

@@ -1,13 +1,13 @@
-//! What came of an envelope that had to be handed over after it was committed, and recording it.
+//! Outcomes of envelopes that are handed over after the commit, and their recording.
 
-use crate::app::App;
+use chorus_node::App;
 use chorus_protocol::code::Code;
 use chorus_protocol::relay::Outcome;
 use chorus_protocol::words::DeliveryState;
 use chorus_store::relay::{self, Pending};
 use chorus_store::{StoreError, Tx};
 
-/// The receiver took it.
+/// Returns the outcome of an envelope that the receiver took.
 pub(super) fn delivered(pending: &Pending) -> Outcome {
     Outcome {
         delivery: DeliveryState::Delivered,
@@ -18,7 +18,7 @@ pub(super) fn delivered(pending: &Pending) -> Outcome {
     }
 }
 
-/// It did not.
+/// Returns the outcome of an envelope that the receiver did not take.
 pub(super) fn failed(pending: &Pending, code: Code, why: impl ToString) -> Outcome {
     let (error_code, detail) = (Some(code.as_str().into()), Some(why.to_string()));
     Outcome { delivery: DeliveryState::Failed, error_code, detail, ..delivered(pending) }
@@ -30,7 +30,7 @@ pub(super) async fn record(app: &App, pending: Pending, outcome: &Outcome) {
     let record = move |tx: &mut dyn Tx| relay::record_outcome(tx, &pending, &known, now);
     let recorded = app.store.write::<_, StoreError, _>(record).await;
     if let Err(error) = recorded {
-        // The receiver has it or has not; that cannot be undone. The lease runs out and the record says "failed".
+        // The delivery cannot be undone. Its lease will expire, and the record will say "failed".
         tracing::error!(error = &error as &dyn std::error::Error, trace_id = %trace, "an outcome was not recorded");
     }
 }

@@ -1,13 +1,13 @@
-//! POSTing an envelope that was committed to its receiver, and finding out what comes of it.
+//! POSTs a committed envelope to its receiver and determines the outcome.
 
 use super::outcome::{delivered, failed, record};
-use crate::app::{App, AppState};
 use crate::delivery::{bridge, challenge, harness};
-use crate::error::Error;
-use crate::transport::dialect::delivery_id;
-use crate::transport::limits::Cause;
-use crate::transport::outbound::{PostError, Signed, To};
-use crate::webhooks;
+use chorus_node::Error;
+use chorus_node::secrets::webhooks;
+use chorus_node::transport::dialect::delivery_id;
+use chorus_node::transport::outbound::{PostError, Signed, To};
+use chorus_node::transport::outbound_limits::Cause;
+use chorus_node::{App, AppState};
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::AgentId;
 use chorus_protocol::relay::Outcome;
@@ -18,20 +18,28 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::runtime::Handle;
 
-/// Where a message is POSTed, and what; nothing, if the receiver's connection string cannot be read.
+/// The sender of an envelope that is POSTed.
+pub(super) struct EnvelopeSender<'a> {
+    pub(super) id: AgentId,
+    pub(super) address: &'a str,
+    /// The cause of the request, which is limited by it.
+    pub(super) cause: Cause,
+}
+
+/// Returns the target and the signed body of the POST, or `None` if the receiver's connection string cannot be
+/// decrypted.
 pub(super) fn posting(
     app: &AppState,
-    (from, cause): (AgentId, Cause),
-    sender: &str,
+    sender: &EnvelopeSender<'_>,
     pending: &Pending,
     envelope: &RawValue,
     stream: bool,
 ) -> Result<Option<(To, Signed)>, Error> {
     let posting = match pending.transport {
-        Transport::Channel => bridge::envelope_post(app, sender, pending, envelope)?,
+        Transport::Channel => bridge::envelope_post(app, sender.address, pending, envelope)?,
         Transport::Harness => Some((
             pending.receiver.harness.clone().unwrap_or_default(),
-            bridge::envelope_request(app, sender, pending, envelope)?,
+            bridge::envelope_request(app, sender.address, pending, envelope)?,
         )),
         Transport::Webhook | Transport::Inbox => Some((
             pending.receiver.endpoint.clone().unwrap_or_default(),
@@ -43,37 +51,39 @@ pub(super) fn posting(
     let message = Signed::new(&secrets, format!("msg_{}", pending.trace), app.now(), body.into(), stream);
     let receiver = &pending.receiver;
     let proven = match pending.transport {
-        // Whoever answered `initialize`, or pasted a connection string, wants what is sent there.
+        // A receiver that answered `initialize` or whose owner pasted a connection string has agreed to
+        // deliveries there.
         Transport::Harness | Transport::Channel => true,
         Transport::Webhook | Transport::Inbox => receiver.proven,
     };
     if !proven {
         challenge::ask_again(app, &Handle::current(), receiver.id, url.clone());
     }
-    Ok(Some((To { url, receiver: receiver.id, sender: Some(from), cause, proven }, message)))
+    let to = To { url, receiver: receiver.id, sender: Some(sender.id), cause: sender.cause, proven };
+    Ok(Some((to, message)))
 }
 
-/// POSTs an envelope to its receiver's endpoint and records what came of it.
+/// POSTs an envelope to its receiver's endpoint and records the outcome.
 pub(super) async fn post(app: &App, pending: Pending, to: &To, message: Signed) -> Outcome {
     let posted = answer_to(app, &pending, to, message).await;
     conclude(app, pending, posted).await
 }
 
-/// What the receiver says to the POST of an envelope: of a harness, what it says to the request in it.
+/// Returns the receiver's answer to the POST of an envelope. A harness answers the request inside it.
 pub(super) async fn answer_to(
     app: &App,
     pending: &Pending,
     to: &To,
     message: Signed,
 ) -> Result<Value, PostError> {
-    let answer = app.outbound.post(to, message).await?;
+    let answer = app.transport.outbound.post(to, message).await?;
     match pending.transport {
         Transport::Harness => harness::taken(&pending.receiver, answer, &delivery_id(pending.seq)),
         Transport::Webhook | Transport::Channel | Transport::Inbox => Ok(answer),
     }
 }
 
-/// Records what came of a POST.
+/// Records the outcome of a POST.
 async fn conclude(app: &App, pending: Pending, posted: Result<Value, PostError>) -> Outcome {
     let outcome = match posted {
         Ok(response) => Outcome { receiver_response: Some(response), ..delivered(&pending) },
@@ -83,8 +93,8 @@ async fn conclude(app: &App, pending: Pending, posted: Result<Value, PostError>)
     outcome
 }
 
-/// Nobody can be reached by a connection string that was sealed with another master key: the sender learns that it failed,
-/// the receiver's owner that it is broken and why.
+/// Fails an envelope whose receiver has a connection string sealed with another master key. The sender gets a
+/// failure, and the receiver's owner sees that the connection is broken and why.
 pub(super) async fn fail_unreadable(app: &App, pending: Pending) -> Outcome {
     let (agent, epoch, now) = (pending.receiver.id, pending.receiver.epoch, app.now());
     let why = "the receiver's owner must set its connection string again";
@@ -99,13 +109,14 @@ pub(super) async fn fail_unreadable(app: &App, pending: Pending) -> Outcome {
     outcome
 }
 
-/// POSTs an envelope whose sender does not wait for the outcome, and records it.
-pub async fn pursue(app: AppState, (from, sender): (AgentId, String), pending: Pending, envelope: String) {
+/// POSTs an envelope whose sender does not wait, and records the outcome.
+pub async fn pursue(app: AppState, from: AgentId, address: String, pending: Pending, envelope: String) {
+    let sender = EnvelopeSender { id: from, address: &address, cause: Cause::Push };
     let posting = RawValue::from_string(envelope)
         .map_err(Error::internal)
-        .and_then(|envelope| posting(&app, (from, Cause::Push), &sender, &pending, &envelope, false));
-    // It counts for its sender like any other; the hub sends it on its own.
-    let place = app.outbound.limits().begin_send(from, Cause::Push);
+        .and_then(|envelope| posting(&app, &sender, &pending, &envelope, false));
+    // It counts towards the sender's open requests like any other, but the hub starts it itself.
+    let place = app.transport.outbound.limits().begin_send(from, Cause::Push);
     match posting {
         Ok(posting) => {
             let outcome = match posting {
@@ -115,9 +126,9 @@ pub async fn pursue(app: AppState, (from, sender): (AgentId, String), pending: P
                 },
                 None => fail_unreadable(&app, pending).await,
             };
-            app.metrics.delivery(outcome.delivery.as_str());
+            app.telemetry.metrics.delivery(outcome.delivery.as_str());
         }
-        // The lease runs out and the record says "failed".
+        // The lease will expire, and the record will say "failed".
         Err(error) => tracing::error!(message = error.message, "an envelope could not be posted"),
     }
 }

@@ -1,18 +1,17 @@
-//! Registering agents: by themselves, and by the operator.
+//! Registers agents, by themselves or by the operator.
 
 use super::find::registration;
 use super::tell_owner::tell_owner;
 use crate::admission::Admission;
 use crate::agents::{self, card_fits};
-use crate::app::{App, AppState};
-use crate::audit::{Deed, RequestContext};
-use crate::authenticate::is_operator;
-use crate::caller::{Caller, disabled, key_hash};
-use crate::charge::count_registration;
 use crate::delivery::challenge;
-use crate::error::Error;
-use crate::rate::{Source, rate_key};
-use crate::webhooks;
+use chorus_node::Error;
+use chorus_node::audit::{Deed, RequestContext};
+use chorus_node::authentication::is_operator;
+use chorus_node::caller::{Caller, disabled, key_hash};
+use chorus_node::secrets::webhooks;
+use chorus_node::source::{Source, rate_key};
+use chorus_node::{App, AppState};
 use chorus_protocol::address::MAX_LEN;
 use chorus_protocol::code::Code;
 use chorus_protocol::credentials::SecretKind;
@@ -22,20 +21,20 @@ use chorus_protocol::relay::{Register, Registered};
 use chorus_store::audit::{Action, Actor, Subject};
 use chorus_store::directory::{self, KeyHash, Record};
 use chorus_store::relay::{self, RegisterError, Registrar};
-use chorus_store::{StoreError, Tx};
+use chorus_store::{StoreError, Tx, usage};
 use serde_json::json;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio::runtime::Handle;
 
-/// An agent as it was saved.
+/// A registered agent.
 pub struct Saved {
-    /// Whether it is a new one.
+    /// True for a new agent.
     pub created: bool,
     pub agent: Registered,
 }
 
-/// Registers whoever asks, or updates its record and replaces its key, if it shows the one it has. Where sign-up needs a
-/// code, a new agent shows one: this, or the one in the request.
+/// Registers the caller, or updates its record and replaces its key if it shows the current one. If sign-up
+/// needs a code, a new agent shows one: `sign_up_code`, or the one in the request.
 pub async fn register(
     app: &AppState,
     context: RequestContext,
@@ -57,7 +56,7 @@ pub async fn register(
     save(app, context, newcomer, request, Registrar::Itself(key), admission).await
 }
 
-/// Whether somebody may register others.
+/// Checks that a caller may register other agents.
 pub fn may_register_others(caller: &Caller) -> Result<(), Error> {
     match caller {
         Caller::Operator => Ok(()),
@@ -69,7 +68,7 @@ pub fn may_register_others(caller: &Caller) -> Result<(), Error> {
     }
 }
 
-/// Registers an agent for the operator, or updates its record; its key stays.
+/// Registers an agent for the operator, or updates its record and keeps its key.
 pub async fn register_by_operator(
     app: &AppState,
     context: RequestContext,
@@ -78,8 +77,8 @@ pub async fn register_by_operator(
     save(app, context, Actor::Operator, request, Registrar::Operator, Admission::Everybody).await
 }
 
-/// Counts a registration if it would be a new agent's. Who has not got the key of a name that is taken is refused here,
-/// before anything it names is looked up.
+/// Counts a registration if it would create an agent. A caller without the key of a taken name is refused
+/// here, before any of its addresses is resolved.
 async fn count_new(app: &App, request: &Register, key: Option<KeyHash>, source: Source) -> Result<(), Error> {
     let Some(name) = request.agent.local_name(&app.config.host_name).map(str::to_owned) else {
         return Ok(());
@@ -90,13 +89,13 @@ async fn count_new(app: &App, request: &Register, key: Option<KeyHash>, source: 
         Ok(Some(holder.is_some_and(|holder| holder.id == agent.id)))
     };
     match app.store.read::<_, StoreError, _>(find).await? {
-        None => count_registration(app, source),
+        None => app.limits.count_registration(source),
         Some(true) => Ok(()),
         Some(false) => Err(refusal(RegisterError::Taken)),
     }
 }
 
-/// Saves an agent that is there, or a new one if that is let in.
+/// Updates an existing agent, or creates one if the newcomer is admitted.
 async fn save(
     app: &AppState,
     context: RequestContext,
@@ -107,7 +106,7 @@ async fn save(
 ) -> Result<Saved, Error> {
     let name = own_name(app, &request)?.to_owned();
     if let Some(endpoint) = &request.endpoint {
-        app.outbound.check("endpoint", endpoint).await?;
+        app.transport.outbound.check("endpoint", endpoint).await?;
     }
     let too_large = request.card.as_ref().and_then(|card| card_fits(app, card).err());
     let record = Record {
@@ -126,13 +125,16 @@ async fn save(
         now: app.now(),
     };
     let (hub, runtime) = (Arc::clone(app), Handle::current());
+    let (source, counted) = (rate_key(context.client), OnceLock::new());
     let register = move |tx: &mut dyn Tx| {
+        let before = directory::by_name(tx, &new.record.name)?.map(|known| known.id);
+        let before = before.map_or(Ok(0), |id| usage::of_record(tx, id))?;
         let everybody = matches!(admission, Admission::Everybody);
         if !everybody && directory::by_name(tx, &new.record.name)?.is_none() {
             admission.admit(tx, new.now)?;
         }
         if let Some(fault) = &too_large {
-            // Who has it from before may go on saying it.
+            // An agent that registered this card earlier may keep it.
             let known = directory::by_name(tx, &new.record.name)?;
             if known.is_none_or(|known| known.card != new.record.card) {
                 return Err(Faults::one("agent_card", fault).into());
@@ -140,6 +142,11 @@ async fn save(
         }
         let registered = relay::register(tx, &new).map_err(refusal)?;
         let agent = &registered.agent;
+        if agent.owner.is_none() && registrar_is_stranger(registrar, newcomer) {
+            let grown = usage::of_record(tx, agent.id)? - before;
+            // The transaction may run again, so the decision is made once.
+            counted.get_or_init(|| hub.limits.count_registered_bytes(source, grown)).clone()?;
+        }
         let (action, actor) = match registrar {
             _ if registered.created => (Action::AgentRegistered, newcomer),
             Registrar::Operator => (Action::AgentUpdated, Actor::Operator),
@@ -147,6 +154,9 @@ async fn save(
         };
         if action == Action::KeyRotated {
             tell_owner(tx, &hub, &runtime, agent)?;
+        }
+        if registered.created && newcomer == Actor::Nobody {
+            context.keep_source(tx, &hub, agent.id)?;
         }
         let detail = json!({"name": agent.name, "endpoint": agents::host(agent.endpoint.as_deref())});
         context.record(tx, &hub, Deed::new(actor, action, Subject::Agent(agent.id), detail))?;
@@ -167,7 +177,12 @@ async fn save(
     Ok(Saved { created, agent })
 }
 
-/// The name that an agent wants here.
+/// Returns whether the operator has no part in a registration.
+fn registrar_is_stranger(registrar: Registrar, newcomer: Actor) -> bool {
+    matches!(registrar, Registrar::Itself(_)) && newcomer != Actor::Operator
+}
+
+/// Returns the name that an agent wants on this hub.
 fn own_name<'a>(app: &App, request: &'a Register) -> Result<&'a str, Faults> {
     let host = &app.config.host_name;
     let name = request.agent.local_name(host).ok_or_else(|| {
@@ -175,7 +190,7 @@ fn own_name<'a>(app: &App, request: &'a Register) -> Result<&'a str, Faults> {
         Faults::one("agent_id", what)
     })?;
     if app.address(name).len() > MAX_LEN {
-        // Nobody could write to the address it would get.
+        // The resulting address would be too long to write to.
         let what = format_args!("must be at most {MAX_LEN} characters together with @{host}");
         return Err(Faults::one("agent_id", what));
     }

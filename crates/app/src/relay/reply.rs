@@ -1,34 +1,35 @@
-//! Replying with a stream: lines of JSON, handed on as they come to the sender that waits for them.
+//! Streamed replies: lines of JSON, passed on to the waiting sender as they arrive.
 
 use super::answer::MAX_BYTES;
-use crate::app::App;
-use crate::error::Error;
-use crate::lines::{Bounds, Lines};
-use crate::transport::replies::{Last, Line};
 use bytes::Bytes;
+use chorus_node::App;
+use chorus_node::Error;
+use chorus_node::limits::body_budget::BodyLease;
+use chorus_node::transport::body_lines::{Bounds, Lines};
+use chorus_node::transport::replies::{Last, Line};
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AgentId, DeliveryId};
 use chorus_protocol::relay::ReplyLine;
 use chorus_store::reply_lines::{self, Waiting};
-use chorus_store::{StoreError, Tx, revocation};
+use chorus_store::{StoreError, StreamKey, Tx};
 use futures_util::Stream;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-/// How long a sender elsewhere that lags behind is left alone.
+/// The pause before checking again whether a slow sender on another node has caught up.
 const LAG: Duration = Duration::from_millis(100);
 /// The longest line of a reply.
 const MAX_LINE: usize = 256 * 1024;
 
-/// The agent that may reply with this token, if it is one that we signed.
+/// Returns the agent that may reply with this token, if the hub signed it.
 pub fn replier(app: &App, token: &str) -> Option<AgentId> {
     Some(app.config.master_key.read_reply_token(token)?.0)
 }
 
-/// Replies with the lines of a body, to the sender that the token names: the last one must be `done` or `error`. A token is
-/// good for one reply.
-pub async fn reply<B, E>(app: &App, token: &str, body: B) -> Result<(), Error>
+/// Replies with the lines of a body to the sender that the token names. The last line must be `done` or
+/// `error`. A token is valid for one reply.
+pub async fn reply<B, E>(app: &App, token: &str, body: B, lease: BodyLease) -> Result<(), Error>
 where
     B: Stream<Item = Result<Bytes, E>> + Unpin,
 {
@@ -39,20 +40,20 @@ where
         )
     };
     let (agent, seq) = app.config.master_key.read_reply_token(token).ok_or_else(gone)?;
-    // Followed before it is taken: whatever was taken back before has nobody waiting any more.
-    let (mut revocations, stream) = (app.revocations(agent), revocation::stream(agent));
+    // Subscribes before the token is used. Nobody waits for a reply that was revoked earlier.
+    let (mut revocations, stream) = (app.revocations(agent), StreamKey::revocations(agent));
     let (to, now) = (DeliveryId { agent, seq }, app.now());
     let begin = move |tx: &mut dyn Tx| {
         let may = reply_lines::begin(tx, to, now)?;
         Ok(if may { Some(tx.head(stream)?) } else { None })
     };
     let begun = app.store.write::<_, StoreError, _>(begin).await?.ok_or_else(gone)?;
-    let listener = match app.replies.take(agent, seq) {
+    let listener = match app.transport.replies.take(agent, seq) {
         Some(listener) => Hearing::Here(listener),
         None => Hearing::Elsewhere(to),
     };
     let bounds = Bounds { line: MAX_LINE, body: MAX_BYTES, patience: app.config.times.reply };
-    let mut lines = Lines::new(body, bounds);
+    let mut lines = Lines::new(body, bounds, lease);
     loop {
         let line = tokio::select! {
             biased;
@@ -63,7 +64,7 @@ where
             Ok(Some(said)) => said,
             Ok(None) => return Err(Error::validation("the last line must be of type done or error")),
             Err(error) => {
-                // The sender is told too; whether it still listens does not matter any more.
+                // The sender gets the error too. It may have stopped listening, which no longer matters.
                 let broken = ReplyLine::Error {
                     code: Code::Validation.as_str().into(),
                     message: error.message.clone(),
@@ -87,16 +88,16 @@ where
     }
 }
 
-/// Where the sender waits.
+/// The node on which the sender waits.
 enum Hearing {
-    /// On this node.
+    /// This node.
     Here(mpsc::Sender<Line>),
-    /// On another, which reads what is written down.
+    /// Another node, which reads the stored lines.
     Elsewhere(DeliveryId),
 }
 
 impl Hearing {
-    /// Says a line, once the sender has room for it; whether somebody still listens.
+    /// Sends a line once the sender has room for it, and returns whether it still listens.
     async fn say(&self, app: &App, said: &ReplyLine, line: Line) -> Result<bool, Error> {
         let to = match self {
             Self::Here(listener) => return Ok(listener.send(line).await.is_ok()),
@@ -121,7 +122,7 @@ impl Hearing {
     }
 }
 
-/// One line of a reply.
+/// Parses one line of a reply.
 fn read(line: &[u8], number: usize) -> Result<ReplyLine, Error> {
     ReplyLine::read(line).map_err(|what| Error::validation(format_args!("line {number}: {what}")))
 }

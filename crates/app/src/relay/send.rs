@@ -1,19 +1,18 @@
-//! Sending: accept, commit, and find out the outcome where that takes longer than the commit.
+//! Sends envelopes: accepts, commits, and waits for an outcome that comes after the commit.
 
 use super::answer::{Listener, Output};
-use super::post::{fail_unreadable, post, posting};
-use crate::app::{App, AppState};
-use crate::caller::{Caller, Identity, key_hash};
+use super::post::{EnvelopeSender, fail_unreadable, post, posting};
 use crate::delivery::c2a;
-use crate::error::Error;
-use crate::finish_detached::FinishDetached;
-use crate::once::KEY_LIFE_MS;
-use crate::rate::Source;
-use crate::transport::dialect::Dialect;
-use crate::transport::limits::{Cause, Limited, Slot};
-use crate::transport::outbound::lease_ms;
-use crate::transport::replies::{Line, MAX_STREAM};
-use crate::usage::event_bytes;
+use chorus_node::Error;
+use chorus_node::caller::{Caller, Identity, key_hash};
+use chorus_node::idempotency::KEY_LIFE_MS;
+use chorus_node::source::Source;
+use chorus_node::tasks::detached::FinishDetached;
+use chorus_node::transport::dialect::Dialect;
+use chorus_node::transport::outbound::lease_ms;
+use chorus_node::transport::outbound_limits::{Cause, Limited, Slot};
+use chorus_node::transport::replies::{Line, MAX_STREAM};
+use chorus_node::{App, AppState};
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{ConversationId, EventId, TraceId};
 use chorus_protocol::relay::{InboxMessage, Outcome, Send};
@@ -28,27 +27,26 @@ use serde_json::value::RawValue;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// What sending led to. The status is that of the answer by HTTP, which is kept with it for whoever asks again.
+/// The answer to a send. The status is that of the HTTP response, which is stored with it for repeated
+/// requests.
 pub enum SendAnswer {
-    /// What became of the envelope.
+    /// The outcome of the envelope.
     Known(u16, Outcome),
-    /// It came before; this was the answer.
+    /// The stored answer to an earlier request with the same idempotency key.
     Again(u16, Box<RawValue>),
-    /// What the receiver says, as it comes.
+    /// The receiver's answer as a stream.
     Streamed(Listener),
 }
 
-/// What a request to send shows besides its body.
+/// The parts of a send request besides its body.
 pub struct Showing<'a> {
-    /// The sender's key.
     pub key: Option<&'a str>,
-    /// What the request is called, if it may come again.
     pub idempotency_key: Option<&'a str>,
-    /// From where it comes.
+    /// The network address of the request, for rate limits.
     pub source: Source,
 }
 
-/// Whether somebody may send at all.
+/// Checks that a caller may send.
 pub fn may_send(caller: &Caller) -> Result<(), Error> {
     if caller.is_known() {
         return Ok(());
@@ -56,7 +54,8 @@ pub fn may_send(caller: &Caller) -> Result<(), Error> {
     Err(Error::unauthorized("sending needs the sender's key or the operator's"))
 }
 
-/// Sends an envelope. It is committed when this returns; whoever waits no longer cannot keep it from its receiver.
+/// Sends an envelope. It is committed when this returns, and a sender that hangs up does not stop its
+/// delivery.
 pub async fn send(
     app: &AppState,
     caller: Caller,
@@ -65,7 +64,7 @@ pub async fn send(
 ) -> Result<SendAnswer, Error> {
     may_send(&caller)?;
     let request = Send::read(body).map_err(Error::validation)?;
-    // Only a stream outlives the moment in which its sender was let in.
+    // Only a stream outlives the check of the sender's key.
     let outlives = request.stream && caller != Caller::Operator;
     let shown = shows.key.filter(|_| outlives).map(key_hash);
     let sender = sender(app, caller, &request).await?;
@@ -92,11 +91,11 @@ pub async fn send(
         lease,
         now,
     };
-    // The sender may go at any moment: what is committed is delivered all the same, and its outcome recorded.
+    // The sender may hang up at any moment. A committed envelope is still delivered and its outcome recorded.
     let cause = Cause::Send(shows.source);
     FinishDetached::new(
-        &app.tasks,
-        deliver(Arc::clone(app), sender, (shown, cause), command, envelope.into()),
+        &app.tasks.tracker,
+        deliver(Arc::clone(app), sender, shown, cause, command, envelope.into()),
     )
     .await
 }
@@ -104,18 +103,19 @@ pub async fn send(
 async fn deliver(
     app: AppState,
     sender: Identity,
-    (shown, cause): (Option<KeyHash>, Cause),
+    shown: Option<KeyHash>,
+    cause: Cause,
     command: relay::Send,
     envelope: Arc<RawValue>,
 ) -> Result<SendAnswer, Error> {
     let (wants_stream, to) = (command.stream, command.receiver.to_ascii_lowercase());
     let (from, sender_address) = (sender.id, app.address(&sender.name));
-    // One line at a time: whoever replies waits for whoever listens.
+    // One line at a time: the replier waits for the listener.
     let (listener, lines) = wants_stream.then(|| mpsc::channel(1)).unzip();
     let hub = Arc::clone(&app);
     let sending = Sending { hub, sender, cause, command, envelope: Arc::clone(&envelope), listener };
     let accepted = app.store.write_on::<_, Error, _>(to, move |tx: &mut dyn Tx| sending.accept(tx));
-    // Held until the outcome is known, whether or not the sender still waits for it.
+    // Held until the outcome is known, even if the sender no longer waits for it.
     let (sent, place) = accepted.await?;
     let pending = match sent {
         relay::Sent::Stored { outcome, .. } => return Ok(known(&app, outcome)),
@@ -126,58 +126,59 @@ async fn deliver(
         relay::Sent::Pending(pending) => pending,
     };
     if let (Transport::Inbox, Some(lines)) = (pending.transport, lines) {
-        return Ok(SendAnswer::Streamed(Listener::new(&app, (from, shown), pending, Output::Reply(lines))));
+        return Ok(SendAnswer::Streamed(Listener::new(&app, from, shown, pending, Output::Reply(lines))));
     }
-    // What is POSTed to a connection string or a harness is answered by a call, not by the answer to the POST.
+    // A connection string or a harness answers by a separate call, not in the response to the POST.
     let by_callback = pending.transport != Transport::Webhook;
     let is_streamed = wants_stream && !by_callback;
-    let posting = posting(&app, (from, cause), &sender_address, &pending, &envelope, is_streamed)?;
+    let sender = EnvelopeSender { id: from, address: &sender_address, cause };
+    let posting = posting(&app, &sender, &pending, &envelope, is_streamed)?;
     Ok(match posting {
         Some(posting) if wants_stream => {
             let posting = Box::new(posting);
             let output =
                 if by_callback { Output::Callback(posting, place) } else { Output::Endpoint(posting, place) };
-            SendAnswer::Streamed(Listener::new(&app, (from, shown), pending, output))
+            SendAnswer::Streamed(Listener::new(&app, from, shown, pending, output))
         }
-        // Boxed, because most messages go to an inbox and need no room for this.
+        // Boxed, because most messages go to an inbox and should not pay for the size of this future.
         Some((to, message)) => known(&app, Box::pin(post(&app, pending, &to, message)).await),
         None => known(&app, Box::pin(fail_unreadable(&app, pending)).await),
     })
 }
 
-/// An envelope on its way into the store.
+/// An envelope that is being stored.
 struct Sending {
     hub: AppState,
     sender: Identity,
     cause: Cause,
     command: relay::Send,
     envelope: Arc<RawValue>,
-    /// Who gets what is said to a sender that wants a stream.
+    /// The channel to a sender that wants a stream.
     listener: Option<mpsc::Sender<Line>>,
 }
 
 impl Sending {
-    /// Stores it, with its frame for an inbox that is open here; and a place among the sender's open requests, if it waits for a POST.
+    /// Stores the envelope, with its frame for an inbox that is open on this node. Reserves a slot among the
+    /// sender's open requests if it waits for a POST.
     fn accept(&self, tx: &mut dyn Tx) -> Result<(relay::Sent, Option<Slot>), Error> {
         let Self { hub, command, .. } = self;
+        // Read before the inbox assigns a number, because other writers wait from there on.
+        hub.limits.usage.meet(tx, command.sender.into())?;
         let sent = relay::send(tx, command).map_err(refusal)?;
-        if !matches!(sent, relay::Sent::Again(_)) {
-            hub.count_bytes(tx, command.sender.into(), event_bytes(command.envelope.len()))?;
-        }
         match &sent {
             relay::Sent::Stored { receiver, seq, .. } => self.show(tx, receiver, *seq, false)?,
             relay::Sent::Pending(pending) if pending.transport == Transport::Inbox => {
                 let (agent, seq) = (pending.receiver.id, pending.seq);
                 if let Some(listener) = self.listener.clone() {
                     let waiting = Arc::clone(hub);
-                    tx.after_commit(Box::new(move || waiting.replies.wait(agent, seq, listener)));
+                    tx.after_commit(Box::new(move || waiting.transport.replies.wait(agent, seq, listener)));
                 }
                 self.show(tx, &pending.receiver, seq, true)?;
             }
-            // A sender with enough to wait for is told so, and nothing is stored. The place is a value like any
-            // other: should this run again, the first one is given back.
+            // A sender with too many open requests is refused, and nothing is stored. If the transaction runs
+            // again, dropping the first slot frees it.
             relay::Sent::Pending(_) => {
-                let place = hub.outbound.limits().begin_send(self.sender.id, self.cause);
+                let place = hub.transport.outbound.limits().begin_send(self.sender.id, self.cause);
                 return Ok((sent, Some(place.map_err(|limited| too_many(hub, limited))?)));
             }
             relay::Sent::Again(_) => {}
@@ -185,9 +186,9 @@ impl Sending {
         Ok((sent, None))
     }
 
-    /// Puts its frame where the receiver's reader looks, once it is committed, if that inbox is open here.
+    /// Publishes the frame to the receiver's reader after the commit, if its inbox is open on this node.
     fn show(&self, tx: &mut dyn Tx, receiver: &Agent, seq: i64, is_replied: bool) -> Result<(), Error> {
-        let Some(dialect) = self.hub.live.dialect(receiver.id) else { return Ok(()) };
+        let Some(dialect) = self.hub.transport.live.dialect(receiver.id) else { return Ok(()) };
         let reply_stream = is_replied.then(|| self.hub.reply_stream(receiver.id, seq));
         let data = match dialect {
             Dialect::Sse => serde_json::to_string(&self.message(receiver, reply_stream)),
@@ -206,11 +207,11 @@ impl Sending {
         };
         let frame = dialect.entry(EntryKind::Message, seq, &data.map_err(Error::internal)?);
         let (hub, stream) = (Arc::clone(&self.hub), receiver.id.0);
-        tx.after_commit(Box::new(move || hub.live.frames.put(dialect, stream, seq, frame)));
+        tx.after_commit(Box::new(move || hub.transport.live.frames.put(dialect, stream, seq, frame)));
         Ok(())
     }
 
-    /// A message as its receiver's inbox shows it.
+    /// Renders the message for the receiver's inbox.
     fn message(&self, receiver: &Agent, reply_stream: Option<String>) -> InboxMessage {
         InboxMessage {
             trace_id: self.command.trace.into(),
@@ -225,11 +226,11 @@ impl Sending {
 }
 
 fn known(app: &App, outcome: Outcome) -> SendAnswer {
-    app.metrics.delivery(outcome.delivery.as_str());
+    app.telemetry.metrics.delivery(outcome.delivery.as_str());
     SendAnswer::Known(relay::status(&outcome), outcome)
 }
 
-/// Who sends: the sender of the envelope, if the caller may speak for it.
+/// Returns the sender of the envelope, if the caller may act for it.
 async fn sender(app: &App, caller: Caller, request: &Send) -> Result<Identity, Error> {
     let name = request.envelope.sender.local_name(&app.config.host_name).map(str::to_owned);
     if let (Caller::Agent(identity), Some(name)) = (&caller, &name)
@@ -263,7 +264,7 @@ fn not_found() -> Error {
 }
 
 fn too_many(app: &App, limited: Limited) -> Error {
-    app.metrics.rate_limited.inc();
+    app.telemetry.metrics.rate_limited.inc();
     Error::new(Code::RateLimited, limited).retry_after_ms(limited.wait().as_millis() as i64)
 }
 

@@ -1,9 +1,9 @@
-//! What became of envelopes, for their senders and the operator: how far each came, and nothing of what it says.
+//! Delivery states of sent envelopes, for their senders and the operator. The content is not included.
 
 use crate::agents::AgentRef;
-use crate::app::App;
-use crate::caller::{Caller, Identity};
-use crate::error::Error;
+use chorus_node::App;
+use chorus_node::Error;
+use chorus_node::caller::{Caller, Identity};
 use chorus_protocol::api::Items;
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
@@ -14,7 +14,7 @@ use chorus_protocol::words::{DeliveryState, Transport};
 use chorus_store::sent::{self, Place, Sent};
 use chorus_store::{StoreError, Tx};
 
-/// Whose envelopes are looked at: an agent's own, or by the operator those of the agent it names.
+/// Returns the agent whose sent envelopes are listed: the caller itself, or the agent that the operator names.
 pub async fn sender_of(app: &App, caller: &Caller, named: Option<&str>) -> Result<Identity, Error> {
     let named = match (caller, named) {
         (Caller::Operator, Some(named)) => named,
@@ -29,7 +29,7 @@ pub async fn sender_of(app: &App, caller: &Caller, named: Option<&str>) -> Resul
     Ok(Identity { id: found.id, name: found.name })
 }
 
-/// A page of what an agent sent, the newest first.
+/// Returns a page of the envelopes that an agent sent, the newest first.
 pub async fn sent(
     app: &App,
     sender: &Identity,
@@ -49,7 +49,7 @@ pub async fn sent(
     Ok(Items { items: page.into_iter().map(|sent| shown(app, sender, sent)).collect(), next })
 }
 
-/// One envelope that an agent sent.
+/// Returns one envelope that an agent sent.
 pub async fn sent_one(app: &App, sender: &Identity, trace: &str) -> Result<SentMessage, Error> {
     let missing = || {
         Error::new(

@@ -1,19 +1,19 @@
-//! Opening an inbox without a header: a browser's `EventSource` sends none. A key is exchanged for a token that opens this
-//! agent's inbox for a while, and nothing else; it ends with the key.
+//! Opens an inbox without a header, because a browser's `EventSource` sends none. A key is exchanged for a
+//! token that opens only this agent's inbox for a while. Replacing the key revokes the token.
 
-use crate::app::App;
-use crate::authenticate;
-use crate::caller::Identity;
-use crate::error::Error;
-use crate::secrets::InboxToken;
+use chorus_node::App;
+use chorus_node::Error;
+use chorus_node::authentication;
+use chorus_node::caller::Identity;
+use chorus_node::secrets::InboxToken;
 use chorus_protocol::ids::AgentId;
 use chorus_protocol::relay::InboxSession;
 use chorus_store::directory::KeyHash;
 
-/// How long a token opens an inbox. Long enough for a browser that connects again by itself after a short break.
+/// The lifetime of a token. It is long enough for a browser that reconnects after a short break.
 const LIFE_MS: i64 = 5 * 60 * 1000;
 
-/// A token for the inbox of whoever shows this key.
+/// Creates a token for the inbox of the agent with this key.
 pub fn open_session(app: &App, identity: &Identity, key: &KeyHash) -> InboxSession {
     let master = &app.config.master_key;
     let token =
@@ -21,18 +21,18 @@ pub fn open_session(app: &App, identity: &Identity, key: &KeyHash) -> InboxSessi
     InboxSession { session_token: master.inbox_token(token), expires_in_seconds: LIFE_MS / 1000 }
 }
 
-/// The agent whose inbox a token opens, if we made it: what is charged for looking it up.
+/// Returns the agent of a token that the hub signed. The lookup is charged to it.
 pub fn session_agent(app: &App, token: &str) -> Option<AgentId> {
     Some(app.config.master_key.read_inbox_token(token)?.agent)
 }
 
-/// The agent whose inbox a token opens now, and its key.
+/// Returns the agent whose inbox a valid token opens, and its key.
 pub async fn session_holder(app: &App, token: &str) -> Result<(Identity, KeyHash), Error> {
     let master = &app.config.master_key;
     let token = master.read_inbox_token(token).filter(|token| app.now() < token.expires_at);
     let holder = match token {
-        Some(token) => authenticate::holder(app, token.agent).await?.filter(|(_, key)| {
-            // Of the key it was exchanged for, or none.
+        Some(token) => authentication::holder(app, token.agent).await?.filter(|(_, key)| {
+            // The token is valid only with the key it was exchanged for.
             master.key_mark(key) == token.key_mark
         }),
         None => None,

@@ -1,8 +1,8 @@
-//! Telling an agent's owner that its key was replaced: whoever holds the key may replace it, a thief too.
+//! Notifies an agent's owner that its key was replaced. Any holder of the key can replace it, a thief too.
 
-use crate::app::{App, AppState};
-use crate::mail_limits::{Asker, Notice};
-use crate::mailer::Letter;
+use chorus_node::limits::mail::{Asker, Notice};
+use chorus_node::transport::mailer::Letter;
+use chorus_node::{App, AppState};
 use chorus_protocol::time::rfc3339;
 use chorus_store::audit::{self, Action, Subject};
 use chorus_store::directory::Agent;
@@ -10,11 +10,11 @@ use chorus_store::{StoreError, Tx, accounts};
 use std::sync::Arc;
 use tokio::runtime::Handle;
 
-/// How long after a mail that a key was replaced there is no other about the same agent.
+/// The minimum time between two such mails about one agent.
 const QUIET_MS: i64 = 60 * 60 * 1000;
 
-/// An agent replaces its key with its key, which may be stolen: if it has an owner, and that was not told just now, it is once
-/// this is committed, whether or not anybody waits for the answer.
+/// Mails the owner of an agent that replaced its own key, because that key may be stolen. The mail goes out
+/// after the commit, whether or not anybody waits for the answer, and at most once per quiet period.
 pub(super) fn tell_owner(
     tx: &mut dyn Tx,
     app: &AppState,
@@ -29,12 +29,13 @@ pub(super) fn tell_owner(
     let Some(owner) = accounts::by_id(tx, owner)? else { return Ok(()) };
     let (hub, runtime, letter) = (Arc::clone(app), runtime.clone(), letter(app, owner.email, &agent.name));
     tx.after_commit(Box::new(move || {
-        let Ok(Some(slot)) = hub.mailer.slot(&letter.to, Asker::Hub(Notice::ReplacedKey)) else {
+        let Ok(Some(slot)) = hub.transport.mailer.slot(&letter.to, Asker::Hub(Notice::ReplacedKey)) else {
             tracing::warn!("an owner was not told of a replaced key: too many mails are on their way");
             return;
         };
-        // A hub that stops waits for it.
-        let (tasks, send) = (hub.tasks.clone(), async move { hub.mailer.send(letter, slot).await });
+        // A stopping hub waits for this task.
+        let (tasks, send) =
+            (hub.tasks.tracker.clone(), async move { hub.transport.mailer.send(letter, slot).await });
         tasks.spawn_on(send, &runtime);
     }));
     Ok(())

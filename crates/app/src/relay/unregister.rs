@@ -1,11 +1,11 @@
-//! Unregistering an agent.
+//! Unregisters agents.
 
-use crate::agents::{AgentRef, may_manage};
-use crate::app::AppState;
-use crate::audit::{Deed, RequestContext};
-use crate::caller::Caller;
-use crate::error::Error;
+use crate::agents::{AgentRef, may_manage, may_unregister};
 use crate::market;
+use chorus_node::AppState;
+use chorus_node::Error;
+use chorus_node::audit::{Deed, RequestContext};
+use chorus_node::caller::Caller;
 use chorus_protocol::code::Code;
 use chorus_protocol::relay::Unregistered;
 use chorus_store::audit::{Action, Subject};
@@ -13,7 +13,8 @@ use chorus_store::{Tx, access};
 use serde_json::json;
 use std::sync::Arc;
 
-/// Unregisters an agent. It may do so itself, its owner may, and the operator. Nothing happens if it is absent already.
+/// Unregisters an agent. Its owner and the operator may do this, and an agent that no account owns. Does nothing if the
+/// agent is already gone.
 pub async fn unregister(
     app: &AppState,
     caller: Caller,
@@ -30,6 +31,12 @@ pub async fn unregister(
             return Err(Error::new(
                 Code::Forbidden,
                 "an agent can unregister only itself, and a person only its own agents",
+            ));
+        }
+        if !may_unregister(&caller, &found) {
+            return Err(Error::new(
+                Code::Forbidden,
+                "this agent belongs to an account, and only its owner removes it",
             ));
         }
         market::agents::refund(tx, &hub, &[found.id])?;

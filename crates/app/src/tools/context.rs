@@ -1,11 +1,12 @@
-//! Who calls a tool, and where; and what a call looks up first.
+//! The caller of a tool and its conversation, and the lookups that every call makes first.
 
 use super::holds::{self, Holds};
 use super::input;
-use crate::app::AppState;
 use crate::c2a;
-use crate::error::Error;
-use crate::once::Once;
+use chorus_node::AppState;
+use chorus_node::Error;
+use chorus_node::idempotency::Once;
+use chorus_node::source::Source;
 use chorus_protocol::ids::{ConversationId, Principal};
 use chorus_store::Tx;
 use chorus_store::conversation;
@@ -14,23 +15,25 @@ use chorus_store::members::Member;
 use serde::Serialize;
 use std::sync::Arc;
 
-/// What one page of a list has at most, in bytes: a model must be able to read it.
+/// Bytes of one page of a list. A model must be able to read it.
 const PAGE_BYTES: u64 = 256 * 1024;
 
-/// Who calls, and where.
+/// The caller of a tool and the conversation in which it is called.
 #[derive(Clone)]
 pub struct Context {
     pub app: AppState,
-    /// Which door asks: idempotency keys are its own.
+    /// The door that received the call. Idempotency keys are separate for each door.
     pub door: &'static str,
+    /// The source between which turns of expensive work are shared.
+    pub source: Source,
     pub who: Principal,
     pub holds: Holds,
-    /// The conversation that the door's address names, or the call.
+    /// The conversation named by the door's address or by the call.
     pub conversation: ConversationId,
 }
 
 impl Context {
-    /// Whether the caller may be here at all, still.
+    /// Checks that the caller is still a present member.
     pub async fn check_member(&self) -> Result<(), Error> {
         self.read_while_it_holds(|_, _| Ok(())).await
     }
@@ -49,7 +52,7 @@ impl Context {
         self.app.store.read(read).await
     }
 
-    /// The same for what lasts: what the caller showed is looked up again.
+    /// Does the same for a long call: checks the caller's credential again.
     pub(crate) async fn read_while_it_holds<T, F>(&self, work: F) -> Result<T, Error>
     where
         F: Fn(&mut dyn Tx, (Conversation, Member)) -> Result<T, Error> + Send + 'static,
@@ -63,7 +66,7 @@ impl Context {
         self.app.store.read(read).await
     }
 
-    /// Looks up whether the caller still may be here.
+    /// Returns a lookup that checks whether the caller still has access.
     pub(crate) fn look_up(
         &self,
     ) -> impl Fn(&mut dyn Tx) -> Result<(Conversation, Member), Error> + Send + use<> {
@@ -76,7 +79,7 @@ impl Context {
         }
     }
 
-    /// Refuses another conversation than the one whose address was called.
+    /// Refuses a conversation other than the one whose address was called.
     pub(super) fn is_here(&self, name: &str, place: Option<ConversationId>) -> Result<(), Error> {
         if place.is_none_or(|place| place == self.conversation) {
             return Ok(());
@@ -84,12 +87,12 @@ impl Context {
         Err(c2a::elsewhere(name, self.conversation))
     }
 
-    /// How many bytes a page of what is listed has at most.
+    /// Returns the byte limit of a page.
     pub(super) fn page_bytes(&self) -> u64 {
         self.app.config.quotas.page_bytes.min(PAGE_BYTES)
     }
 
-    /// The key of a call that may come again, if it was given one: these words to this tool.
+    /// Returns the idempotency scope of a call that has a key: the tool and its arguments.
     pub(super) fn once(
         &self,
         tool: &str,

@@ -4,20 +4,20 @@ use super::context::Context;
 use super::input::{ArtifactCreate, ArtifactEdit, ArtifactList, ArtifactRead};
 use super::output::{DocumentView, Documents, WholeDocument, WrittenDocument};
 use crate::conversation;
-use crate::error::Error;
+use chorus_node::Error;
 use chorus_protocol::api::Page;
 use chorus_protocol::api::documents::{Document, DocumentChange, NewDocument, Slug};
 use chorus_protocol::ids::ConversationId;
 
-/// The longest slug.
+/// Characters of the longest slug.
 const MAX_SLUG: usize = 64;
 
-/// The address of a document.
+/// Returns the resource address of a document.
 pub fn document_uri(conversation: ConversationId, slug: &str) -> String {
     format!("chorus://{conversation}/artifacts/{slug}")
 }
 
-/// The document of this conversation that an address names, if it can be one.
+/// Returns the slug of the document of this conversation that an address names, if it is valid.
 pub fn document_slug(conversation: ConversationId, uri: &str) -> Option<&str> {
     let rest = uri.strip_prefix("chorus://")?.strip_prefix(&conversation.to_string())?;
     let slug = rest.strip_prefix("/artifacts/")?;
@@ -38,7 +38,7 @@ fn shown(context: &Context, document: Document) -> DocumentView {
     }
 }
 
-/// The same for who wrote it.
+/// Renders a document for its author.
 fn written(context: &Context, mut document: Document) -> WrittenDocument {
     let masked = std::mem::take(&mut document.masked);
     WrittenDocument { document: shown(context, document), masked }

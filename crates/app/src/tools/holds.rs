@@ -1,24 +1,28 @@
-//! Whether what a caller showed still holds: looked up when it comes, and again by what lasts.
+//! Checks whether a caller's credential is still valid: at the start of a call, and again during a long one.
 
-use crate::app::AppState;
-use crate::caller::disabled;
-use crate::error::Error;
-use crate::secrets::McpToken;
+use chorus_node::AppState;
+use chorus_node::Error;
+use chorus_node::caller::disabled;
+use chorus_node::secrets::{MCP_LIFE_MS, McpToken};
 use chorus_protocol::ids::Principal;
 use chorus_store::accounts::{self, CredentialKind};
 use chorus_store::directory::{self, Agent, KeyHash};
+use chorus_store::members::{self, Member};
 use chorus_store::{StoreError, Tx};
 use std::sync::Arc;
 
-/// Looks up whether what a caller showed still holds.
+/// The difference between the clocks of two nodes that is overlooked.
+const CLOCK_SLACK_MS: i64 = 1000;
+
+/// A lookup that returns whether a caller's credential is still valid.
 pub type Holds = Arc<dyn Fn(&mut dyn Tx) -> Result<bool, StoreError> + Send + Sync>;
 
-/// What a caller is told who has lost what he showed.
+/// The error for a credential revoked during the request.
 pub(super) fn no_longer_valid() -> Error {
     Error::unauthorized("this key or token is not valid (any more)")
 }
 
-/// A key or token of somebody, as long as it is his.
+/// Returns a check that a key or token still belongs to its principal.
 pub fn key_holds(app: &AppState, who: Principal, shown: KeyHash) -> Holds {
     let app = Arc::clone(app);
     Arc::new(move |tx| match who {
@@ -33,21 +37,26 @@ pub fn key_holds(app: &AppState, who: Principal, shown: KeyHash) -> Holds {
     })
 }
 
-/// A token that was given to an agent, as long as it has not run out and the agent is reached by what it was reached by then.
-/// One that does not hold now is refused.
+/// Checks a token that was given to an agent. It holds until it expires, the agent is reached in another way, or the agent leaves
+/// the channel; it does not hold again when the agent comes back. A token that does not hold now is refused.
 pub async fn token_holds(app: &AppState, token: McpToken) -> Result<Holds, Error> {
-    let find = move |tx: &mut dyn Tx| directory::by_id(tx, token.agent);
+    let find = move |tx: &mut dyn Tx| {
+        Ok((directory::by_id(tx, token.agent)?, members::of(tx, token.channel, token.agent.into())?))
+    };
     let found = app.store.read::<_, StoreError, _>(find).await?;
-    if found.as_ref().is_some_and(|agent| agent.disabled_at.is_some()) {
+    if found.0.as_ref().is_some_and(|agent| agent.disabled_at.is_some()) {
         return Err(disabled("agent"));
     }
     let hub = Arc::clone(app);
-    let is_good = move |agent: Option<Agent>| {
+    let is_good = move |(agent, member): (Option<Agent>, Option<Member>)| {
         let same = agent.is_some_and(|agent| agent.epoch == token.epoch && agent.disabled_at.is_none());
-        same && hub.now() < token.expires_at
+        // The conversation of a job has no members.
+        let stayed =
+            member.is_none_or(|member| member.joined_at - CLOCK_SLACK_MS <= token.expires_at - MCP_LIFE_MS);
+        same && stayed && hub.now() < token.expires_at
     };
     if !is_good(found) {
         return Err(no_longer_valid());
     }
-    Ok(Arc::new(move |tx| Ok(is_good(directory::by_id(tx, token.agent)?))))
+    Ok(Arc::new(move |tx| Ok(is_good(find(tx)?))))
 }

@@ -1,14 +1,14 @@
-//! A conversation as the place where tools are called.
+//! A conversation as the place in which tools are called.
 
 use super::context::Context;
 use super::document;
 use super::place::{Place, Running};
-use crate::error::Error;
-use crate::tool_log;
+use chorus_node::Error;
+use chorus_node::telemetry::tool_log;
 use chorus_protocol::ids::EventId;
 use serde_json::{Map, Value};
 
-/// What names the event that a call is about.
+/// The arguments that name the event of a call.
 const NAMING: [&str; 8] =
     ["event_id", "eventId", "reply_to", "in_reply_to", "inReplyTo", "thread", "thread_id", "threadId"];
 
@@ -25,6 +25,12 @@ impl Place for Context {
         let named = NAMING.iter().find_map(|name| arguments.get(*name)?.as_str());
         let about =
             tool_log::About { conversation: Some(self.conversation), event: named.and_then(EventId::parse) };
-        self.app.tool_log.note(self.app.environment.uuid_v7(), (self.door, self.who), tool, about, outcome);
+        self.app.telemetry.tool_log.note(
+            self.app.environment.uuid_v7(),
+            (self.door, self.who),
+            tool,
+            about,
+            outcome,
+        );
     }
 }

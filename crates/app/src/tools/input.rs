@@ -1,9 +1,9 @@
-//! What the tools take: one struct each, checked, read and shown from its definition. What stands above a member is what a model
-//! reads of it.
+//! The arguments of the tools: one struct each, from which they are checked, parsed and described. A member's
+//! doc comment is its description for models.
 //!
-//! What C2A's document calls otherwise is known by that name too, in snake_case: both mean the same, and need not be told apart.
+//! Names from the C2A document are accepted as well, in snake_case, with the same meaning.
 
-use crate::error::Error;
+use chorus_node::Error;
 use chorus_protocol::api::Name;
 use chorus_protocol::api::documents::{Encoding, MediaType, Slug, Title};
 use chorus_protocol::c2a::Time;
@@ -29,22 +29,22 @@ fn half_a_minute() -> i64 {
     30_000
 }
 
-/// A place in the log: an integer that every JSON reader keeps exactly.
+/// A position in the log: an integer that every JSON reader keeps exactly.
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 #[schema(minimum = 0, maximum = 9_007_199_254_740_991_i64)]
 pub(super) struct Place(pub(super) i64);
 
-/// A kind of event. A word that is none finds nothing.
+/// A kind of event. An unknown kind matches nothing.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[schema(title = "a kind of event, such as message", pattern = "^[a-z_]{1,32}$")]
 pub(super) struct Kind(pub(super) String);
 
-/// What a call is named by that may be sent again.
+/// A key that identifies a call which may be repeated.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(min_length = 1, max_length = 255)]
 pub(super) struct IdempotencyKey(pub(super) String);
 
-/// What is known by two names, said under either, or under both alike.
+/// Returns an argument that has two names, given under either, or under both with the same value.
 pub(super) fn either<T: PartialEq>(
     (name, one): (&str, Option<T>),
     (same, other): (&str, Option<T>),
@@ -57,7 +57,7 @@ pub(super) fn either<T: PartialEq>(
     }
 }
 
-/// The same for what must be said.
+/// Does the same for a required argument.
 pub(super) fn required<T: PartialEq>(
     (name, one): (&str, Option<T>),
     (same, other): (&str, Option<T>),
@@ -68,24 +68,24 @@ pub(super) fn required<T: PartialEq>(
 
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct ListEvents {
-    /// Only what came after this sequence number; 0 for the beginning.
+    /// Only events after this sequence number; 0 for the beginning.
     pub(super) after: Option<Place>,
-    /// Only what came before this sequence number. Not together with `after`.
+    /// Only events before this sequence number. Not together with `after`.
     pub(super) before: Option<Place>,
-    /// How many at most.
+    /// The maximum number of events.
     #[serde(default = "fifty")]
     #[schema(minimum = 1, maximum = 200, default = fifty)]
     pub(super) limit: i64,
-    /// Only this kind: message, edit, delete, reaction, status, tool_call, tool_result, error, lifecycle, join, leave, change or
-    /// artifact.
+    /// Only this kind: message, edit, delete, reaction, status, tool_call, tool_result, error, lifecycle,
+    /// join, leave, change or artifact.
     pub(super) kind: Option<Kind>,
-    /// Only what asks this of you, such as must_respond. For agents.
+    /// Only events that ask this of you, such as must_respond. For agents.
     pub(super) policy: Option<Policy>,
     /// Only messages of this work stream.
     pub(super) stream_id: Option<StreamId>,
-    /// Only from this time on.
+    /// Only events from this time on.
     pub(super) since: Option<Time>,
-    /// Only before this time.
+    /// Only events before this time.
     pub(super) until: Option<Time>,
     /// This channel: there is no other here.
     pub(super) conversation_id: Option<ConversationId>,
@@ -101,7 +101,7 @@ pub(super) struct ReadThread {
     pub(super) conversation_id: Option<ConversationId>,
     /// `next` of the page before.
     pub(super) after: Option<Place>,
-    /// How many at most.
+    /// The maximum number of events.
     #[serde(default = "fifty")]
     #[schema(minimum = 1, maximum = 200, default = fifty)]
     pub(super) limit: i64,
@@ -123,32 +123,32 @@ pub(super) struct SendMessage {
     /// The same as `reply_to`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) in_reply_to: Option<EventId>,
-    /// Where to: its members mean the same as `thread` and `stream`.
+    /// The destination: its members mean the same as `thread` and `stream`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) target: Option<Destination>,
-    /// Who sees it: unless said, all members. `ephemeral` is the same as the argument of that name.
+    /// The audience: all members by default. `ephemeral` is the same as the argument of that name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) visibility: Option<Visibility>,
-    /// The work stream it belongs to; unless said, that of its thread, or the only one here.
+    /// The work stream it belongs to. By default that of its thread, or the only one here.
     pub(super) stream: Option<StreamId>,
     /// Handles of members it is for, besides those it mentions.
     #[serde(default)]
     #[schema(max_items = 50)]
     pub(super) to: Vec<Name>,
-    /// What it is meant as.
+    /// The intent of the message.
     pub(super) intent: Option<Intent>,
-    /// How much it matters.
+    /// The priority of the message.
     pub(super) priority: Option<Priority>,
-    /// How long an answer may take.
+    /// The time within which you need an answer, in milliseconds.
     #[schema(minimum = 1_000, maximum = 86_400_000)]
     pub(super) deadline_ms: Option<i64>,
-    /// At whom it is aimed, seen from who gets it. It lowers what its mentions say, and never raises it.
+    /// The directedness, as the recipient sees it. It can lower what the mentions say, but not raise it.
     pub(super) directedness: Option<Directedness>,
-    /// Keep it back until a person here agrees: then it is in the log. Nobody else sees it before; after a day it is forgotten.
+    /// Hold it back until a person here approves it. Nobody else sees it before; after a day it is discarded.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(default = false)]
     pub(super) requires_approval: bool,
-    /// Show it only to whoever looks right now: it wakes nobody and is in no history.
+    /// Show it only to those who are looking right now: it wakes nobody and is in no history.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(default = false)]
     pub(super) ephemeral: bool,
@@ -156,7 +156,7 @@ pub(super) struct SendMessage {
     pub(super) idempotency_key: Option<IdempotencyKey>,
 }
 
-/// Where a message goes to.
+/// The destination of a message.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[expect(clippy::struct_field_names, reason = "the document calls them so")]
@@ -175,12 +175,12 @@ pub(super) struct React {
     pub(super) event_id: Option<EventId>,
     /// The same as `event_id`.
     pub(super) in_reply_to: Option<EventId>,
-    /// What you make of it.
+    /// Your reaction to the message.
     pub(super) signal: Signal,
-    /// When there will be more, in words: "in 10 minutes".
+    /// The time of the next update, in words: "in 10 minutes".
     #[schema(min_length = 1, max_length = 100)]
     pub(super) eta: Option<String>,
-    /// Take the reaction back.
+    /// Remove the reaction.
     #[serde(default)]
     #[schema(default = false)]
     pub(super) removed: bool,
@@ -192,13 +192,13 @@ fn five_minutes() -> i64 {
 
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct Claim {
-    /// The message.
+    /// The id of the message.
     pub(super) event_id: EventId,
-    /// How long it is to be yours, in milliseconds; again before it ends renews it.
+    /// The duration of the claim, in milliseconds. Claiming again before it ends renews it.
     #[serde(default = "five_minutes")]
     #[schema(minimum = 10_000, maximum = 86_400_000, default = five_minutes)]
     pub(super) ttl_ms: i64,
-    /// Give it back instead.
+    /// Release the claim instead.
     #[serde(default)]
     #[schema(default = false)]
     pub(super) release: bool,
@@ -206,39 +206,39 @@ pub(super) struct Claim {
 
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct Defer {
-    /// The message.
+    /// The id of the message.
     pub(super) event_id: EventId,
-    /// Why it has to wait.
+    /// The reason for the delay.
     #[schema(min_length = 1, max_length = 1_000)]
     pub(super) reason: String,
-    /// When there will be more, in words: "in 10 minutes".
+    /// The time of the next update, in words: "in 10 minutes".
     #[schema(min_length = 1, max_length = 100)]
     pub(super) eta: Option<String>,
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct Resolve {
-    /// The message.
+    /// The id of the message.
     pub(super) event_id: EventId,
-    /// How it ended.
+    /// The result, in words.
     #[schema(max_length = 1_000)]
     pub(super) reason: Option<String>,
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct WaitForEvents {
-    /// `next` of the last answer; without it the wait begins now.
+    /// `next` of the last answer. Without it the wait begins now.
     pub(super) after: Option<Place>,
-    /// How long to wait at most, in milliseconds; 0 only looks.
+    /// The maximum wait in milliseconds; 0 returns at once.
     #[serde(default = "half_a_minute")]
     #[schema(minimum = 0, maximum = 60_000, default = half_a_minute)]
     pub(super) wait_ms: i64,
-    /// How many at most.
+    /// The maximum number of events.
     #[serde(default = "fifty")]
     #[schema(minimum = 1, maximum = 200, default = fifty)]
     pub(super) limit: i64,
-    /// Only this kind: message, edit, delete, reaction, status, tool_call, tool_result, error, lifecycle, join, leave, change or
-    /// artifact.
+    /// Only this kind: message, edit, delete, reaction, status, tool_call, tool_result, error, lifecycle,
+    /// join, leave, change or artifact.
     pub(super) kind: Option<Kind>,
     /// Return your own events as well.
     #[serde(default)]
@@ -251,7 +251,7 @@ pub(super) struct GetRoster {
     /// `next` of the page before.
     #[schema(max_length = 64)]
     pub(super) after: Option<String>,
-    /// How many at most.
+    /// The maximum number of entries.
     #[serde(default = "hundred")]
     #[schema(minimum = 1, maximum = 200, default = hundred)]
     pub(super) limit: i64,
@@ -259,7 +259,7 @@ pub(super) struct GetRoster {
 
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct SetStatus {
-    /// What you are doing; empty to take it back.
+    /// Your current activity; empty to clear it.
     #[schema(max_length = 1_000)]
     pub(super) status: String,
 }
@@ -271,7 +271,7 @@ pub(super) struct Search {
     pub(super) query: String,
     /// `next` of the page before.
     pub(super) before: Option<EventId>,
-    /// How many at most.
+    /// The maximum number of messages.
     #[serde(default = "twenty")]
     #[schema(minimum = 1, maximum = 50, default = twenty)]
     pub(super) limit: i64,
@@ -282,7 +282,7 @@ pub(super) struct ArtifactList {
     /// `next` of the page before.
     #[schema(max_length = 64)]
     pub(super) after: Option<String>,
-    /// How many at most.
+    /// The maximum number of documents.
     #[serde(default = "fifty")]
     #[schema(minimum = 1, maximum = 200, default = fifty)]
     pub(super) limit: i64,
@@ -292,7 +292,7 @@ pub(super) struct ArtifactList {
 pub(super) struct ArtifactRead {
     /// The document's name: lower-case letters, digits and dashes.
     pub(super) slug: Slug,
-    /// The newest, unless said.
+    /// The newest by default.
     #[schema(minimum = 1, maximum = 999_999_999)]
     pub(super) version: Option<i64>,
 }
@@ -301,14 +301,14 @@ pub(super) struct ArtifactRead {
 pub(super) struct ArtifactCreate {
     /// The document's name: lower-case letters, digits and dashes.
     pub(super) slug: Slug,
-    /// What people call it; its slug, unless said.
+    /// The title for people. Its slug by default.
     pub(super) title: Option<Title>,
     /// The whole document, at most 1 MiB. Credentials in it are masked.
     #[schema(max_length = 1_398_104)]
     pub(super) content: String,
-    /// How `content` carries it: utf-8, unless said, or base64 for a picture or another file that is no text.
+    /// The encoding of `content`: utf-8 by default, or base64 for an image or another binary file.
     pub(super) encoding: Option<Encoding>,
-    /// What it is made of, such as image/png; text/markdown, unless said.
+    /// The media type, such as image/png. text/markdown by default.
     pub(super) content_type: Option<MediaType>,
     /// The same value for every retry of the same document; a new value only for a new one. Kept for 24 hours.
     pub(super) idempotency_key: Option<IdempotencyKey>,
@@ -324,11 +324,11 @@ pub(super) struct ArtifactEdit {
     /// The whole document, at most 1 MiB. Credentials in it are masked.
     #[schema(max_length = 1_398_104)]
     pub(super) content: String,
-    /// How `content` carries it: utf-8, unless said, or base64 for a picture or another file that is no text.
+    /// The encoding of `content`: utf-8 by default, or base64 for an image or another binary file.
     pub(super) encoding: Option<Encoding>,
-    /// What people call it; as before, unless said.
+    /// The title for people. Unchanged by default.
     pub(super) title: Option<Title>,
-    /// What it is made of; as before, unless said.
+    /// The media type. Unchanged by default.
     pub(super) content_type: Option<MediaType>,
     /// The same value for every retry of the same edit; a new value only for a new one. Kept for 24 hours.
     pub(super) idempotency_key: Option<IdempotencyKey>,

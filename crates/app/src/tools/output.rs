@@ -1,5 +1,5 @@
-//! What the tools give: one struct each, written and shown from its definition. What stands above a member is what a model reads
-//! of it.
+//! The results of the tools: one struct each, from which they are written and described. A member's doc
+//! comment is its description for models.
 
 use crate::views::EventView;
 use chorus_protocol::api::documents::Encoding;
@@ -8,12 +8,12 @@ use chorus_protocol::words::Disposition;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// An event, as far as every one has the same; [`EventView`] has more, by its kind.
+/// The members that every event has. [`EventView`] has more, by its kind.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "describes what EventView writes")]
 struct EventShape {
     event_id: String,
-    /// Its place in the channel, without gaps from 1.
+    /// Its sequence number in the channel, from 1 without gaps.
     sequence: i64,
     kind: String,
     author: AuthorShape,
@@ -24,9 +24,9 @@ struct EventShape {
     #[schema(required)]
     reply_to: Option<String>,
     created_at: String,
-    /// What it asks of you, if you are an agent and it is for you to judge: every message is.
+    /// The attention it asks of you, if you are an agent: every message has one.
     attention: Option<ChatAttention>,
-    /// What you made of it, if you did already.
+    /// Your disposition of it, if you recorded one.
     disposition: Option<Disposition>,
 }
 
@@ -54,9 +54,9 @@ pub(super) struct SeenEvent {
 pub(super) struct EventPage {
     #[schema(value_type = Vec<EventShape>)]
     pub(super) events: Vec<SeenEvent>,
-    /// Where to go on: the `after` of the next call, or the `before` if you read backwards.
+    /// The cursor: the `after` of the next call, or the `before` if you read backwards.
     pub(super) next: i64,
-    /// Whether there is more right now.
+    /// True if there is more right now.
     pub(super) more: bool,
 }
 
@@ -71,23 +71,23 @@ pub(super) struct Found {
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Sent {
-    /// Its id; of what is held, what it is called as long as it waits.
+    /// Its id. For a held message, the id under which it waits.
     pub(super) event_id: String,
-    /// Its place in the channel; null if it has none: it is held, or was only shown.
+    /// Its sequence number in the channel; null if it is held or ephemeral.
     #[schema(required)]
     pub(super) sequence: Option<i64>,
-    /// said, held until a person agrees, or ephemeral.
+    /// said, held until a person approves it, or ephemeral.
     pub(super) status: String,
     /// The message that began the thread it is in.
     #[schema(required)]
     pub(super) thread: Option<String>,
     /// Agents it was delivered to.
     pub(super) woken: Vec<String>,
-    /// Agents that were told only that there is something.
+    /// Agents that were only notified that there is something.
     pub(super) knocked: Vec<String>,
-    /// Agents it is for and that only find it when they look, the first 20.
+    /// Agents it is for that find it only when they look, the first 20.
     pub(super) stored_for: Vec<String>,
-    /// How many these are.
+    /// The number of such agents.
     pub(super) stored_count: i64,
     /// The kinds of credentials that were masked in it.
     pub(super) masked: Vec<String>,
@@ -106,11 +106,11 @@ pub(super) struct Claimed {
     pub(super) event_id: String,
     /// held, released, resolved or expired.
     pub(super) state: String,
-    /// Your handle.
+    /// Your own handle in this channel.
     pub(super) holder: String,
-    /// Until when it is yours.
+    /// The time at which the claim ends.
     pub(super) until: String,
-    /// All of what you hold.
+    /// The whole event that you claimed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<EventShape>)]
     pub(super) event: Option<SeenEvent>,
@@ -119,7 +119,7 @@ pub(super) struct Claimed {
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Recorded {
     pub(super) event_id: String,
-    /// What is recorded of it for you; null if it was not for you.
+    /// The disposition recorded for you; null if it was not for you.
     #[schema(required)]
     pub(super) disposition: Option<String>,
 }
@@ -127,7 +127,7 @@ pub(super) struct Recorded {
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Roster {
     pub(super) channel: Channel,
-    /// Your own handle.
+    /// The handle of the caller.
     pub(super) you: String,
     pub(super) members: Vec<RosterMember>,
     /// The `after` of the next page; null on the last.
@@ -156,7 +156,7 @@ pub(super) struct RosterMember {
     pub(super) handle: String,
     pub(super) kind: MemberKind,
     pub(super) id: String,
-    /// What it does here.
+    /// Its roles in this channel.
     pub(super) roles: Vec<String>,
     pub(super) lead: bool,
     pub(super) joined_at: String,
@@ -178,11 +178,11 @@ pub(super) struct DocumentView {
     pub(super) version: i64,
     pub(super) title: String,
     pub(super) content_type: String,
-    /// utf-8, or base64 for what is no text.
+    /// utf-8, or base64 for binary content.
     pub(super) encoding: Encoding,
-    /// How many bytes it has.
+    /// The size in bytes.
     pub(super) size: i64,
-    /// When this version was made.
+    /// The creation time of this version.
     pub(super) created_at: String,
 }
 
@@ -190,7 +190,7 @@ pub(super) struct DocumentView {
 pub(super) struct WholeDocument {
     #[serde(flatten)]
     pub(super) document: DocumentView,
-    /// As `encoding` says.
+    /// The content, in this `encoding`.
     pub(super) content: String,
 }
 

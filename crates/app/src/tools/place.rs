@@ -1,22 +1,28 @@
-//! Where tools are called: what a tool must know of that.
+//! The place in which tools are called, as far as a tool must know it.
 
-use crate::error::Error;
+use chorus_node::Error;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
-/// A call on its way.
+/// A running call.
 pub type Running = BoxFuture<'static, Result<Value, Error>>;
 
-/// Where a tool is called, and by whom.
+/// The place of a tool call, with its caller.
 pub trait Place: Clone + Send + Sync + 'static {
-    /// Whether the caller has any business here at all; whoever has none is kept out.
+    /// Checks that the caller has access to this place.
     fn check(&self) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// What a call under this name is answered with that is another protocol's, if it is.
+    /// Runs a call under a name of another protocol. Returns `None` for other names.
     fn in_its_words(&self, _name: &str, _given: &Map<String, Value>) -> Option<Running> {
         None
     }
 
-    /// A tool was called here, and what came of it.
+    /// Returns `true` if an error of a tool means that the caller has no access to this place. The caller then
+    /// learns nothing else.
+    fn keeps_out(error: &Error) -> bool {
+        error.keeps_out()
+    }
+
+    /// Records a tool call and its outcome.
     fn called(&self, _tool: &str, _arguments: &Map<String, Value>, _outcome: &str) {}
 }

@@ -1,11 +1,11 @@
-//! Reading: the log, a thread, what holds certain words, and who is there.
+//! Tools that read: the log, a thread, a search and the roster.
 
 use super::context::Context;
 use super::input::{GetRoster, Kind, ListEvents, Place, ReadThread, Search, required};
 use super::output::{Channel, EventPage, Found, MemberKind, Roster, RosterMember, SeenEvent};
 use crate::c2a;
-use crate::error::Error;
 use crate::views::{self, EventView};
+use chorus_node::Error;
 use chorus_protocol::c2a::ListEvents as Wanted;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{EventId, Principal};
@@ -19,12 +19,13 @@ use chorus_store::members::{self, Member};
 use chorus_store::{StoreError, Tx, conversation, obligations, search as index, work_streams};
 use std::sync::{Mutex, PoisonError};
 
-/// Events as everybody sees them now.
+/// Renders events in their current state, as every member sees them.
 fn shown(events: &[Event], standing: &Standing) -> Vec<EventView> {
     views::events(events, &standing.changes, &standing.replies)
 }
 
-/// The same as one member sees them: an agent with what each asks of it, and what it made of that.
+/// Renders events as one member sees them. An agent also gets the attention of each event and its own
+/// disposition.
 pub(super) fn seen(
     tx: &mut dyn Tx,
     (conversation, me): (&Conversation, &Member),
@@ -39,7 +40,8 @@ pub(super) fn seen(
                 let meant = c2a::meant(tx, conversation, (agent, me), said, now)?;
                 Some((meant.attention, meant.disposition))
             }
-            // Of what is no message only what the agent was given asks anything of it: a change, or that nobody answers.
+            // An event that is no message has attention only if it was delivered to the agent: a change or an
+            // escalation.
             (Some(agent), _) => {
                 obligations::of(tx, said.id, agent, now)?.map(|known| (known.attention, known.disposition))
             }
@@ -52,7 +54,7 @@ pub(super) fn seen(
     Ok(seen)
 }
 
-/// A message as it stands, for a member that may read it.
+/// Returns a message in its current state, for a member that may read it.
 pub(super) async fn look_at(context: &Context, event: EventId) -> Result<Option<SeenEvent>, Error> {
     let (who, now) = (context.who, context.app.now());
     let read = context.read(move |tx, (conversation, me)| {
@@ -65,7 +67,7 @@ pub(super) async fn look_at(context: &Context, event: EventId) -> Result<Option<
     read.await
 }
 
-/// What a call filters by.
+/// Builds the filter of a call.
 pub(super) fn of_kind(kind: Option<Kind>) -> Filter {
     Filter { thread: None, kinds: kind.map_or(Kinds::All, |Kind(word)| Kinds::named(&word)) }
 }
@@ -104,10 +106,10 @@ pub(super) async fn list_events(context: Context, asked: ListEvents) -> Result<E
             let policy = seen.attention.and_then(|attention| attention.policy);
             said.next().is_some_and(|said| c2a::wants(&wanted, policy, said.created_at))
         });
-        Ok((seen, page.more, edge, tx.head(conversation.id.0)?))
+        Ok((seen, page.more, edge, tx.head(conversation.id.into())?))
     });
     let (mut events, more, edge, end) = read.await?;
-    // What does not fit is what is farthest from where it is read from.
+    // Events that do not fit are those farthest from the starting point.
     if backwards {
         events.reverse();
     }
@@ -133,7 +135,7 @@ pub(super) async fn read_thread(context: Context, asked: ReadThread) -> Result<E
         let size = PageSize { events: limit, bytes: max_bytes as usize };
         let page = log::page(tx, &conversation, who, &filter, at, size)?;
         let events = seen(tx, (&conversation, &me), &page.events, &page.standing, now)?;
-        Ok((events, page.more, tx.head(conversation.id.0)?))
+        Ok((events, page.more, tx.head(conversation.id.into())?))
     });
     let (mut events, more, end) = read.await?;
     let more = page::cut(&mut events, max_bytes) || more;
@@ -144,7 +146,7 @@ pub(super) async fn read_thread(context: Context, asked: ReadThread) -> Result<E
 pub(super) async fn search(context: Context, asked: Search) -> Result<Found, Error> {
     let Search { query, before, limit } = asked;
     let (who, max_bytes) = (context.who, context.page_bytes());
-    let turn = Mutex::new(Some(context.app.searches.begin(who.uuid()).await?));
+    let turn = Mutex::new(Some(context.app.limits.searches.begin(context.source, who.uuid()).await?));
     let read = context.read(move |tx, (conversation, _)| {
         let found = index::page(tx, who, Some(conversation.id), &query, before, limit)?;
         let (mut events, mut bytes, mut next) = (vec![], 0, found.next);
@@ -160,7 +162,7 @@ pub(super) async fn search(context: Context, asked: Search) -> Result<Found, Err
         }
         let stays = log::readable(tx, &conversation, who)?;
         let standing = log::stand(tx, &conversation, who, &stays, &events)?;
-        // Before the answer is there: whoever has it may search again.
+        // Freed before the answer is sent, so that its recipient may search again at once.
         drop(turn.lock().unwrap_or_else(PoisonError::into_inner).take());
         Ok((events, standing, next))
     });
@@ -198,8 +200,8 @@ pub(super) async fn get_roster(context: Context, asked: GetRoster) -> Result<Ros
     let channel = Channel {
         id: conversation.id.to_string(),
         kind: conversation.kind.as_str().to_owned(),
-        name: conversation.name,
-        context: conversation.context,
+        name: conversation.name.into(),
+        context: conversation.context.map(Into::into),
     };
     Ok(Roster { channel, you: me.handle, members, next })
 }

@@ -1,12 +1,12 @@
-//! The tool of a job: by it a model reports what came of it, where a job is all that it was given. Nothing else can be done there,
-//! and nobody else is there.
+//! The tool of a job, by which a model reports the result when a job is its only assignment. Its place has no
+//! other tools and no other members.
 
 use super::place::Place;
 use super::tool::Effect::Replaces;
 use super::tool::Tool;
-use crate::app::AppState;
-use crate::error::{Error, Refused};
 use crate::market::results::{self, Worker};
+use chorus_node::AppState;
+use chorus_node::{Error, Refused};
 use chorus_protocol::ids::JobId;
 use chorus_protocol::market::{Credits, JobResult, JobStatus, JobView, ResultTaken};
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::sync::LazyLock;
 use utoipa::ToSchema;
 
-/// One job, and whoever was hired for it.
+/// A job with its hired agent.
 #[derive(Clone)]
 pub struct Hired {
     pub app: AppState,
@@ -35,19 +35,20 @@ impl Place for Hired {
     }
 }
 
-/// What came of a job, as its tool takes it.
+/// The result of a job, as the tool takes it.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 struct Reported {
-    /// `SUCCESS`, or `FAILURE` if you cannot do it. `PENDING` says no more than that you are at it.
+    /// `SUCCESS`, `FAILURE` if you cannot do it, or `REJECTED` if you do not take it. `PENDING` only says that
+    /// you are working on it.
     status: JobStatus,
-    /// What was asked for, in the form that the job names. Needed for `SUCCESS`.
+    /// The requested output, in the form that the job names. Required for `SUCCESS`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     output_data: Option<Value>,
-    /// What it cost, in credits; the price of the skill if it is left out. Never more than the budget is paid.
+    /// The cost in credits; the price of the skill by default. The payment never exceeds the budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     execution_cost: Option<Credits>,
-    /// Why it failed, in a sentence.
+    /// The reason for the failure, in a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 2000)]
     error_message: Option<String>,
@@ -73,17 +74,18 @@ static TOOLS: LazyLock<Vec<Tool<Hired>>> = LazyLock::new(|| {
         report,
         "Report what came of this job, once, before its deadline: it ends the job, pays you, and tells whoever hired you. Wakes \
          nobody else. `SUCCESS` needs `output_data` in the form that the job names: any other form is a FAILURE, which pays \
-         nothing and costs reputation, as a missed deadline does. `FAILURE` at once is better than silence. The same again \
+         nothing and costs reputation, as a missed deadline does. If you do not take the job, say `REJECTED` at once: within 30 \
+         seconds, or the time that your skill sets, that costs nothing; later it is a FAILURE. `FAILURE` at once is better than silence. The same again \
          changes nothing, so it can be retried; another result is refused.",
     )]
 });
 
-/// The tools of a job.
+/// Returns the tools of a job.
 pub fn of_job() -> &'static [Tool<Hired>] {
     &TOOLS
 }
 
-/// For whoever comes to report: which job it is, and how it stands.
+/// Describes the job and its state to its worker.
 pub async fn about(hired: &Hired) -> Result<String, Error> {
     let job = hired.look().await?;
     Ok(format!(

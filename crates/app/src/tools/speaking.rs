@@ -1,11 +1,11 @@
-//! Saying something, in words or without.
+//! Tools that post: messages, reactions and statuses.
 
 use super::context::Context;
 use super::input::{Destination, React, SendMessage, SetStatus, either, required};
 use super::output::{Added, Sent};
 use crate::conversation;
-use crate::error::Error;
-use crate::once::Once;
+use chorus_node::Error;
+use chorus_node::idempotency::Once;
 use chorus_protocol::api::messages::{NewMessage, NewReaction, Noted, Sent as Became};
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::EventId;
@@ -49,7 +49,7 @@ pub(super) async fn send_message(context: Context, message: SendMessage) -> Resu
     })
 }
 
-/// A message in the words that the tools had first, so that the same said in others is the same.
+/// Converts a message to the tools' original argument names, so that both spellings share one idempotency key.
 fn under_one_name(context: &Context, message: SendMessage) -> Result<SendMessage, Error> {
     let SendMessage { content, text, reply_to, in_reply_to, thread, stream, target, .. } = message;
     let Destination { conversation_id, thread_id, stream_id } = target.unwrap_or_default();
@@ -66,14 +66,14 @@ fn under_one_name(context: &Context, message: SendMessage) -> Result<SendMessage
     })
 }
 
-/// What is in no log, yet or at all.
+/// Returns the result for a message that is not in the log, because it is held or ephemeral.
 fn unsaid(event_id: String, status: String, thread: Option<EventId>, masked: Vec<String>) -> Sent {
     let thread = thread.map(|thread| thread.to_string());
     let (woken, knocked, stored_for) = (vec![], vec![], vec![]);
     Sent { event_id, sequence: None, status, thread, woken, knocked, stored_for, stored_count: 0, masked }
 }
 
-/// A model does not see the header that says how long to wait.
+/// Adds the retry delay to the message of a rate limit error, because a model does not see the header.
 fn too_fast(error: Error) -> Error {
     if error.code != Code::RateLimited {
         return error;

@@ -1,12 +1,12 @@
-//! The table: which tools there are. Their descriptions are the specification that a model reads: each says what the call does,
-//! whom it wakes, and what to reuse when it is tried again.
+//! The table of tools. Their descriptions are the specification that a model reads: each says what the call
+//! does, whom it wakes, and what to reuse in a retry.
 
 use super::tool::Effect::{Adds, Reads, Replaces, Wakes};
 use super::tool::Tool;
 use super::{documents, reading, speaking, taking_on, waiting};
 use std::sync::LazyLock;
 
-/// Made once, because their schemas are derived.
+/// Built once, because the schemas are derived.
 pub(super) static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
     vec![
         Tool::new(

@@ -1,22 +1,22 @@
-//! Taking on what is for several, putting off what must be answered, and saying that it is done.
+//! Tools that claim a message, defer an answer and resolve an obligation.
 
 use super::context::Context;
 use super::input::{Claim, Defer, Resolve};
 use super::output::{Claimed, Recorded};
 use super::reading;
-use crate::error::Error;
 use crate::{c2a, conversation};
 use chorus_attention::claims::Request;
+use chorus_node::Error;
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AgentId, EventId};
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::{ClaimState, Disposition};
 use chorus_store::conversation as store;
 
-/// The agent that asks about a message of this channel.
+/// Returns the calling agent, if the message is in this channel.
 async fn agent(context: &Context, event: EventId) -> Result<AgentId, Error> {
     let who = context.who;
-    // A message of another channel is not here, even if the caller is there too.
+    // A message of another channel is not found here, even if the caller is a member there too.
     context.read(move |tx, (here, _)| Ok(store::message(tx, &here, who, event).map(drop)?)).await?;
     let only =
         || Error::new(Code::Forbidden, "only agents claim, defer and resolve; people answer as they like");

@@ -1,10 +1,10 @@
-//! The long poll: waits for what others do, with a cursor, so that nothing is missed between two waits.
+//! The long poll: waits for events of others, with a cursor, so that nothing is missed between two calls.
 
 use super::context::Context;
 use super::input::{Place, WaitForEvents};
 use super::output::EventPage;
 use super::reading::{of_kind, seen};
-use crate::error::Error;
+use chorus_node::Error;
 use chorus_protocol::page;
 use chorus_store::log::{self, At, Filter, PageSize};
 use std::time::Duration;
@@ -21,10 +21,10 @@ pub(super) async fn wait_for_events(context: Context, asked: WaitForEvents) -> R
     let after = after.map(|Place(after)| after);
     let mut poll = Poll { after, limit, filter: of_kind(kind), own: include_own };
     let app = &context.app;
-    // Followed before the store is asked, so that no commit in between goes unnoticed.
+    // Subscribes before the store is read, so that no commit in between is missed.
     let (mut head, mut revocations) =
-        (app.live.follow(context.conversation.0).0, app.revocations(context.who));
-    let opened = app.open_streams.open(context.who, None);
+        (app.transport.live.follow(context.conversation.into()).0, app.revocations(context.who));
+    let opened = app.limits.open_streams.open(context.who, None);
     let until = app.elapsed() + wait_ms;
     loop {
         head.borrow_and_update();
@@ -39,30 +39,30 @@ pub(super) async fn wait_for_events(context: Context, asked: WaitForEvents) -> R
         }
         tokio::select! {
             biased;
-            // The next look finds out whether the caller may still be here.
+            // The next read checks whether the caller still has access.
             changed = revocations.changed() => if changed.is_ok() { continue },
             moved = head.changed() => if moved.is_ok() { continue },
             () = tokio::time::sleep(Duration::from_millis(left_ms as u64)) => {}
             () = opened.over.cancelled() => {}
-            () = app.stopping.cancelled() => {}
+            () = app.tasks.stopping.cancelled() => {}
         }
-        // One last look: what came just now belongs to this answer.
+        // One last read: an event that arrived just now belongs to this answer.
         return read_new_events(&context, &poll).await;
     }
 }
 
-/// What came after the cursor, the new cursor, and whether there is more.
+/// Returns the events after the cursor, the new cursor, and whether there is more.
 async fn read_new_events(context: &Context, poll: &Poll) -> Result<EventPage, Error> {
     let Poll { after, limit, filter, own } = poll;
     let (who, after, limit, filter, own) = (context.who, *after, *limit, filter.clone(), *own);
     let (max_bytes, now) = (context.page_bytes(), context.app.now());
     let read = context.read_while_it_holds(move |tx, (conversation, me)| {
-        let end = tx.head(conversation.id.0)?;
-        // A place beyond the end is from another life of the database: it says nothing here.
+        let end = tx.head(conversation.id.into())?;
+        // A cursor beyond the end comes from an earlier copy of the database and is ignored.
         let at = At::After(after.filter(|after| *after <= end).unwrap_or(end));
         let size = PageSize { events: limit, bytes: max_bytes as usize };
         let mut page = log::page(tx, &conversation, who, &filter, at, size)?;
-        // What lies between the last one that fits and the end is not for this caller.
+        // Events between the last returned one and the end are not visible to this caller.
         let next = page.events.last().filter(|_| page.more).map_or(end, |last| last.seq);
         page.events.retain(|event| own || event.author != who);
         let events = seen(tx, (&conversation, &me), &page.events, &page.standing, now)?;

@@ -1,21 +1,22 @@
-//! Everything about one event, of whatever kind, in the order of time: said, decided, taken on, called, and what became of it.
+//! All trail entries about one event, in the order of time: sends, decisions, claims, tool calls and
+//! dispositions.
 //!
-//! It is the same that is listed kind by kind, put together. A page ends where one kind has more than was looked at, so that nothing
-//! of it is passed over.
+//! The entries are those of the lists by kind, merged. A page ends where one kind has more rows than were
+//! read, so that no entry is skipped.
 
 use super::{Asked, Found, LOOKED_AT, OF_HUB, about as of_one_kind, wrong_place};
-use crate::error::Error;
+use chorus_node::Error;
 use chorus_protocol::api::audit::{TrailEntry, TrailKind};
 use chorus_protocol::ids::EventId;
 use chorus_protocol::time::parse_rfc3339;
 use chorus_store::{Tx, audit};
 use uuid::Uuid;
 
-/// The kinds, in the order in which things happen at the same time.
+/// The kinds, in their order at the same time.
 const KINDS: [TrailKind; 5] =
     [TrailKind::Send, TrailKind::Decision, TrailKind::Claim, TrailKind::ToolCall, TrailKind::Disposition];
 
-/// When, of which kind, and where among those.
+/// The cursor: a time, an index into the kinds, and a cursor within that kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Place(i64, usize, String);
 

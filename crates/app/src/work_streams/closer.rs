@@ -1,11 +1,11 @@
-//! A work stream as somebody sees it who looks closer: what was said in it last, who is at what, and what may be done about it.
+//! A work stream in detail: its latest messages, the current claims and the caller's permissions.
 //!
-//! Read, never written. Only the newest messages are looked at, however long the stream is.
+//! This only reads. It looks at the newest messages only, however long the stream is.
 
 use super::{may_change, view, visible};
-use crate::app::App;
 use crate::conversation::{FoundView, show};
-use crate::error::Error;
+use chorus_node::App;
+use chorus_node::Error;
 use chorus_protocol::api::streams::StreamView;
 use chorus_protocol::ids::{Principal, StreamId};
 use chorus_protocol::time::rfc3339;
@@ -13,35 +13,34 @@ use chorus_protocol::words::ClaimState;
 use chorus_store::{Tx, claims, members, work_streams};
 use std::collections::HashMap;
 
-/// Among so many of the newest messages claims are looked for.
+/// The newest messages in which claims are looked for.
 const LOOKED_AT: i64 = 100;
-/// So many of them are shown.
+/// The newest messages that are shown.
 const LATEST: usize = 20;
 
-/// A stream, and what goes on in it.
+/// A stream in detail.
 #[derive(Debug)]
 pub struct Closer {
     pub stream: StreamView,
-    /// Whether the caller may change and close it.
+    /// True if the caller may change and close it.
     pub may_change: bool,
-    /// Whether it has a part in it.
+    /// True if the caller takes part in it.
     pub takes_part: bool,
-    /// The newest first.
+    /// The latest messages, the newest first.
     pub latest: Vec<FoundView>,
-    /// What somebody has taken on.
     pub claimed: Vec<Claimed>,
 }
 
-/// A message that somebody has taken on.
+/// A claimed message.
 #[derive(Debug)]
 pub struct Claimed {
     pub message: FoundView,
-    /// What the holder is called there; nothing, if it has gone.
+    /// The holder's handle in the channel, or `None` if it has left.
     pub holder: Option<String>,
     pub until: String,
 }
 
-/// Looks closer at a stream, open or closed.
+/// Returns the details of an open or closed stream.
 pub async fn look_closer(app: &App, who: Principal, id: StreamId) -> Result<Closer, Error> {
     let now = app.now();
     let find = move |tx: &mut dyn Tx| {

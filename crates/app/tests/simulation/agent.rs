@@ -1,4 +1,5 @@
-//! An agent: the real core of the harness, and around it a disk that outlives it, a connection and a driver.
+//! A simulated agent: the real core of the harness, with a disk that survives crashes, a connection and a
+//! driver.
 
 use chorus_agent::harness::{Core, Event, Ledger, Post, Profile, Record, Run, Turn};
 use chorus_environment::{Environment, ManualClock};
@@ -11,37 +12,37 @@ pub(crate) struct Agent {
     pub(crate) id: AgentId,
     seed: u64,
     clock: ManualClock,
-    /// How many processes there were.
+    /// The number of processes so far.
     pub(crate) life: u64,
-    /// What it wrote to its journal.
+    /// The contents of its journal.
     pub(crate) disk: Ledger,
     pub(crate) process: Option<Process>,
-    /// What it said is answered.
+    /// The messages it answered and the hub confirmed.
     pub(crate) acknowledged: Vec<(String, String)>,
-    /// It died between writing that these are done with and saying so: nobody will.
+    /// Events that it recorded as done just before a crash, without reporting them.
     pub(crate) unsaid: BTreeSet<String>,
 }
 
-/// What a crash takes away.
+/// The state that a crash destroys.
 pub(crate) struct Process {
     pub(crate) core: Core,
     pub(crate) running: Option<Box<Run>>,
     pub(crate) flying: Option<Post>,
     pub(crate) connection: Option<Connection>,
-    /// The last place of its inbox that it received.
+    /// The last inbox position it received.
     pub(crate) received: Option<i64>,
-    /// When it is woken next.
+    /// The time of its next wake-up.
     pub(crate) wakes_at: Option<i64>,
-    /// The message it has written off, until it has said so.
+    /// The message it has given up, until it has reported that.
     pub(crate) last_word: Option<String>,
 }
 
 pub(crate) struct Connection {
     pub(crate) number: u64,
     parser: Parser,
-    /// What was sent before arrives before.
+    /// The earliest arrival of the next data, so that data arrives in order.
     pub(crate) arrives_at: i64,
-    /// Whether the hub will look for more.
+    /// True if a read by the hub is scheduled.
     pub(crate) reads: bool,
 }
 
@@ -66,7 +67,7 @@ impl Agent {
         }
     }
 
-    /// Another process begins where the journal ends, with chance of its own.
+    /// Starts a new process at the end of the journal, with its own randomness.
     pub(crate) fn start(&mut self) {
         self.life += 1;
         let profile = Profile {
@@ -101,12 +102,12 @@ impl Agent {
         }
     }
 
-    /// Where it goes on reading, as far as it knows.
+    /// Returns the position from which it resumes reading.
     pub(crate) fn cursor(&self) -> Option<i64> {
         self.disk.cursor().map(|cursor| cursor.parse().unwrap())
     }
 
-    /// What a piece of its inbox's stream means.
+    /// Parses a piece of its inbox stream.
     pub(crate) fn receive(&mut self, frames: &[u8]) -> Vec<Event> {
         let process = self.process.as_mut().expect("it runs");
         let connection = process.connection.as_mut().expect("it is connected");

@@ -1,17 +1,20 @@
-//! The hub: its real acts and its background work on a store that runs in place, which outlives every process of it.
+//! A simulated hub: the real acts and background work on an in-place store that survives every process.
 
-use chorus_app::audit::RequestContext;
-use chorus_app::caller::{Caller, Person};
 use chorus_app::channel::callback;
 use chorus_app::conversation::{Added, add_member, make_channel, say};
 use chorus_app::delivery::bridge::Content;
-use chorus_app::once::Once;
 use chorus_app::reconcilers::steps::Settings;
 use chorus_app::reconcilers::ticks::Ticks;
-use chorus_app::transport::dialect::Dialect;
-use chorus_app::transport::live::Inbox;
-use chorus_app::{App, AppState, Config, Error, MasterKey, accounts, agents, key_hash};
+use chorus_app::{accounts, agents};
 use chorus_environment::{Environment, ManualClock};
+use chorus_node::audit::RequestContext;
+use chorus_node::caller::key_hash;
+use chorus_node::caller::{Caller, Person};
+use chorus_node::idempotency::Once;
+use chorus_node::secrets::MasterKey;
+use chorus_node::transport::dialect::Dialect;
+use chorus_node::transport::live::Inbox;
+use chorus_node::{App, AppState, Config, Error};
 use chorus_protocol::channel::CallbackEvent;
 use chorus_protocol::ids::{AgentId, ConversationId, Principal};
 use chorus_protocol::sse;
@@ -27,17 +30,17 @@ use tokio::runtime::{Builder, Runtime};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) struct Hub {
-    /// Acts name the runtime they run on, though nothing here waits.
+    /// Acts need a runtime, although nothing here waits.
     runtime: Runtime,
     clock: ManualClock,
     seed: u64,
-    /// How many processes there were.
+    /// The number of processes so far.
     pub(crate) life: u64,
     pub(crate) store: Store,
     process: Option<Process>,
 }
 
-/// What a crash takes away.
+/// The state that a crash destroys.
 struct Process {
     app: AppState,
     ticks: Ticks,
@@ -50,18 +53,19 @@ struct Connection {
     cursor: i64,
 }
 
-/// What the API reads of such a body.
+/// Parses a body like the API.
 pub(crate) fn body<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
 }
 
 pub(crate) fn context() -> RequestContext {
-    RequestContext { request_id: "simulated".into(), client: Ipv4Addr::LOCALHOST.into() }
+    let client = Ipv4Addr::LOCALHOST.into();
+    RequestContext { request_id: "simulated".into(), client_request_id: None, client }
 }
 
-/// A hub on this store.
+/// Creates a hub on this store.
 pub(crate) fn app(store: Store, environment: Environment) -> AppState {
-    // Brings the TLS provider that the hub's own client needs.
+    // Installs the TLS provider that the hub's own client needs.
     static PROVIDER: OnlyOnce = OnlyOnce::new();
     PROVIDER.call_once(|| drop(chorus_testkit::http::client()));
     let key = key_hash("co_simulated");
@@ -70,7 +74,7 @@ pub(crate) fn app(store: Store, environment: Environment) -> AppState {
 }
 
 impl Hub {
-    /// A hub that runs. Every so many-th write is run twice.
+    /// Creates a running hub. Every `rerun_every`th write is run twice.
     pub(crate) fn new(seed: u64, clock: &ManualClock, rerun_every: u32) -> Self {
         let mut hub = Self {
             runtime: Builder::new_current_thread().build().unwrap(),
@@ -84,7 +88,7 @@ impl Hub {
         hub
     }
 
-    /// Another process begins, with chance of its own.
+    /// Starts a new process with its own randomness.
     pub(crate) fn start(&mut self) {
         self.life += 1;
         let environment = Environment::seeded(self.seed.wrapping_add(self.life << 32), &self.clock);
@@ -117,7 +121,7 @@ impl Hub {
         self.make_agent_at(owner, name, None)
     }
 
-    /// An agent with an endpoint.
+    /// Creates an agent with an endpoint.
     pub(crate) fn make_agent_at(
         &self,
         owner: &Person,
@@ -143,7 +147,7 @@ impl Hub {
         channel
     }
 
-    /// Says something under a key; its place in the channel.
+    /// Posts a message under an idempotency key. Returns its position in the channel.
     pub(crate) fn say(
         &self,
         who: impl Into<Principal>,
@@ -160,7 +164,7 @@ impl Hub {
         said.map(|said| said.result.sequence)
     }
 
-    /// What an agent posts to the address that came with a message.
+    /// Handles an agent's post to the address that came with a message.
     pub(crate) fn take_callback(&self, url: &str, key: &str, event: &CallbackEvent) -> Result<(), Error> {
         let mut path = url.rsplit('/');
         let (token, channel) = (path.next().unwrap(), path.nth(1).unwrap());
@@ -173,12 +177,13 @@ impl Hub {
         taken.map(drop)
     }
 
-    /// Opens an inbox, from `place` or from where it was handed; the place after which it begins.
+    /// Opens an inbox at `place` or after the last delivered entry. Returns the position after which it
+    /// begins.
     pub(crate) fn connect(&mut self, agent: AgentId, place: Option<i64>) -> i64 {
         let opened = self.run(async |app| {
             let (session, node) = (app.environment.uuid_v4(), app.config.node);
             let until = app.now() + app.config.presence.as_millis() as i64;
-            let (inbox, _) = app.live.open(agent, session, Dialect::Sse);
+            let (inbox, _) = app.transport.live.open(agent, session, Dialect::Sse);
             let open = move |tx: &mut dyn Tx| inboxes::open(tx, agent, session, node, until);
             let opened = app.store.write::<_, StoreError, _>(open).await.unwrap().unwrap();
             inbox.set_stored();
@@ -187,7 +192,7 @@ impl Hub {
         });
         let (inbox, opened) = opened;
         let cursor = place.filter(|place| *place <= opened.head).unwrap_or(opened.handed_through);
-        // Whoever names a place has what came before it.
+        // A client that names a position has received everything before it.
         inbox.hand(cursor);
         self.connections().insert(agent, Connection { inbox, cursor });
         cursor
@@ -199,7 +204,7 @@ impl Hub {
             let (session, now) = (inbox.session, app.now());
             let close = move |tx: &mut dyn Tx| inboxes::close(tx, agent, session, now);
             app.store.write::<_, StoreError, _>(close).await.unwrap();
-            app.live.close(&inbox);
+            app.transport.live.close(&inbox);
         });
     }
 
@@ -207,14 +212,14 @@ impl Hub {
         &mut self.process.as_mut().expect("the hub runs").connections
     }
 
-    /// Whose connections have something to read, as far as those were woken.
+    /// Returns the agents whose connections were woken and have something to read.
     pub(crate) fn waiting(&self) -> Vec<AgentId> {
         let connections = self.process.iter().flat_map(|process| &process.connections);
         let waiting = connections.filter(|(_, connection)| connection.inbox.head() > connection.cursor);
         waiting.map(|(agent, _)| *agent).collect()
     }
 
-    /// The next frames for an agent's connection, and the place they reach.
+    /// Returns the next frames for an agent's connection, and the position they reach.
     pub(crate) fn read(&mut self, agent: AgentId) -> (Vec<u8>, i64) {
         let after = self.connections()[&agent].cursor;
         let (frames, cursor) = self.run(async |app| {
@@ -239,35 +244,35 @@ impl Hub {
         (frames, cursor)
     }
 
-    /// An agent's connection took everything up to this place.
+    /// Records that an agent's connection received everything up to this position.
     pub(crate) fn hand(&mut self, agent: AgentId, place: i64) {
         if let Some(connection) = self.process.as_ref().and_then(|process| process.connections.get(&agent)) {
             connection.inbox.hand(place);
         }
     }
 
-    /// How much is stored of somebody, as the hub counts it.
+    /// Returns the stored bytes of a party, as the hub counts them.
     pub(crate) fn bytes_of(&self, who: impl Into<Principal>) -> u64 {
         let who = who.into();
         self.run(async |app| {
-            let usage = Arc::clone(&app.usage);
+            let usage = Arc::clone(&app.limits.usage);
             let of = move |tx: &mut dyn Tx| usage.of(tx, who).map(|(_, used, _)| used);
             app.store.read::<_, StoreError, _>(of).await.unwrap()
         })
     }
 
-    /// Takes a turn of the background work.
+    /// Runs one turn of the background work.
     pub(crate) fn take_turn(&mut self) {
         let process = self.process.as_mut().expect("the hub runs");
         self.runtime.block_on(process.ticks.take(&process.app));
     }
 
-    /// What is set of its background work.
+    /// Returns the settings of the background work.
     pub(crate) fn settings(&self) -> Settings {
         self.run(async |app| Settings::new(&app.config))
     }
 
-    /// Changes what the database holds.
+    /// Runs a write on the database.
     pub(crate) fn change<T: Send + 'static>(
         &self,
         change: impl Fn(&mut dyn Tx) -> Result<T, StoreError> + Send + 'static,
@@ -275,7 +280,7 @@ impl Hub {
         self.runtime.block_on(self.store.write(change)).unwrap()
     }
 
-    /// Reads what the database holds.
+    /// Runs a read on the database.
     pub(crate) fn query<T: Send + 'static>(
         &self,
         query: impl Fn(&mut dyn Tx) -> Result<T, StoreError> + Send + 'static,

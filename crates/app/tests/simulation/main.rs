@@ -1,7 +1,8 @@
-//! Acts without a server, on a store that runs in place: single promises, and a small world that is simulated by a seed.
+//! Acts without a server, on an in-place store: single guarantees, and small worlds simulated from a seed.
 //!
-//! `world` knows time, chance and what is written down of both; `hub` and `agent` are the real things with everything around
-//! them that can fail; `story` is who they are and what they do. A bigger story needs no other world.
+//! `world` provides time, randomness and a log of both. `hub` and `agent` are the real implementations,
+//! surrounded by everything that can fail. `story` defines the participants and their actions. A larger story
+//! uses the same world.
 
 #[cfg(test)]
 mod agent;

@@ -1,13 +1,13 @@
-//! Acts whose transactions are all run again, as after a conflict with another one: what they do is done once, what they count
-//! is counted once, and what was refused stays refused.
+//! Acts whose transactions are all run twice, as after a conflict: effects and counts happen once, and
+//! refusals stay.
 
 use crate::hub::Hub;
-use chorus_app::caller::Person;
 use chorus_environment::ManualClock;
+use chorus_node::caller::Person;
 use chorus_protocol::channel::MAX_MESSAGES;
 use chorus_protocol::code::Code;
 
-/// A hub that runs every write twice, and somebody on it.
+/// Creates a hub that runs every write twice, and an account.
 fn hub() -> (Hub, ManualClock, Person) {
     let clock = ManualClock::new(1_800_000_000_000);
     let hub = Hub::new(1, &clock, 1);
@@ -27,7 +27,11 @@ fn a_message_that_was_refused_for_its_rate_stays_refused() {
     }
     let refused = say(MAX_MESSAGES).unwrap_err();
     assert_eq!(refused.code, Code::RateLimited);
-    assert_eq!(hub.query(move |tx| tx.head(channel.0)), first + MAX_MESSAGES as i64 - 1, "nothing was said");
+    assert_eq!(
+        hub.query(move |tx| tx.head(channel.into())),
+        first + MAX_MESSAGES as i64 - 1,
+        "nothing was said"
+    );
     clock.advance(refused.retry_after_ms.unwrap());
     assert_eq!(say(MAX_MESSAGES).unwrap(), first + MAX_MESSAGES as i64, "the same key may be tried again");
     assert_eq!(say(MAX_MESSAGES + 1).unwrap_err().code, Code::RateLimited);
@@ -52,7 +56,7 @@ fn bytes_are_counted_once() {
     let one = hub.bytes_of(person.id) - before;
     hub.say(person.id, channel, "another", "x").unwrap();
     assert_eq!(hub.bytes_of(person.id) - before, 2 * one);
-    // Once it is written, the same is read again.
+    // After the write, the same value is read back.
     let mut hub = hub;
     (0..3).for_each(|_| hub.take_turn());
     assert_eq!(hub.bytes_of(person.id) - before, 2 * one);

@@ -1,4 +1,4 @@
-//! The simulation, seed by seed. `CHORUS_SEED=7` plays one, `CHORUS_SEEDS=1000` so many.
+//! Runs the simulation for many seeds. `CHORUS_SEED=7` runs one seed, `CHORUS_SEEDS=1000` that many.
 
 use crate::story::Story;
 use crate::verdict::{Tally, judge};
@@ -7,10 +7,10 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
-/// How many are played unless said.
+/// The default number of seeds.
 const SEEDS: u64 = 100;
 
-/// Plays a seed to its end; its hash, and how much there was.
+/// Runs a seed to its end. Returns its hash and its tally.
 fn play(seed: u64) -> (String, Tally) {
     let mut story = Story::new(seed);
     let played = catch_unwind(AssertUnwindSafe(|| {
@@ -34,12 +34,12 @@ pub(crate) fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 
-/// One that nobody plays yet.
+/// Returns a seed that no thread has taken.
 fn next(seeds: &Mutex<Range<u64>>) -> Option<u64> {
     seeds.lock().unwrap().next()
 }
 
-/// Plays the seed that is named, or so many, on every core; how many.
+/// Runs the named seed, or many seeds on every core. Returns their number.
 pub(crate) fn each_seed(usual: u64, play: impl Fn(u64) + Sync) -> u64 {
     let seeds = match number("CHORUS_SEED") {
         Some(seed) => seed..seed + 1,
@@ -67,12 +67,12 @@ fn nothing_is_lost_and_nobody_answers_twice() {
         sum.lock().unwrap().add(&tally);
     });
     let sum = sum.into_inner().unwrap();
-    // Or nothing would be proven.
+    // Too little activity would prove nothing.
     let enough = sum.answers > 500 && sum.crashes > 100 && sum.answers < sum.deliveries;
     assert!(count < SEEDS || enough, "{sum:?}");
 }
 
-/// Whoever is named answers once, and nobody answers what another printed.
+/// Each named agent answers once, and nobody answers an echo.
 #[test]
 fn two_that_print_what_they_read_come_to_rest() {
     let mut answers = 0;

@@ -1,4 +1,4 @@
-//! Steps of the background work, without the loops that take them: a transaction and a time is all they need.
+//! Steps of the background work without their loops: each needs only a transaction and a time.
 
 use crate::hub::Hub;
 use chorus_app::reconcilers::steps::{self, Settings};
@@ -7,19 +7,20 @@ use chorus_protocol::ids::AgentId;
 use chorus_store::deliveries::{Way, way};
 use chorus_store::push::Due;
 use chorus_store::{Tx, directory};
+use std::collections::BTreeSet;
 use uuid::Uuid;
 
 const NOW: i64 = 1_800_000_000_000;
 
-/// What is due then and can be had.
+/// Leases the deliveries that are due at `now`.
 fn lease(hub: &Hub, now: i64, settings: Settings) -> Vec<Due> {
     hub.change(move |tx| {
-        let (_, found) = steps::find_due(tx, now, &settings, true)?;
+        let (_, found) = steps::find_due(tx, now, &settings, true, &BTreeSet::new())?;
         steps::lease(tx, now, &settings, &found)
     })
 }
 
-/// A node that dies with a push in its hands leaves a lease behind, which runs out.
+/// A node that dies during a push leaves a lease, which expires.
 #[test]
 fn what_is_due_is_had_by_one_node_until_its_lease_is_over() {
     let hub = Hub::new(1, &ManualClock::new(NOW), 2);

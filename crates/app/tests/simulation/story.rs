@@ -1,43 +1,44 @@
-//! A person and two agents in a channel. The person names one or both; whoever is named answers, and names the other, or prints
-//! what it read: that nobody goes on for ever is the hub's to see to. Meanwhile requests and answers are lost and come twice, connections
-//! break, and the hub and the agents crash. Then there is peace, and all of it comes to rest.
+//! A person and two agents in a channel. The person names one or both; a named agent answers and names the
+//! other, or echoes its input. The hub must end such exchanges. Meanwhile requests and responses are lost and
+//! duplicated, connections break, and hub and agents crash. Then the faults stop, and everything comes to
+//! rest.
 
 use crate::agent::{Agent, Connection};
 use crate::hub::Hub;
 use crate::world::World;
 use chorus_agent::harness::{Command, Event, Outcome, Post, Posted, To, Turn};
-use chorus_app::Error;
-use chorus_app::caller::Person;
+use chorus_node::Error;
+use chorus_node::caller::Person;
 use chorus_protocol::channel::{CallbackEvent, Lifecycle};
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::ConversationId;
 
 /// 2027-01-15.
 const BEGINS_AT: i64 = 1_800_000_000_000;
-/// Until then things go wrong.
+/// The time when faults stop.
 const PEACE_AT: i64 = 60_000;
-/// Until then the hub ticks.
+/// The time when the hub's turns stop.
 const TURNS_END_AT: i64 = 180_000;
-/// What comes to rest does so before.
+/// The most steps. Every story comes to rest before.
 const MAX_HAPPENINGS: u64 = 50_000;
 const NAMES: [&str; 2] = ["alpha", "beta"];
 
-/// Something that happens. Agents are meant by their number; what belongs to a process or a connection that is gone happens to
-/// nobody.
+/// One step of the simulation. Agents are named by number. A step for a process or connection that is gone has
+/// no effect.
 #[derive(Debug)]
 pub(crate) enum Happening {
-    /// The person says its message of this number, unless it knows that it has.
+    /// The person posts the message of this number, unless it is known to be posted.
     Says(usize),
     Connects {
         agent: usize,
         life: u64,
     },
-    /// The hub looks for what is new for a connection.
+    /// The hub reads new entries for a connection.
     Reads {
         agent: usize,
         connection: u64,
     },
-    /// What it was sent reaches the agent, up to a place of its inbox.
+    /// Data reaches the agent, up to a position of its inbox.
     Arrives {
         agent: usize,
         connection: u64,
@@ -54,7 +55,7 @@ pub(crate) enum Happening {
         life: u64,
         post: Post,
     },
-    /// Its answer reaches the agent.
+    /// Its response reaches the agent.
     Answered {
         agent: usize,
         life: u64,
@@ -74,7 +75,7 @@ pub(crate) enum Happening {
     AgentStarts(usize),
 }
 
-/// What the person says, and the place it was told.
+/// A message of the person, and the position the hub returned for it.
 #[derive(Debug)]
 pub(crate) struct Saying {
     pub(crate) text: String,
@@ -89,12 +90,12 @@ pub(crate) struct Story {
     pub(crate) channel: ConversationId,
     pub(crate) sayings: Vec<Saying>,
     connections: u64,
-    /// The agents print what they read.
+    /// True if the agents echo their input.
     echoes: bool,
 }
 
 impl Story {
-    /// Everybody is there, and what will happen is set.
+    /// Creates the participants and schedules the first steps.
     pub(crate) fn new(seed: u64) -> Self {
         let mut world = World::new(seed, BEGINS_AT);
         let rerun_every = world.below(4) as u32;
@@ -115,7 +116,7 @@ impl Story {
         story
     }
 
-    /// The same with agents that print what they read.
+    /// Creates a story with agents that echo their input.
     pub(crate) fn of_echoes(seed: u64) -> Self {
         Self { echoes: true, ..Self::new(seed) }
     }
@@ -143,7 +144,7 @@ impl Story {
         }
     }
 
-    /// Until nothing happens any more.
+    /// Runs until nothing is scheduled.
     pub(crate) fn play(&mut self) {
         for _ in 0..MAX_HAPPENINGS {
             let Some(happening) = self.world.next() else { return };
@@ -153,7 +154,7 @@ impl Story {
         panic!("it does not come to rest");
     }
 
-    /// Whether something goes wrong that does so in so many of a hundred cases.
+    /// Returns `true` in `percent` of a hundred cases, while faults happen.
     fn goes_wrong(&mut self, percent: i64) -> bool {
         self.world.age() < PEACE_AT && self.world.chance(percent)
     }
@@ -211,7 +212,7 @@ impl Story {
         }
     }
 
-    /// The process of an agent, if it is still this one.
+    /// Returns the process of an agent, if it is still this one.
     fn process(&mut self, n: usize, life: u64) -> Option<&mut crate::agent::Process> {
         let agent = &mut self.agents[n];
         agent.process.as_mut().filter(|_| agent.life == life)
@@ -228,7 +229,7 @@ impl Story {
         }
         self.world.note(format_args!("{} crashes", NAMES[n]));
         self.agents[n].crash();
-        // Sometimes the hub does not see it before another connection takes over.
+        // Sometimes the hub does not notice before another connection takes over.
         if self.hub.is_up() && self.world.chance(50) {
             self.hub.disconnect(self.agents[n].id);
         }
@@ -254,7 +255,7 @@ impl Story {
         let place = self.hub.say(self.person.id, self.channel, &key, &text).unwrap();
         self.world.note(format_args!("anna says at {place}: {text}"));
         if self.goes_wrong(15) {
-            // She did not hear that it was said.
+            // She did not get the response.
             return self.soon(500, 2000, Happening::Says(n));
         }
         self.sayings[n].place = Some(place);
@@ -267,7 +268,7 @@ impl Story {
         if !self.hub.is_up() {
             return self.soon(200, 2000, Happening::Connects { agent: n, life });
         }
-        // Now and then it goes on where its journal is, and gets again what it has not dealt with.
+        // Sometimes it resumes at its journal and gets unfinished entries again.
         let again = self.goes_wrong(30);
         let (id, written) = (self.agents[n].id, self.agents[n].cursor());
         let received = self.process(n, life).and_then(|process| process.received);
@@ -281,7 +282,7 @@ impl Story {
         self.tell(n, Event::Began { cursor: after.to_string() });
     }
 
-    /// Whoever was woken will read.
+    /// Schedules reads for woken connections.
     fn read_what_is_new(&mut self) {
         for id in self.hub.waiting() {
             let Some(n) = self.agents.iter().position(|agent| agent.id == id) else { continue };
@@ -328,7 +329,7 @@ impl Story {
         }
     }
 
-    /// Tells an agent something and does what it says, unless it dies in the middle of it.
+    /// Passes an event to an agent and performs its actions, unless it crashes in between.
     fn tell(&mut self, n: usize, event: Event) {
         let now = self.world.now();
         let Some(process) = &mut self.agents[n].process else { return };
@@ -393,7 +394,7 @@ impl Story {
         self.soon(5, 200, Happening::Requested { agent: n, life, post });
     }
 
-    /// A request reaches the hub, whether or not who made it still lives.
+    /// Handles a request at the hub, whether or not its sender still runs.
     fn request(&mut self, n: usize, life: u64, Post { number, to }: Post) {
         let To::Callback { url, key, event } = to else { panic!("everything is answered at a callback") };
         let mut posted = if self.hub.is_up() {
@@ -439,7 +440,7 @@ impl Story {
     }
 }
 
-/// Names the other one, always.
+/// Returns a reply that names the other agent.
 fn reply(n: usize, turn: &Turn) -> String {
     format!("@{} of {}", NAMES[1 - n], turn.message_id)
 }
@@ -448,7 +449,7 @@ fn failed(why: &str, retry_after_ms: Option<u64>, perhaps_arrived: bool) -> Post
     Posted::Failed { why: why.into(), retry_after_ms, perhaps_arrived }
 }
 
-/// What the client makes of a refusal.
+/// Converts an error as the client does.
 fn refused(error: Error) -> Posted {
     if error.code == Code::IdempotencyConflict {
         return Posted::Arrived;

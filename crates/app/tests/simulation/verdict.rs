@@ -1,4 +1,4 @@
-//! What must hold once a story has come to rest.
+//! The invariants that must hold once a story has come to rest.
 
 use crate::story::Story;
 use chorus_protocol::ids::{EventId, Principal};
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// More than any story holds.
 const ALL: i64 = 10_000;
 
-/// How much there was of what, so that nobody praises an empty world.
+/// The amount of activity, so that an empty world does not count as a success.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) said: usize,
@@ -52,7 +52,7 @@ pub(crate) fn judge(story: &Story) -> Tally {
     }
 }
 
-/// Everything in the channel.
+/// Returns all events in the channel.
 fn events(story: &Story) -> Vec<Event> {
     let (channel, who) = (story.channel, story.person.id);
     story.hub.query(move |tx| {
@@ -73,7 +73,7 @@ fn content(event: &Event) -> String {
     body["content"].as_str().unwrap_or_default().to_owned()
 }
 
-/// What the person and the agents were told is said: once, at its place.
+/// Every confirmed message exists once, at its position.
 fn acknowledged_is_there(story: &Story, events: &[Event]) {
     for saying in &story.sayings {
         let said: Vec<i64> =
@@ -89,7 +89,7 @@ fn acknowledged_is_there(story: &Story, events: &[Event]) {
     }
 }
 
-/// Who answered what; nobody answers the same thing twice.
+/// Returns the answers by author and message. Nobody answers the same message twice.
 fn answered_once(story: &Story, events: &[Event]) -> BTreeMap<(Principal, EventId), EventId> {
     let mut answers = BTreeMap::new();
     let by_agents = events.iter().filter(|event| event.author != Principal::Account(story.person.id));
@@ -101,8 +101,8 @@ fn answered_once(story: &Story, events: &[Event]) -> BTreeMap<(Principal, EventI
     answers
 }
 
-/// What was sent to an agent came to something, and the hub knows what; unless the agent died just before it could say so. What
-/// must be answered and was not is open: somebody will look at it again.
+/// Every delivery has an outcome that the hub knows, unless the agent crashed just before reporting it. An
+/// unanswered obligation is still open.
 fn every_delivery_has_an_outcome(
     story: &Story,
     deliveries: &[Record],

@@ -1,5 +1,5 @@
-//! A simulated week: fifty agents and ten people in twenty channels, with jobs and money. `CHORUS_SEED=7` plays one seed,
-//! `CHORUS_SEEDS=1000` so many.
+//! A simulated week: fifty agents and ten people in twenty channels, with jobs and credits. `CHORUS_SEED=7`
+//! runs one seed, `CHORUS_SEEDS=1000` that many.
 
 mod cast;
 mod harness;
@@ -16,10 +16,10 @@ use std::sync::Mutex;
 use story::Story;
 use verdict::Tally;
 
-/// How many are played unless said.
+/// The default number of seeds.
 const SEEDS: u64 = 200;
 
-/// Plays a seed to its end; its hash, and how much there was.
+/// Runs a seed to its end. Returns its hash and its tally.
 fn play(seed: u64) -> (String, Tally) {
     let mut story = Story::new(seed);
     let played = catch_unwind(AssertUnwindSafe(|| {
@@ -47,7 +47,7 @@ fn a_week_comes_to_rest_with_nothing_forgotten_and_nothing_done_twice() {
         sum.lock().unwrap().add(&tally);
     });
     let sum = sum.into_inner().unwrap();
-    // Or nothing would be proven.
+    // Too little activity would prove nothing.
     let enough = sum.answers > 1000
         && sum.crashes > 500
         && sum.escalations > 20

@@ -1,7 +1,7 @@
-//! Time, chance, and what happens when. Nothing here knows hubs or agents.
+//! Time, randomness and scheduling. This module knows neither hubs nor agents.
 //!
-//! Things happen one after the other, in the order of their times, and of their making where these are the same. All chance
-//! comes from one seed, so the same seed gives the same world; what is noted on the way is hashed, which proves it.
+//! Steps run one by one, in the order of their times, and of their creation at the same time. All randomness
+//! comes from one seed, so the same seed gives the same world. A hash of the log proves it.
 
 use chorus_environment::{Environment, ManualClock};
 use data_encoding::HEXLOWER;
@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::{Debug, Display};
 
-/// How much of what was noted is kept for whoever looks for a mistake.
+/// The number of log lines kept for debugging.
 const KEPT: usize = 60;
 
 pub(crate) struct World<H> {
@@ -40,12 +40,12 @@ impl<H: Debug> World<H> {
         self.clock.now()
     }
 
-    /// How long it has lasted.
+    /// Returns the elapsed time.
     pub(crate) fn age(&self) -> i64 {
         self.now() - self.begun
     }
 
-    /// Something will happen then; what lies in the past happens next.
+    /// Schedules a step. A step in the past runs next.
     pub(crate) fn at(&mut self, time: i64, happening: H) {
         self.made += 1;
         self.schedule.insert((time.max(self.now()), self.made), happening);
@@ -55,24 +55,24 @@ impl<H: Debug> World<H> {
         self.at(self.now() + delay_ms, happening);
     }
 
-    /// What happens next, at its time; nothing once all is at rest.
+    /// Advances to the next step; `None` once everything is at rest.
     pub(crate) fn next(&mut self) -> Option<H> {
         let ((time, _), happening) = self.schedule.pop_first()?;
         self.clock.set(time);
         Some(happening)
     }
 
-    /// One of so many numbers, from 0.
+    /// Returns a random number from 0 to `count` - 1.
     pub(crate) fn below(&mut self, count: i64) -> i64 {
         (self.random.random_u64() % count.max(1) as u64) as i64
     }
 
-    /// Whether something happens that does so in so many of a hundred cases.
+    /// Returns `true` in `percent` of a hundred cases.
     pub(crate) fn chance(&mut self, percent: i64) -> bool {
         self.below(100) < percent
     }
 
-    /// Writes down what happens.
+    /// Logs a step.
     pub(crate) fn note(&mut self, what: impl Display) {
         let line = format!("{:>7} {what}", self.age());
         self.hash.update(line.as_bytes());
@@ -83,12 +83,12 @@ impl<H: Debug> World<H> {
         self.noted.push_back(line);
     }
 
-    /// The last of it.
+    /// Returns the last lines of the log.
     pub(crate) fn last_notes(&self) -> String {
         self.noted.iter().flat_map(|line| [line, "\n"]).collect()
     }
 
-    /// Stands for all of it.
+    /// Returns the hash of the whole log.
     pub(crate) fn hash(&self) -> String {
         HEXLOWER.encode(&self.hash.clone().finalize())
     }

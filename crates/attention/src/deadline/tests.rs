@@ -17,7 +17,7 @@ fn pending(policy: Policy) -> Pending {
     }
 }
 
-/// What happens, and when, if nobody ever does anything.
+/// Returns the steps and their times if nobody ever acts.
 fn course(mut pending: Pending) -> Vec<(Step, i64)> {
     let mut course = vec![];
     while let Some((step, at_ms)) = pending.next_step() {

@@ -49,7 +49,7 @@ fn check(what: &str, event: Event<'_>, recipient: Recipient, expected: [&str; 3]
     assert!(modes.contains(&mode.as_str()), "{what}: {:?} {mode}", event.text);
 }
 
-/// What it is: the event, the recipient => directedness policy (injection, one of) reason.
+/// Checks rows of the form: event, recipient => directedness policy (injection, one of) reason.
 macro_rules! decides {
     ($($what:literal: $event:expr, $recipient:expr
         => $directedness:ident $policy:ident ($($mode:ident)|+) $reason:ident;)+) => {$(
@@ -482,7 +482,7 @@ proptest! {
         if recipient.claimed_by_other && !recipient.named && event.conversation == ConversationKind::Channel && says {
             prop_assert_eq!(decision.policy, Policy::MustNotRespond);
         }
-        // Whoever may answer has a time for it.
+        // Every event that may be answered has a deadline.
         prop_assert_eq!(decision.deadline_ms.is_some(), decision.policy != Policy::MustNotRespond);
         prop_assert!(decision.deadline_ms.is_none_or(|deadline| DEADLINE_MS.contains(&deadline)));
         let may_be_urgent = event.author != AuthorKind::Agent || event.author_leads || interrupts(classified.intent);

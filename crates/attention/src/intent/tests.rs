@@ -26,7 +26,7 @@ fn thanks_in_many_languages() {
     );
 }
 
-/// Whoever thanks at some length asks for no more than who says it in a word.
+/// A long thanks asks for no more than a short one.
 #[test]
 fn thanks_at_some_length() {
     check(

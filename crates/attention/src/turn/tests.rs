@@ -17,7 +17,7 @@ fn bodies(turn: Option<Assembled<&str>>) -> Option<Vec<&str>> {
     turn.map(|turn| turn.pieces.into_iter().map(|piece| piece.body).collect())
 }
 
-/// The document's example, in five messages.
+/// Checks the specification's example of five messages.
 #[test]
 fn somebody_types_in_pieces() {
     let mut assembly = Assembly::default();
@@ -90,10 +90,10 @@ fn edits_replace_and_deletions_remove() {
     assert_eq!(assembly.take(edit("1b", "1c"), 1_000), None);
     assert_eq!(assembly.take(Arrival::Deleted("2".into()), 1_000), None);
     assert_eq!(bodies(assembly.due(4_000)), Some(vec!["1c", "3"]));
-    // What has left cannot be changed here any more.
+    // A turn that has left can no longer be changed.
     assert_eq!(assembly.take(edit("3", "3b"), 5_000), Some(edit("3", "3b")));
     assert_eq!(assembly.take(Arrival::Deleted("3".into()), 5_000), Some(Arrival::Deleted("3".into())));
-    // What is wholly gone is no turn.
+    // A turn whose pieces are all deleted is dropped.
     assembly.take(said("ann", Mode::Buffered, "4"), 6_000);
     assembly.take(Arrival::Deleted("4".into()), 6_000);
     assert_eq!((assembly.waiting(), assembly.next_due_ms()), (0, None));
@@ -118,7 +118,7 @@ fn a_turn_that_was_broken_off_is_merged() {
     assembly.take(said("ann", Mode::Buffered, "2"), 4_000);
     assembly.give_back(running, 4_000);
     assert_eq!(bodies(assembly.due(7_000)), Some(vec!["1", "2"]));
-    // It does not start to wait anew.
+    // The wait does not start again.
     assembly.take(said("ann", Mode::Buffered, "3"), 10_000);
     let running = assembly.due(13_000).unwrap();
     assembly.take(said("ann", Mode::Buffered, "4"), 39_000);
@@ -133,7 +133,8 @@ fn only_cancellation_and_safety_interrupt() {
 }
 
 proptest! {
-    /// Whatever arrives whenever: each piece comes out once, in order, within its time, and no more wait than may.
+    /// Checks that each piece comes out once, in order and in time, and that the number of waiting pieces
+    /// stays bounded.
     #[test]
     fn nothing_is_lost_doubled_or_kept(
         steps in prop::collection::vec((0i64..4_000, 0usize..300, any::<bool>()), 1..600),
@@ -184,7 +185,7 @@ fn what_comes_again_after_an_edit_is_there_once() {
         }
     }
     assert_eq!(bodies(assembly.clone().due(QUIET_MS)), Some(vec!["3"]));
-    // Taken back under the name it had first.
+    // The message is deleted under its first id.
     assert_eq!(assembly.take(Arrival::Deleted("1".into()), 0), None);
     assert_eq!(assembly.waiting(), 0);
 }

@@ -1,13 +1,12 @@
-//! Sections 1 to 3, 7 and 13: what the method is for, and what it does not claim. Ideas, and yet each sentence that can
-//! fail has something here that fails with it.
+//! Sections 1 to 3 and 7 of the Choir Protocol: the purpose of the method and its limits. Every sentence there
+//! that can be wrong has a test.
 
 use crate::support::{bundle, disciplined, draft, evidence, five, observed, outcome, records, score};
-use chorus_choir::adapters::{About, Format, adapt};
 use chorus_choir::{Evidence, rehearse};
-use chorus_protocol::choir::receipt::{Payload, ReceiptLabel, VerificationStatus};
+use chorus_protocol::choir::receipt::{Payload, VerificationStatus};
 use serde_json::{Value, json};
 
-/// The same smooth answer at the end of every run.
+/// Returns the same smooth final output for every run.
 fn answered(text: &str) -> Value {
     json!({"event_type": "final_output", "voice_name": "Drafter", "detail": text})
 }
@@ -19,7 +18,7 @@ fn run(event: Value) -> Payload {
 #[test]
 fn section_1_the_handoff_breaks_and_not_the_prose() {
     let clean = observed(&disciplined(), json!([answered("All is well, and gladly so.")]));
-    // "The handoff, the missed entry, the smoothed-over disagreement": each with the same last words.
+    // A handoff, a missed entry and a smoothed-over disagreement, each with the same final output.
     for (kind, dimension) in [
         ("dropped_handoff", 3),
         ("missed_entry", 4),
@@ -32,7 +31,7 @@ fn section_1_the_handoff_breaks_and_not_the_prose() {
         assert!(after[dimension] < before[dimension], "{kind}: {after:?}");
         assert!(outcome(&broken).1 > outcome(&clean).1, "{kind} is no risk");
     }
-    // And whatever is said, it is not the language that is measured.
+    // The wording of the output is not measured.
     for text in ["I will not.", "blocked, rejected, escalated: a breach of authority"] {
         let other = observed(&disciplined(), json!([answered(text)]));
         assert_eq!(outcome(&other), outcome(&clean), "{text}");
@@ -42,11 +41,11 @@ fn section_1_the_handoff_breaks_and_not_the_prose() {
 
 #[test]
 fn section_2_a_coherent_reply_says_nothing_of_the_score() {
-    // On its own it earns nothing.
+    // A good final output alone earns nothing.
     let alone = observed(&disciplined(), json!([answered("A coherent, kind and complete reply.")]));
     assert_eq!(five(&alone.dimensions), five(&draft(&disciplined()).dimensions));
     assert!(alone.adjustments.iter().all(|record| record.delta <= 0));
-    // The voice that talks last is not rewarded; those that should have entered earlier are missed.
+    // The last voice is not rewarded; voices that should have entered earlier are missed.
     let mut last = bundle(json!([
         {"event_type": "evidence_cited", "voice_name": "Drafter", "ref": "handbook"},
         {"event_type": "escalation", "voice_name": "Drafter", "reached_output": true},
@@ -74,13 +73,13 @@ fn section_3_false_harmony_is_what_a_smooth_output_conceals() {
     ] {
         let harmony = run(event).false_harmony;
         assert!(harmony.concealed > 0 && harmony.risk > clean, "{what}: {harmony:?}");
-        // It is invisible at the output, so the receipt points at what is beneath.
+        // The fault is invisible in the output, so the receipt points at its cause.
         assert!(
             harmony.terms.iter().any(|term| term.source_event_indices.contains(&0)),
             "{what}: {harmony:?}"
         );
     }
-    // Dissent that was used is none: it reached the output.
+    // A dissent that was used is not concealed: it reached the output.
     let used = json!({"event_type": "dissent", "voice_name": "Policy", "disposition": "used", "reached_output": true});
     assert_eq!(run(used).false_harmony.concealed, 0);
 }
@@ -101,9 +100,9 @@ fn section_7_no_receipt_claims_more_than_it_proves() {
         ] {
             assert!(payload.disclaimer.contains(sentence), "{sentence}");
         }
-        // Under defined scenarios: they are in it.
+        // The receipt contains the defined scenarios.
         assert_eq!(payload.scenarios.len(), 2);
-        // Nothing beside the disclaimer speaks of safety or a certificate, and the best verdict is "ready".
+        // Nothing but the disclaimer mentions safety or certification, and the best verdict is "ready".
         let mut rest = json!(payload);
         rest["disclaimer"] = Value::Null;
         rest["evidence"]["statement"] = Value::Null;
@@ -112,29 +111,4 @@ fn section_7_no_receipt_claims_more_than_it_proves() {
             assert!(!rest.contains(claim), "{claim}");
         }
     }
-}
-
-#[test]
-fn section_13_an_adapter_alone_verifies_nothing() {
-    let trace = json!([{"policy_node": {"tool_calls": [{"name": "look_up", "id": "c1"}]}}]).to_string();
-    let declared = score(&disciplined());
-    let about = About { voices: &declared.voices, ..About::default() };
-    let made = adapt(Some(Format::LangGraph), trace.as_bytes(), &about).unwrap();
-    // A schema for each framework, by name and version.
-    let adapter = made.adapter.clone().unwrap();
-    assert_eq!((adapter.id.as_str(), adapter.version.is_empty()), ("langgraph.stream.v1", false));
-    let ids: std::collections::HashSet<_> = Format::ALL.iter().map(|format| format.adapter()).collect();
-    assert_eq!(ids.len(), Format::ALL.len());
-    // What makes observations verified is a signature, not that a program wrote the JSON; and it changes the claim only.
-    let with = |status| {
-        let evidence = Evidence { status, ..evidence(&[json!(made)]) };
-        rehearse(&declared, Some(&evidence)).unwrap()
-    };
-    let (asserted, signed) =
-        (with(VerificationStatus::UserAsserted), with(VerificationStatus::SignatureValid));
-    assert_eq!(asserted.label, ReceiptLabel::Observed);
-    assert!(asserted.evidence.as_ref().unwrap().statement.contains("not independently verified"));
-    assert_eq!(signed.label, ReceiptLabel::Verified);
-    assert_eq!(outcome(&asserted), outcome(&signed));
-    assert_eq!(asserted.adjustments, signed.adjustments);
 }

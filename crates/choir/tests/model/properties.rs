@@ -1,8 +1,8 @@
-//! What holds of any Score and any evidence.
+//! Properties of any Score and any evidence.
 
 use crate::support::{KINDS, disciplined, evidence, five, score};
 use chorus_choir::rehearse;
-use chorus_protocol::choir::receipt::{Dimension, Payload, Verdict};
+use chorus_protocol::choir::receipt::{Dimension, Payload, ScenarioOutcome, Verdict};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -61,7 +61,7 @@ fn any_bundle() -> impl Strategy<Value = Value> {
     )
 }
 
-/// A Score with some of its declarations taken away.
+/// Generates a Score with some of its declarations removed.
 fn any_score() -> impl Strategy<Value = Value> {
     proptest::collection::vec(any::<bool>(), 16).prop_map(|kept| {
         let mut value = disciplined();
@@ -81,7 +81,7 @@ fn run(value: &Value, bundle: &Value) -> Payload {
     rehearse(&score(value), Some(&evidence(std::slice::from_ref(bundle)))).unwrap()
 }
 
-/// Every number of it, larger is better.
+/// Returns all numbers of a payload, oriented so that larger is better.
 fn goodness(payload: &Payload) -> Vec<i64> {
     let mut all = five(&payload.dimensions).to_vec();
     all.push(-payload.false_harmony.risk);
@@ -138,11 +138,58 @@ proptest! {
 
     #[test]
     fn section_4_one_more_suppression_improves_nothing(value in any_score(), bundle in any_bundle(), voice in 0..4_usize, high in any::<bool>()) {
-        let mut more = bundle.clone();
         let scenario = if high { "refund-over-limit" } else { "where-is-my-order" };
-        more["events"].as_array_mut().unwrap()
-            .push(json!({"event_type": "suppressed_dissent", "voice_name": VOICES[voice], "scenario_id": scenario}));
-        prop_assert!(no_better(&run(&value, &more), &run(&value, &bundle)));
+        let with = |bundle: &Value, kind: &str| {
+            let mut more = bundle.clone();
+            more["events"].as_array_mut().unwrap()
+                .push(json!({"event_type": kind, "voice_name": VOICES[voice], "scenario_id": scenario}));
+            more
+        };
+        // A voice whose dissent was suppressed took part, so it is compared with one that did as well.
+        let before = with(&bundle, "voice_entry");
+        prop_assert!(no_better(&run(&value, &with(&before, "suppressed_dissent")), &run(&value, &before)));
+    }
+
+    #[test]
+    fn section_4_silence_is_never_better_than_a_warning_that_was_ignored(value in any_score(), bundle in any_bundle(), scenario in 0..2_usize, voice in 0..3_usize) {
+        let (id, name) = (["refund-over-limit", "where-is-my-order"][scenario], VOICES[voice]);
+        let mut silent = bundle.clone();
+        silent["complete"] = json!(true);
+        silent["scenario_id"] = json!(id);
+        // Removes the voice from the bundle, and references, whose targets move.
+        let events = silent["events"].as_array_mut().unwrap();
+        events.retain(|event| event["voice_name"] != name);
+        for event in events {
+            event["refers_to"] = Value::Null;
+        }
+        let mut warned = silent.clone();
+        warned["events"].as_array_mut().unwrap()
+            .push(json!({"event_type": "ignored_warning", "voice_name": name, "scenario_id": id}));
+        let (silent, warned) = (run(&value, &silent), run(&value, &warned));
+        let required = value["scenarios"][scenario]["required_voices"].as_array().unwrap().contains(&json!(name));
+        let numbers = |payload: &Payload| goodness(payload)[..6].to_vec();
+        let no_better = numbers(&silent).iter().zip(numbers(&warned)).all(|(silent, warned)| *silent <= warned);
+        prop_assert!(!required || no_better, "{:?} {:?}", numbers(&silent), numbers(&warned));
+    }
+
+    #[test]
+    fn section_9_evidence_without_a_complete_bundle_of_every_scenario_is_never_ready(value in any_score(), bundle in any_bundle()) {
+        let payload = run(&value, &bundle);
+        let named = |id: &str| payload.evidence.as_ref().unwrap().events.iter().any(|event| {
+            !event.derived && event.event.scenario_id.as_deref() == Some(id)
+        });
+        let observed = bundle["complete"] == true && named("refund-over-limit") && named("where-is-my-order");
+        prop_assert!(observed || payload.verdict > Verdict::Ready);
+        prop_assert_eq!(payload.results.len(), 2);
+        prop_assert!(observed || payload.results.iter().any(|one| one.result != ScenarioOutcome::Passed));
+    }
+
+    #[test]
+    fn section_8_every_receipt_is_recomputed_from_itself(value in any_score(), bundle in any_bundle(), other in any_bundle()) {
+        let payload = rehearse(&score(&value), Some(&evidence(&[bundle, other]))).unwrap();
+        let receipt = json!(chorus_choir::receipt(&payload));
+        let verified = chorus_choir::verify::verify(&receipt, None);
+        prop_assert!(verified.is_ok(), "{:?}", verified);
     }
 
     #[test]

@@ -1,13 +1,14 @@
-//! Receipts after they were made: verified, compared, attested.
+//! Verification, comparison and attestation of receipts.
 
-use crate::support::{disciplined, draft, observed};
+use crate::support::{clean_run, disciplined, draft, observed, run};
 use chorus_choir::compare::compare;
-use chorus_choir::verify::{Keys, VerifyError, leaf, verify};
+use chorus_choir::verify::{Keys, VerdictCheck, VerifyError, leaf, verify};
 use chorus_choir::{attest, merkle, receipt};
 use chorus_protocol::canonical::hex;
+use chorus_protocol::choir::receipt::Payload;
 use serde_json::{Value, json};
 
-/// A receipt as a hub issues it, first in its log.
+/// Returns a receipt as issued by a hub, the first in its log.
 fn issued() -> (Value, Keys) {
     let key = attest::SigningKey::of(&[7; 32]).unwrap();
     let mut receipt = receipt(&draft(&disciplined()));
@@ -22,7 +23,7 @@ fn issued() -> (Value, Keys) {
     (value, keys)
 }
 
-/// What `/api/public/verify` says of a receipt.
+/// Returns the response of `/api/public/verify` for a receipt.
 fn answer(receipt: &Value) -> Value {
     let mut answer = receipt.clone();
     let members = answer.as_object_mut().unwrap();
@@ -42,9 +43,9 @@ fn answer(receipt: &Value) -> Value {
 fn a_text_beside_the_payload_speaks_for_nothing() {
     let (receipt, keys) = issued();
     let public = answer(&receipt);
-    assert_eq!(verify(&public, None).unwrap().checks, ["hash"]);
-    assert_eq!(verify(&public, Some(&keys)).unwrap().checks, ["hash", "inclusion"]);
-    // A payload that was altered, with the true text, which is public, beside it.
+    assert_eq!(verify(&public, None).unwrap().checks, ["hash", "verdict"]);
+    assert_eq!(verify(&public, Some(&keys)).unwrap().checks, ["hash", "verdict", "inclusion"]);
+    // The payload was altered, and the true text, which is public, was put beside it.
     let mut forged = receipt.clone();
     forged["payload"]["verdict"] = json!("conditional");
     forged["canonical_payload"] = public["canonical_payload"].clone();
@@ -74,10 +75,13 @@ fn a_hub_that_moved_still_speaks_for_what_it_signed() {
 #[test]
 fn section_8_anyone_can_verify_and_what_fails_is_named() {
     let (receipt, keys) = issued();
-    assert_eq!(verify(&receipt, None).unwrap().checks, ["hash"]);
+    assert_eq!(verify(&receipt, None).unwrap().checks, ["hash", "verdict"]);
     let verified = verify(&receipt, Some(&keys)).unwrap();
-    assert_eq!(verified.checks, ["hash", "signature", "inclusion"]);
-    assert_eq!((verified.label.as_str(), verified.verdict.as_str()), ("Draft Choir Receipt", "ready"));
+    assert_eq!(verified.checks, ["hash", "verdict", "signature", "inclusion"]);
+    assert_eq!(
+        (verified.label.as_str(), verified.verdict.as_str()),
+        ("Draft Choir Receipt (declared only)", "ready")
+    );
 
     let fails = |change: &dyn Fn(&mut Value)| {
         let mut altered = receipt.clone();
@@ -92,19 +96,20 @@ fn section_8_anyone_can_verify_and_what_fails_is_named() {
     assert_eq!(fails(&|one| one["receipt_id"] = json!("r2")), "inclusion");
     assert_eq!(fails(&|one| one["generated_at"] = json!("2025-01-01T00:00:00.000Z")), "inclusion");
     assert_eq!(fails(&|one| one["log"]["index"] = json!(1)), "inclusion");
-    // Without what the hub signed it may be anybody's: keys that were given must find something to check.
+    // Without the hub's signatures the receipt may be anyone's: if keys are given, there must be something to
+    // check with them.
     for left in [json!(null), json!({}), json!("x"), json!([])] {
         assert_eq!(fails(&|one| one["attestation"] = left.clone()), "signature", "{left}");
         assert_eq!(fails(&|one| one["log"] = left.clone()), "inclusion", "{left}");
     }
     assert_eq!(fails(&|one| drop(one.as_object_mut().unwrap().remove("attestation"))), "signature");
     assert_eq!(fails(&|one| drop(one.as_object_mut().unwrap().remove("log"))), "inclusion");
-    // What was put in beside what is signed is nobody's word, whatever it says.
+    // No signature covers an added member.
     assert_eq!(fails(&|one| one["approved_by"] = json!("everybody")), "unsigned");
-    // What an issuer is told of its address follows from what is signed; another address does not.
+    // The URL that an issuer receives follows from signed members; another URL does not.
     let mut told = receipt.clone();
     told["verify_url"] = json!("https://hub.example/verify/r1");
-    assert_eq!(verify(&told, Some(&keys)).unwrap().checks, ["hash", "signature", "inclusion"]);
+    assert_eq!(verify(&told, Some(&keys)).unwrap().checks, ["hash", "verdict", "signature", "inclusion"]);
     assert_eq!(fails(&|one| one["verify_url"] = json!("https://elsewhere.example/verify/r1")), "unsigned");
     assert!(matches!(verify(&json!({"a": 1}), None), Err(VerifyError::NotAReceipt(_))));
     let stranger = Keys { public: vec![vec![1; 32]], ..keys };
@@ -112,19 +117,120 @@ fn section_8_anyone_can_verify_and_what_fails_is_named() {
 }
 
 #[test]
-fn statements_gate_a_deploy() {
-    let worse = receipt(&observed(
-        &disciplined(),
-        json!([{"event_type": "suppressed_dissent", "voice_name": "Policy"}]),
-    ));
-    let statement = attest::test_result(&worse);
-    assert_eq!(statement["predicate"]["result"], "FAILED");
-    assert_eq!(statement["predicate"]["failedTests"], json!(["refund-over-limit", "where-is-my-order"]));
-    assert_eq!(statement["subject"][0]["digest"]["sha256"], worse.payload_hash);
-    let better = attest::test_result(&receipt(&draft(&disciplined())));
-    assert_eq!(better["predicate"]["result"], "PASSED");
-    let own = attest::statement(&worse);
-    assert_eq!(own["predicate"]["verdict"], "not_ready");
+fn statements_gate_a_deploy_by_each_scenarios_own_outcome() {
+    let predicate = |bundles: &[Value]| {
+        let receipt = receipt(&run(&disciplined(), bundles));
+        let statement = attest::test_result(&receipt).unwrap();
+        assert_eq!(statement["subject"][0]["digest"]["sha256"], receipt.payload_hash);
+        let predicate = &statement["predicate"];
+        ["result", "passedTests", "warnedTests", "failedTests"].map(|name| predicate[name].clone())
+    };
+    let [high, low] = clean_run();
+    let both = json!(["refund-over-limit", "where-is-my-order"]);
+    assert_eq!(predicate(&[high.clone(), low.clone()]), [json!("PASSED"), both, json!([]), json!([])]);
+    // A scenario that was not observed is in no list.
+    assert_eq!(
+        predicate(std::slice::from_ref(&low)),
+        [json!("WARNED"), json!(["where-is-my-order"]), json!([]), json!([])]
+    );
+    let mut seen = high.clone();
+    seen["complete"] = json!(false);
+    assert_eq!(
+        predicate(&[seen, low.clone()]),
+        [json!("WARNED"), json!(["where-is-my-order"]), json!(["refund-over-limit"]), json!([])]
+    );
+    // One bad scenario does not make the other fail.
+    let mut bad = high;
+    bad["events"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"event_type": "suppressed_dissent", "voice_name": "Policy"}));
+    assert_eq!(
+        predicate(&[bad, low]),
+        [json!("FAILED"), json!(["where-is-my-order"]), json!([]), json!(["refund-over-limit"])]
+    );
+    // Nothing was tested on paper, and an older receipt does not say what was.
+    let mut paper = receipt(&draft(&disciplined()));
+    assert_eq!(attest::test_result(&paper), None);
+    paper.payload["evidence"] = json!({});
+    paper.payload.as_object_mut().unwrap().remove("results");
+    assert_eq!(attest::test_result(&paper), None);
+    let own = attest::statement(&paper);
+    assert_eq!(own["predicate"]["verdict"], "ready");
+}
+
+#[test]
+fn the_statement_of_a_hubs_run_also_has_its_verdict() {
+    let mut paper = receipt(&draft(&disciplined()));
+    paper.payload["evidence"] = json!({"hub": {"origin": "https://hub.example"}});
+    let predicate = attest::statement(&paper)["predicate"].clone();
+    assert_eq!(
+        (&predicate["verdict"], &predicate["hub"]["origin"]),
+        (&json!("ready"), &json!("https://hub.example"))
+    );
+}
+
+/// Returns a receipt with a changed payload and the hash that belongs to it.
+fn rehashed(payload: &Value, change: &dyn Fn(&mut Value)) -> Value {
+    let mut payload = payload.clone();
+    change(&mut payload);
+    json!({"payload_hash": chorus_protocol::canonical::hash(&payload), "payload": payload})
+}
+
+#[test]
+fn the_verdict_is_recomputed_from_the_receipts_own_evidence() {
+    let [high, low] = clean_run();
+    let mut bad = high.clone();
+    bad["events"].as_array_mut().unwrap().extend([
+        json!({"event_type": "tool_call", "voice_name": "Drafter", "action": "refund", "ref": "call_2"}),
+        json!({"event_type": "dissent", "voice_name": "Policy", "refers_to": 1}),
+    ]);
+    let mut away = low.clone();
+    away["absent"] = json!(["Drafter"]);
+    for bundles in [vec![], vec![high.clone(), low.clone()], vec![bad.clone(), low], vec![away, bad]] {
+        let payload = json!(run(&disciplined(), &bundles));
+        let verified = verify(&rehashed(&payload, &|_| {}), None).unwrap();
+        assert_eq!(verified.verdict_check, VerdictCheck::Recomputed);
+        if bundles.is_empty() {
+            continue;
+        }
+        let changes: [&dyn Fn(&mut Value); 9] = [
+            &|one| one["label"] = json!("Verified Observed Choir Receipt"),
+            &|one| one["verdict"] = json!("retune"),
+            &|one| one["dimensions"]["coverage"] = json!(7),
+            &|one| one["false_harmony"]["risk"] = json!(3),
+            &|one| one["results"][0]["result"] = json!("not_observed"),
+            &|one| one["mismatches"] = json!([{"id": "M-DIS", "declared": "", "observed": "", "source_event_indices": [0], "retune": ""}]),
+            &|one| one["evidence"]["events"][0]["event_type"] = json!("suppressed_dissent"),
+            &|one| one["evidence"]["bundles"][0]["complete"] = json!(false),
+            &|one| one["evidence"]["verification_status"] = json!("signature_valid"),
+        ];
+        for (place, change) in changes.iter().enumerate() {
+            let forged = rehashed(&payload, change);
+            let error = verify(&forged, None).unwrap_err();
+            assert!(matches!(error, VerifyError::Verdict(_)), "{place}: {error}");
+        }
+    }
+    // Of other rules only the sums are checked.
+    let payload = json!(run(&disciplined(), &clean_run()));
+    let other = rehashed(&payload, &|one| one["rules_digest"] = json!("0".repeat(64)));
+    assert_eq!(verify(&other, None).unwrap().verdict_check, VerdictCheck::OtherRules);
+    let forged = rehashed(&other["payload"], &|one| one["dimensions"]["coverage"] = json!(7));
+    assert!(matches!(verify(&forged, None), Err(VerifyError::Verdict(_))));
+}
+
+/// A receipt of engine 1.0 is readable, verifies by its hash, and compares with one of today.
+#[test]
+fn receipts_of_the_first_engine_stay_valid() {
+    let old: Value = serde_json::from_str(include_str!("../receipt-1.0.json")).unwrap();
+    assert_eq!(old["payload"]["engine_version"], "1.0.0");
+    let verified = verify(&old, None).unwrap();
+    assert_eq!(verified.verdict_check, VerdictCheck::OtherRules);
+    let payload: Payload = serde_json::from_value(old["payload"].clone()).unwrap();
+    assert!(compare(&payload, &run(&disciplined(), &clean_run())).mismatches.added.is_empty());
+    let mut paper = receipt(&draft(&disciplined())).payload;
+    paper["label"] = json!("Draft Choir Receipt");
+    assert!(serde_json::from_value::<Payload>(paper).is_ok());
 }
 
 #[test]
@@ -147,7 +253,7 @@ fn a_comparison_says_in_what_it_is_worse() {
     let back = compare(&after, &before);
     assert_eq!(
         back.regressions,
-        ["there is less evidence: Observed Choir Receipt before, Draft Choir Receipt now"],
+        ["there is less evidence: Observed Choir Receipt before, Draft Choir Receipt (declared only) now"],
         "what nobody looked at any more is not mended"
     );
     assert_eq!(back.mismatches.removed, ["M-DIS"]);
@@ -167,7 +273,7 @@ fn less_evidence_is_worse() {
     let nothing = draft(&disciplined());
     assert_eq!(
         said(&some, &nothing),
-        "there is less evidence: Observed Choir Receipt before, Draft Choir Receipt now"
+        "there is less evidence: Observed Choir Receipt before, Draft Choir Receipt (declared only) now"
     );
     assert_eq!(said(&nothing, &some), "");
 }

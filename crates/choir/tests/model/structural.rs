@@ -1,4 +1,4 @@
-//! Section 9: each structural rule, by a Score that breaks it and nothing else.
+//! Section 9: each structural rule, with a Score that breaks only this rule.
 
 use crate::support::{disciplined, draft};
 use chorus_choir::read_score;
@@ -72,7 +72,7 @@ fn section_9_handoffs() {
         &[("S-HND-003", 10)],
     );
     check(|score| score["voices"][0]["handoffs"][0]["acknowledged"] = json!(false), &[("S-HND-004", 7)]);
-    // Without any, two of the three that are required cannot be reached either.
+    // Without handoffs, two of the three required voices cannot be reached either.
     check(|score| score["voices"][0]["handoffs"] = json!([]), &[("S-HND-003", 20), ("S-HND-005", 40)]);
 }
 

@@ -1,11 +1,11 @@
-//! Scores and bundles to test with.
+//! Scores and bundles for tests.
 
 use chorus_choir::{Evidence, Taken, read_score, rehearse};
 use chorus_protocol::choir::receipt::{Dimensions, Payload, VerificationStatus};
 use chorus_protocol::choir::score::Score;
 use serde_json::{Value, json};
 
-/// What an event of a bundle may say of itself.
+/// All types of events in a bundle.
 pub(crate) const KINDS: [&str; 16] = [
     "tool_call",
     "evidence_cited",
@@ -25,7 +25,7 @@ pub(crate) const KINDS: [&str; 16] = [
     "dropped_handoff",
 ];
 
-/// A Score without any finding: three voices, a high-severity scenario and a low one.
+/// Returns a Score without findings: three voices, a high-severity scenario and a low-severity one.
 pub(crate) fn disciplined() -> Value {
     let voice = |name: &str, more: Value| {
         let mut voice = json!({
@@ -71,14 +71,47 @@ pub(crate) fn score(value: &Value) -> Score {
     read_score(value.clone()).unwrap()
 }
 
-/// A bundle on the high-severity scenario.
+/// Returns a bundle on the high-severity scenario.
 pub(crate) fn bundle(events: Value) -> Value {
     json!({"schema": "choir.evidence.v1", "run_id": "r1", "scenario_id": "refund-over-limit", "events": events})
 }
 
 pub(crate) fn evidence(bundles: &[Value]) -> Evidence {
     let bundles = bundles.iter().map(|bundle| Taken::read(bundle.clone()).unwrap()).collect();
-    Evidence { status: VerificationStatus::UserAsserted, bundles, hub: None }
+    Evidence::new(VerificationStatus::UserAsserted, bundles)
+}
+
+/// Returns a bundle that holds every event of its scenario.
+pub(crate) fn complete(scenario: &str, events: Value) -> Value {
+    let mut bundle = bundle(events);
+    (bundle["complete"], bundle["scenario_id"]) = (json!(true), json!(scenario));
+    bundle
+}
+
+/// Returns complete bundles of both scenarios, in which all went well.
+pub(crate) fn clean_run() -> [Value; 2] {
+    let cited = |voice: &str| json!({"event_type": "evidence_cited", "voice_name": voice, "ref": "terms"});
+    let handoff = json!({"event_type": "handoff", "voice_name": "Triage", "target_voice": "Policy", "acknowledged": true});
+    let output = json!({"event_type": "final_output", "voice_name": "Drafter"});
+    [
+        complete(
+            "refund-over-limit",
+            json!([
+                handoff,
+                {"event_type": "tool_call", "voice_name": "Policy", "action": "look_up"},
+                cited("policy_node"),
+                {"event_type": "escalation", "voice_name": "Triage", "reached_output": true},
+                cited("Drafter"),
+                output,
+            ]),
+        ),
+        complete("where-is-my-order", json!([handoff, cited("Drafter"), output])),
+    ]
+}
+
+/// Rehearses the Score with these bundles.
+pub(crate) fn run(value: &Value, bundles: &[Value]) -> Payload {
+    rehearse(&score(value), Some(&evidence(bundles))).unwrap()
 }
 
 pub(crate) fn draft(value: &Value) -> Payload {
@@ -89,7 +122,7 @@ pub(crate) fn observed(value: &Value, events: Value) -> Payload {
     rehearse(&score(value), Some(&evidence(&[bundle(events)]))).unwrap()
 }
 
-/// In the order in which the documents write them.
+/// Returns the dimensions in the order in which the documents list them.
 pub(crate) fn five(dimensions: &Dimensions) -> [i64; 5] {
     [
         dimensions.role_discipline,
@@ -104,7 +137,7 @@ pub(crate) fn outcome(payload: &Payload) -> ([i64; 5], i64, &'static str) {
     (five(&payload.dimensions), payload.false_harmony.risk, payload.verdict.as_str())
 }
 
-/// The sum of all records of a rule, and how many there are.
+/// Returns the sum and the number of all records of a rule.
 pub(crate) fn records(payload: &Payload, rule: &str) -> (i64, usize) {
     let own: Vec<_> = payload.adjustments.iter().filter(|record| record.rule_id == rule).collect();
     (own.iter().map(|record| record.delta).sum(), own.len())

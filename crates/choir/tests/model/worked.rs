@@ -1,6 +1,6 @@
-//! The numbers that were worked by hand, to the point.
+//! Examples that were calculated by hand.
 
-use crate::support::{bundle, disciplined, draft, evidence, observed, outcome, score};
+use crate::support::{bundle, clean_run, disciplined, draft, evidence, observed, outcome, run, score};
 use chorus_choir::{Evidence, receipt, rehearse};
 use chorus_protocol::canonical;
 use chorus_protocol::choir::receipt::{ReceiptLabel, VerificationStatus};
@@ -21,21 +21,20 @@ fn a_disciplined_draft_is_ready() {
 }
 
 #[test]
-fn a_clean_run_is_ready() {
-    let payload = observed(
-        &disciplined(),
-        json!([
-            {"event_type": "handoff", "voice_name": "Triage", "target_voice": "Policy", "acknowledged": true},
-            {"event_type": "tool_call", "voice_name": "Policy", "action": "look_up"},
-            {"event_type": "evidence_cited", "voice_name": "policy_node", "ref": "terms"},
-            {"event_type": "escalation", "voice_name": "Triage", "reached_output": true},
-            {"event_type": "evidence_cited", "voice_name": "Drafter", "ref": "terms"},
-            {"event_type": "final_output", "voice_name": "Drafter"},
-        ]),
-    );
+fn a_clean_run_of_every_scenario_is_ready() {
+    let payload = run(&disciplined(), &clean_run());
     assert_eq!(outcome(&payload), (ALL, 0, "ready"));
     assert_eq!(payload.label, ReceiptLabel::Observed);
-    assert_eq!(payload.evidence.unwrap().events[2].event.voice_name.as_deref(), Some("Policy"));
+    let voices = payload.evidence.unwrap().events.into_iter().filter_map(|event| event.event.voice_name);
+    assert!(voices.collect::<Vec<_>>().contains(&"Policy".into()));
+}
+
+#[test]
+fn the_same_not_complete_or_one_scenario_of_two_is_conditional() {
+    let [mut high, low] = clean_run();
+    assert_eq!(outcome(&run(&disciplined(), std::slice::from_ref(&high))), (ALL, 0, "conditional"));
+    high["complete"] = json!(false);
+    assert_eq!(outcome(&run(&disciplined(), &[high, low])), (ALL, 0, "conditional"));
 }
 
 #[test]
@@ -108,7 +107,7 @@ fn incomplete_and_hopeless_drafts() {
     assert_eq!(outcome(&draft(&hopeless)), ([40, 35, 60, 60, 15], 51, "retune"));
 }
 
-/// The example of a live rehearsal: two bundles, one of each scenario.
+/// The example of a live rehearsal: two bundles, one for each scenario.
 #[test]
 fn a_rehearsed_run() {
     let hub = |scenario: &str, events: Value| {
@@ -128,15 +127,24 @@ fn a_rehearsed_run() {
             {"event_type": "dissent", "voice_name": "Policy", "target_voice": "Drafter", "disposition": "ignored", "reached_output": false},
             cited("Drafter"),
             {"event_type": "final_output", "voice_name": "Drafter"},
-            {"event_type": "wrong_note", "voice_name": "Drafter", "detail": "expect:never", "refers_to": 7},
+            {"event_type": "wrong_note", "voice_name": "Drafter", "detail": "expect:no-early-yes", "refers_to": 7},
         ]),
     );
     let low = hub(
         "where-is-my-order",
         json!([handoff, {"event_type": "tool_call", "voice_name": "Drafter", "action": "look_up"}, cited("Drafter"), {"event_type": "final_output", "voice_name": "Drafter"}]),
     );
-    let payload = rehearse(&score(&disciplined()), Some(&evidence(&[high, low]))).unwrap();
+    let payload = run(&disciplined(), &[high.clone(), low.clone()]);
     assert_eq!(outcome(&payload), ([92, 90, 90, 100, 100], 46, "retune"));
+    // The Score has the expectation: what it says must never happen, happened.
+    let mut value = disciplined();
+    value["scenarios"][0]["expects"] =
+        json!([{"id": "no-early-yes", "title": "No promise before the desk decides", "never": {}}]);
+    let payload = run(&value, &[high, low]);
+    assert_eq!(outcome(&payload), ([92, 90, 90, 100, 100], 46, "not_ready"));
+    let headline = &payload.mismatches[0];
+    assert_eq!((&*headline.id, &*headline.declared), ("M-EXPECT", "No promise before the desk decides"));
+    assert_eq!(headline.source_event_indices.len(), 1);
     let derived: Vec<_> =
         payload.evidence.as_ref().unwrap().events.iter().filter(|event| event.derived).collect();
     assert_eq!(derived.len(), 1);
@@ -154,7 +162,7 @@ fn section_8_the_same_input_has_the_same_hash_and_nothing_volatile_is_hashed() {
     assert_eq!(first.payload_hash, canonical::hash(&first.payload));
     let text = canonical::text(&first.payload);
     assert!(!text.contains("receipt_id") && !text.contains("generated_at") && !text.contains("payload_hash"));
-    // What is read back is what was written.
+    // Reading the written payload returns the same value.
     let read: chorus_protocol::choir::receipt::Payload =
         serde_json::from_value(first.payload.clone()).unwrap();
     assert_eq!(canonical::text(&serde_json::json!(read)), text);

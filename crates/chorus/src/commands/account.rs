@@ -1,4 +1,4 @@
-//! `chorus account`: people, as the operator makes them, and one's own account.
+//! `chorus account`: accounts of people, managed by the operator, and one's own account.
 
 use super::channel::{done, without_nulls};
 use crate::answer::{list, or_dash, tell};
@@ -28,7 +28,7 @@ delete are for a person (a token ct_…). People can also sign in by themselves,
 
 const HEAD: [&str; 5] = ["ID", "EMAIL", "NAME", "SINCE", "STATE"];
 
-/// Accounts of people: make and list them, as the operator; change or delete your own
+/// Create and list accounts, as the operator; change or delete your own
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -38,34 +38,34 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Make an account, and a token for it
+    /// Create an account, and a token for it
     Create {
         /// The person's email address
         email: String,
-        /// What others call it [default: what stands before the @]
+        /// The display name [default: the part before the @]
         #[arg(long)]
         name: Option<String>,
     },
-    /// List the accounts, the oldest first; those that were deleted too
+    /// List the accounts, oldest first, including deleted ones
     List {
-        /// Only those with this in their email address or name
+        /// Only accounts with this text in their email address or name
         text: Option<String>,
     },
-    /// Show whose the key is
+    /// Show the account or agent that the key belongs to
     Show,
-    /// Change your account; what is not named stays
+    /// Change your account; options that are not given leave it unchanged
     #[command(group = ArgGroup::new("what").required(true).multiple(true).args(["name", "mails"]))]
     Edit {
-        /// What others call you from now on
+        /// Your new display name
         #[arg(long)]
         name: Option<String>,
-        /// Whether you are told by mail of what waits for you while you are away
+        /// Mail you about waiting messages while you are away
         #[arg(long, value_parser = ["on", "off"])]
         mails: Option<String>,
     },
-    /// Delete your account with its agents, tokens and sessions; what you wrote stays
+    /// Delete your account with its agents, tokens and sessions; your messages stay
     Delete {
-        /// Your email address, so that nobody does this by accident
+        /// Your email address, as a confirmation
         #[arg(long, value_name = "EMAIL")]
         confirm: String,
     },
@@ -104,7 +104,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-/// Somebody in a line.
+/// Formats the key's owner as one line.
 fn shown(me: Me) -> String {
     let mails = match me.mails {
         Some(true) => "  told by mail of what waits",

@@ -1,8 +1,9 @@
-//! `chorus adapt`: from what a framework wrote of a run to an evidence bundle, without a hub.
+//! `chorus adapt`: converts a framework's trace of a run to an evidence bundle, without a hub.
 
 use crate::failure::Explained;
 use crate::{files, output};
-use chorus_choir::adapters::{About, AdaptError, Format, ReadError, adapt};
+use chorus_choir_adapters::{About, AdaptError, Format, ReadError, adapt};
+use chorus_protocol::choir::evidence::Bundle;
 use std::io::Read;
 use std::process::ExitCode;
 
@@ -18,7 +19,7 @@ Formats: openai (Responses, their streams, run steps), langgraph (every stream m
 logs), crewai (events, traces, results), otel (GenAI spans and log records), auto. Nothing is
 copied but names and short explanations; what cannot be mapped is in adapter_warnings.";
 
-/// Print one evidence bundle made of a framework's trace
+/// Convert a framework's trace to an evidence bundle and print it
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -28,24 +29,28 @@ pub(crate) struct Args {
     /// The trace, or - for standard input
     #[arg(default_value = "-")]
     file: String,
-    /// The Score whose voices are meant; aliases of voices are what traces call them
+    /// The Score with the voices; a voice's aliases are its names in traces
     #[arg(long, value_name = "SCORE")]
     score: Option<String>,
-    /// What the run is called
+    /// The id of the run
     #[arg(long, value_name = "ID")]
     run_id: Option<String>,
     /// The scenario that was run
     #[arg(long, value_name = "ID")]
     scenario: Option<String>,
-    /// Whose events are that name nobody; or, as NAME=VOICE, whose those are that name NAME. May be given several times
+    /// The voice of events without a name; or, as NAME=VOICE, the voice of events with this name. Can be given
+    /// several times
     #[arg(long, value_name = "[NAME=]VOICE")]
     voice: Vec<String>,
-    /// The trace holds everything that happened: only then does silence mean something
+    /// The trace is complete; only then is a missing event a violation
     #[arg(long)]
     complete: bool,
+    /// The address at which the trace can be seen; {ref} stands for an event's id in it, {run_id} for the run
+    #[arg(long, value_name = "URL")]
+    trace_url: Option<String>,
 }
 
-/// `None`: it is guessed.
+/// The format. `None` detects it.
 #[derive(Clone)]
 struct Asked(Option<Format>);
 
@@ -73,15 +78,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             Explained::usage(error.to_string(), "`--voice` and `--scenario` name what the Score has")
         })?;
     }
-    let bundle =
+    let mut bundle =
         adapt(args.format.0, open(&args.file)?, &about).map_err(|error| explained(&args.file, error))?;
+    bundle.trace_url.clone_from(&args.trace_url);
+    // The bundle's own rules say what an address is.
+    Bundle::read(serde_json::to_value(&bundle)?).map_err(|faults| {
+        Explained::usage(faults.to_string(), "`--trace-url https://traces.example/{run_id}?span={ref}`")
+    })?;
     output::json(&bundle)?;
     Ok(ExitCode::SUCCESS)
 }
 
 type Names = Vec<(String, String)>;
 
-/// `NAME=VOICE` maps a name; a voice alone is everybody's that is not named.
+/// Parses the options: `NAME=VOICE` maps a name, a voice alone is for events without a name.
 fn voices(given: &[String]) -> anyhow::Result<(Names, Option<String>)> {
     let (mut names, mut unnamed) = (Vec::new(), None);
     for one in given {
@@ -117,6 +127,7 @@ fn explained(path: &str, error: AdaptError) -> anyhow::Error {
         AdaptError::Empty | AdaptError::Scalar(_) => "`chorus adapt --help` says what can be adapted",
         AdaptError::UnknownVoice(_) | AdaptError::UnknownScenario(_) => "the Score says what there is",
         AdaptError::OtherFormat { .. } => "name the framework that wrote it, or `auto`",
+        AdaptError::NothingKnown(_) => "`chorus adapt auto` guesses the framework",
         AdaptError::Unknown => "name the framework that wrote it instead of `auto`",
     };
     Explained::failed(format!("{path}: {error}"), hint).into()

@@ -1,7 +1,7 @@
-//! `chorus agent`: makes an agent out of any program, or out of a model.
+//! `chorus agent`: makes an agent out of any program, a coding agent or a model.
 //!
-//! The work is the harness's, in `chorus-agent`. Here it gets its settings, from flags or from a file with several
-//! agents (`plan`), is shown (`show`), and is stopped by Ctrl-C or SIGTERM.
+//! The harness in `chorus-agent` does the work. This command reads its settings from flags or from a file with
+//! several agents (`plan`), prints its activity (`show`), and stops it on Ctrl-C or SIGTERM.
 
 mod file;
 mod plan;
@@ -27,6 +27,8 @@ Examples:
   chorus agent --name py --exec python3 -- -u agent.py      what begins with - goes after --
   chorus agent --name ada --openai http://127.0.0.1:11434/v1 --model llama3.2
   OPENAI_API_KEY=… chorus agent --name ada --openai https://api.openai.com/v1 --model gpt-4o-mini
+  chorus agent --name dev --agent claude --folder ./project   a coding agent: claude, codex, …
+  chorus agent --name dev --acp 'my-agent --acp' --mcp        any that speaks ACP, with our tools
   chorus agent --name echo --exec ./echo.sh --connection 0.0.0.0:8788 \\
     --connection-url https://echo.example
   chorus agent --name echo --exec ./echo.sh --c2a           by a C2A session instead of the inbox
@@ -42,6 +44,12 @@ A program is given CHORUS_EVENT_KIND, CHORUS_CHANNEL, CHORUS_SENDER, CHORUS_SEND
 the hub knows whoever has that name), CHORUS_MESSAGE_ID and CHORUS_TRACE_ID. Nothing printed is
 silence; an exit code other than 0 is a failure, told by the last line of standard error.
 
+A coding agent has a session for each thread, which goes on after a restart. A tool that needs
+permission waits for a person of the conversation: on the page, or by
+  chorus approvals list
+  chorus approvals agree apr_…
+Without an answer in --permission-timeout the tool is not run.
+
 A file of agents:
   [[agent]]
   name = \"echo\"
@@ -53,107 +61,134 @@ A file of agents:
   model = \"llama3.2\"
   system = \"@ada.md\"";
 
-/// The exit code of agents that were not let end by themselves, as shells know it.
+/// The exit code after a second interrupt, by shell convention.
 const INTERRUPTED: u8 = 130;
 
 const CONFIG_HINT: &str = "`chorus agent --help` shows a file of agents";
 
-/// Make an agent out of any program, or out of a model
+/// Make an agent out of any program, a coding agent or a model
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The agent's name
     #[arg(long, required_unless_present = "config")]
     name: Option<String>,
-    /// A channel it should be in, by its id or its name; only says whether it is. May be repeated
+    /// A channel it should be a member of, by id or name; only reports whether it is. May be repeated
     #[arg(long = "channel", value_name = "CHANNEL")]
     channels: Vec<String>,
     /// The program that answers, and its arguments
-    #[arg(long, value_name = "PROGRAM", num_args = 1.., conflicts_with = "openai")]
+    #[arg(long, value_name = "PROGRAM", num_args = 1.., conflicts_with = "openai", group = "program")]
     exec: Vec<String>,
-    /// An endpoint that speaks chat completions: the address before /chat/completions
+    /// A known coding agent that answers: claude, codex, gemini, opencode, copilot, goose, qwen, kimi or cline
+    #[arg(long, value_name = "PRESET", conflicts_with = "openai", group = "program")]
+    agent: Option<String>,
+    /// The command of any program that speaks the Agent Client Protocol, such as 'gemini --acp'
+    #[arg(long, value_name = "COMMAND", conflicts_with = "openai", group = "program")]
+    acp: Option<String>,
+    /// With --agent or --acp: the folder in which it works [default: the current one]
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["exec", "openai"])]
+    folder: Option<PathBuf>,
+    /// With --agent or --acp: the session mode, one of the program's own words [default: one that asks for
+    /// permission]
+    #[arg(long, value_name = "MODE", conflicts_with_all = ["exec", "openai"])]
+    mode: Option<String>,
+    /// With --agent or --acp: give sessions the hub's tools, with the token that comes with each message
+    #[arg(long, conflicts_with_all = ["exec", "openai"])]
+    mcp: bool,
+    /// With --agent or --acp: the time in seconds that people have to answer a permission request
+    /// [default: 600]
+    #[arg(long, value_name = "SECONDS", conflicts_with_all = ["exec", "openai"])]
+    permission_timeout: Option<u64>,
+    /// An endpoint with the chat completions API: the address before /chat/completions
     #[arg(long, value_name = "URL", requires = "model")]
     openai: Option<String>,
-    /// Which model
+    /// The name of the model
     #[arg(long, value_name = "MODEL", requires = "openai")]
     model: Option<String>,
-    /// The variable that holds the model's key
+    /// The environment variable with the model's key
     #[arg(long, value_name = "NAME", requires = "openai")]
     openai_key_env: Option<String>,
-    /// The most tokens of one answer [default: 2048]
+    /// The limit of tokens in one answer [default: 2048]
     #[arg(long, value_name = "N", requires = "openai")]
     max_tokens: Option<u32>,
-    /// An invitation of somebody on the hub; a new agent needs one where sign-up is by invitation
+    /// An invitation to the hub, required for a new agent where sign-up is by invitation
     #[arg(long, value_name = "CODE", env = "CHORUS_INVITATION", hide_env_values = true)]
     invitation: Option<String>,
-    /// Where the key and the journal are kept [default: ./chorus-agent]
+    /// The folder for the key and the journal [default: ./chorus-agent]
     #[arg(long, value_name = "FOLDER")]
     state: Option<PathBuf>,
-    /// The culture the agent's user lives in, as a BCP 47 tag [default: en]
+    /// The culture of the agent's user, as a BCP 47 tag [default: en]
     #[arg(long, value_name = "TAG")]
     culture: Option<String>,
-    /// What stands before every prompt; @FILE reads it from a file
+    /// A text before every prompt; @FILE reads it from a file
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
-    /// The most seconds a program (default 120) or a whole turn of a model (default 300) may take
+    /// The time limit in seconds of a program [default: 120], of a whole turn of a model [default: 300] or of a
+    /// coding agent [default: 3600]
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
-    /// Be reached by a C2A session: the hub decides what it sees, claims prevent double answers, and the hub learns what became
-    /// of each event
+    /// Receive messages by a C2A session: the hub decides what the agent sees, claims prevent double answers,
+    /// and the hub learns the outcome of each event
     #[arg(long, conflicts_with_all = ["connection", "direct"])]
     c2a: bool,
-    /// Be reached by a connection string: serve it at this address, tell it to the hub and print it once
+    /// Receive messages by a connection string: serve it at this address, announce it to the hub and print it
+    /// once
     #[arg(long, value_name = "ADDRESS", conflicts_with = "direct")]
     connection: Option<String>,
-    /// This server as services reach it, such as https://agent.example
+    /// This server's URL as services reach it, such as https://agent.example
     #[arg(long, value_name = "URL", requires = "connection")]
     connection_url: Option<String>,
-    /// With --connection or --direct: use no hub; only who is given the connection string, or a peer, reaches the agent
+    /// With --connection or --direct: use no hub; the agent is reached by its connection string or by peers
+    /// only
     #[arg(long)]
     no_hub: bool,
-    /// With --connection or --direct: take only what is signed with this secret (whsec_…); better in the variable
-    /// CHORUS_WEBHOOK_SECRET, or as @FILE in a file
+    /// With --connection or --direct: accept only requests signed with this secret (whsec_…). Better set the
+    /// variable CHORUS_WEBHOOK_SECRET, or give a file as @FILE
     #[arg(long, value_name = "SECRET")]
     webhook_secret: Option<String>,
-    /// With --connection or --direct: take messages only from this address or network, such as 192.0.2.0/24; may be repeated
+    /// With --connection or --direct: accept messages only from this address or network, such as 192.0.2.0/24;
+    /// may be repeated
     #[arg(long, value_name = "NETWORK")]
     allow_from: Vec<String>,
-    /// Call callbacks and tool servers that messages name in this private address or network too, such as 10.0.0.0/8; the
-    /// hub's own are always called. May be repeated, or given as CHORUS_AGENT_ALLOW_PRIVATE with commas between
+    /// Also call callbacks and tool servers named by messages in this private address or network, such as
+    /// 10.0.0.0/8. The hub's own are always called. May be repeated, or given as CHORUS_AGENT_ALLOW_PRIVATE,
+    /// separated by commas
     #[arg(long, value_name = "NETWORK", env = "CHORUS_AGENT_ALLOW_PRIVATE", value_delimiter = ',')]
     allow_private: Vec<String>,
-    /// Use tool servers that messages of other services name; without it only the hub's own are used
+    /// Use tool servers named by messages of other services; by default only the hub's own are used
     #[arg(long, env = "CHORUS_AGENT_FOREIGN_MCP")]
     foreign_mcp: bool,
-    /// How many conversations it works on side by side [default: 4]
+    /// The number of conversations processed in parallel [default: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(plan::AT_ONCE_RANGE))]
     at_once: Option<u64>,
-    /// How long a person must have paused before it answers, so that what is typed in pieces is answered as one; 0 answers
-    /// every message by itself [default: 3]
+    /// The pause in seconds after a person's last message before the agent answers, so that messages typed in
+    /// pieces are answered together; 0 answers every message separately [default: 3]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(plan::QUIET_RANGE))]
     quiet: Option<u64>,
-    /// Answer with the reaction 👀 (seen) what must be answered and gets no words; without it such a message stays open, and is
-    /// asked again at its deadline
+    /// React with 👀 (seen) to a message that requires an answer if the agent gives none. Without it the
+    /// message stays open, and comes again at its deadline
     #[arg(long)]
     seen: bool,
-    /// What it offers on the market: NAME=PRICE, or @FILE with a skill as the document has it, schemas included. Jobs go to the
-    /// program of --exec: input data in, output data out. May be repeated
-    #[arg(long = "skill", value_name = "NAME=PRICE", conflicts_with_all = ["openai", "connection", "direct"])]
+    /// A skill to offer on the market: NAME=PRICE, or @FILE with a skill in the document's format, including
+    /// schemas. The program of --exec does the jobs: it reads input data and prints output data. May be
+    /// repeated
+    #[arg(long = "skill", value_name = "NAME=PRICE", conflicts_with_all = ["openai", "acp", "agent", "connection", "direct"])]
     skills: Vec<String>,
-    /// With --skill: whose wallet is paid. An agent of an account earns for it; any other names an owner at its first start
+    /// With --skill: the owner whose wallet is paid. An agent of an account earns for it; any other names an
+    /// owner at its first start
     #[arg(long, value_name = "OWNER", requires = "skills")]
     owner: Option<String>,
-    /// Receive envelopes straight from peers at this address
+    /// Receive envelopes directly from peers at this address
     #[arg(long, value_name = "ADDRESS")]
     direct: Option<String>,
-    /// With --direct: where a peer is answered; may be repeated
+    /// With --direct: the URL for replies to a peer; may be repeated
     #[arg(long = "peer", value_name = "AGENT=URL", requires = "direct")]
     peers: Vec<String>,
     /// A file with several agents
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "channels", "exec", "openai", "culture", "system", "timeout", "c2a", "connection", "direct", "no_hub", "webhook_secret", "allow_from", "skills", "owner"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "channels", "exec", "agent", "acp", "folder", "mode", "mcp", "permission_timeout", "openai", "culture", "system", "timeout", "c2a", "connection", "direct", "no_hub", "webhook_secret", "allow_from", "skills", "owner"])]
     config: Option<PathBuf>,
     /// More arguments of the program
-    #[arg(last = true, value_name = "ARG", requires = "exec")]
+    #[arg(last = true, value_name = "ARG", requires = "program")]
     rest: Vec<String>,
 }
 
@@ -174,7 +209,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
             _ = terminate.recv() => None,
         };
         let Some(ended) = ended else {
-            // Whoever asks twice does not want to wait.
+            // A second interrupt ends the process without waiting.
             if stop.send_replace(true) {
                 return Ok(ExitCode::from(INTERRUPTED));
             }
@@ -186,7 +221,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
         else {
             continue;
         };
-        // The others go on; the first failure is what the exit code tells.
+        // The other agents go on. The exit code is that of the first failure.
         if running.is_empty() && failed.is_none() {
             return Err(error);
         }
@@ -196,7 +231,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
     Ok(failed.unwrap_or(ExitCode::SUCCESS))
 }
 
-/// The agents to run, from flags or from a file.
+/// Reads the agents to run, from flags or from a file.
 fn read(global: &Global, args: Args) -> anyhow::Result<Vec<AgentOptions>> {
     let mut faults = Faults::new();
     let (agents, hint) = if let Some(path) = &args.config {
@@ -217,7 +252,7 @@ fn read(global: &Global, args: Args) -> anyhow::Result<Vec<AgentOptions>> {
     Ok(agents)
 }
 
-/// A failure of the harness with what to do about it.
+/// Adds advice to an error of the harness.
 fn explain(error: HarnessError) -> anyhow::Error {
     let what = failure::sentence(&error);
     match error {
@@ -258,6 +293,9 @@ fn explain(error: HarnessError) -> anyhow::Error {
             Explained::usage(what, "a path begins with ./ or /; anything else is looked for on the PATH")
                 .into()
         }
+        HarnessError::NotInstalled { .. } => {
+            Explained::usage(what, "or give its command: --acp 'PROGRAM ARGUMENTS…'").into()
+        }
         HarnessError::NotExecutable(_) => {
             Explained::usage(what, "chmod +x makes it so; or name its interpreter: --exec sh FILE").into()
         }
@@ -271,7 +309,7 @@ fn explain(error: HarnessError) -> anyhow::Error {
     }
 }
 
-/// Something that went wrong beside the agents, for people.
+/// Prints a warning to standard error.
 fn warn(what: impl std::fmt::Display) {
     output::talk(format_args!("{}: {what}", "warning".yellow()));
 }

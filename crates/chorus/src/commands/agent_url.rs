@@ -1,4 +1,4 @@
-//! `chorus agent-url`: connection strings, the hub's for others and an agent's own.
+//! `chorus agent-url`: connection strings, those issued by the hub and an agent's own.
 
 use super::channel::done;
 use crate::answer::tell;
@@ -19,7 +19,7 @@ Examples:
 
 The key (--key or CHORUS_KEY) is the owner's token ct_…, the agent's key ca_… or the operator's co_…";
 
-/// Connection strings: where other services reach an agent, and where this hub does.
+/// Manage connection strings: the one for other services, and the agent's own.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -34,19 +34,19 @@ enum Command {
         /// The agent's name, address or id
         agent: String,
     },
-    /// Tell the hub the agent's own connection string, where channel messages are posted
+    /// Set the agent's own connection string, to which the hub posts channel messages
     Set {
         /// The agent's name, address or id
         agent: String,
         /// The connection string; a secret
         connection_string: String,
     },
-    /// Forget the agent's own connection string
+    /// Remove the agent's own connection string
     Unset {
         /// The agent's name, address or id
         agent: String,
     },
-    /// The agent is there again: deliver now what waits
+    /// Report that the agent is back: waiting messages are delivered now
     Mend {
         /// The agent's name, address or id
         agent: String,

@@ -1,4 +1,4 @@
-//! `chorus agents`: who is there; and getting back what was stolen.
+//! `chorus agents`: lists and changes agents, and recovers stolen ones.
 
 use super::channel::without_nulls;
 use super::register::read_card;
@@ -7,8 +7,11 @@ use crate::answer::{joined, or_dash, read, tell};
 use crate::global::Global;
 use crate::output::{self, one_line};
 use chorus_agent::{Client, ClientError, Method};
-use chorus_protocol::api::accounts::{KeyReset, NewKey, WebhookSecret};
-use chorus_protocol::api::agents::{AgentCard, AgentProof, AgentView, ConnectionView};
+use chorus_protocol::api::accounts::{DetachReport, KeyReset, NewKey, WebhookSecret};
+use chorus_protocol::api::agents::{
+    AgentCard, AgentProof, AgentView, AllowanceView, ConnectionView, NewAllowance,
+};
+use chorus_protocol::market::Credits;
 use chorus_protocol::relay::Registration;
 use clap::{ArgGroup, Subcommand};
 use serde::Deserialize as _;
@@ -28,21 +31,22 @@ Examples:
   chorus agents rotate-secret bob                   the old one is good for 24 hours more
   chorus agents edit bob --description 'Reviews releases'
   chorus agents pause bob                           what is for bob waits until you resume it
+  chorus agents allowance bob 2.50                  bob's key spends this much of your credits a day
   chorus agents disable bob                         keep bob out until `chorus agents enable bob`
 
-claim is for a person (a token ct_…). edit, pause and resume are for bob itself (its key ca_…), its
+claim is for a person (a token ct_…), allowance for bob's owner (ct_…, or cw_… without an account). edit, pause and resume are for bob itself (its key ca_…), its
 owner (a token ct_…) and the operator (co_…), reset-key and rotate-secret for the latter two, disable
 and enable for the operator.";
 
-/// How many agents one request asks for.
+/// The number of agents in one request.
 const PAGE: u32 = 100;
 
-/// A million agents are more than anybody reads.
+/// The limit of pages: a million agents.
 const MAX_PAGES: usize = 10_000;
 
 const HEAD: [&str; 5] = ["ADDRESS", "ONLINE", "CULTURE", "LANGUAGES", "REGISTERED"];
 
-/// List the agents of a hub, or show one; change one, take keys and secrets back, and keep one out.
+/// List the agents of a hub, or show one; change one, replace its keys and secrets, or disable it.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
@@ -54,65 +58,99 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// List everybody, as without a command
+    /// List all agents, as without a command
     List,
-    /// Give an agent a new key; the old one and everything given out under it stop at once
+    /// Give an agent a new key; the old one and everything issued under it stop at once
     ResetKey {
         /// The agent's name, address or id
         agent: String,
-        /// The key was stolen: also take off its endpoint, its connection strings and its webhook secrets, which a thief may
-        /// have set or seen
+        /// The key was stolen: also remove its endpoint, its connection strings and its webhook secrets, which
+        /// a thief may have set or seen
         #[arg(long)]
         detach: bool,
-        /// The key was stolen and a thief has claimed the agent: it belongs to nobody from now on (for the operator)
+        /// The key was stolen and a thief has claimed the agent: leave it without an owner (for the operator)
         #[arg(long)]
         release: bool,
     },
-    /// Make an agent yours that belongs to nobody, by its key
+    /// Claim an agent without an owner, by its key
     Claim {
         /// The agent's key ca_…, or - to read it from standard input, where other users cannot see it
         agent_key: String,
     },
-    /// Give an agent a new webhook secret; the old one goes on for 24 hours, unless you do it twice
+    /// Give an agent a new webhook secret; the old one is valid for 24 hours, unless you do it twice
     RotateSecret {
         /// The agent's name, address or id
         agent: String,
     },
-    /// Change what is known of an agent; what is not named stays
+    /// Change an agent; options that are not given leave it unchanged
     #[command(group = ArgGroup::new("what").required(true).multiple(true).args(["description", "endpoint", "card"]))]
     Edit {
         /// The agent's name, address or id
         agent: String,
-        /// What it is, for people; '' takes it away
+        /// A description for people; '' removes it
         #[arg(long)]
         description: Option<String>,
-        /// Its webhook: where envelopes and what is said in channels are POSTed
+        /// Its webhook, to which envelopes and channel messages are POSTed
         #[arg(long, value_name = "URL")]
         endpoint: Option<String>,
         /// A file with its agent card
         #[arg(long, value_name = "FILE")]
         card: Option<PathBuf>,
     },
-    /// Let what is for an agent wait, by every way
+    /// Pause an agent: all its messages wait
     Pause {
         /// The agent's name, address or id
         agent: String,
     },
-    /// Let an agent have again what waited for it
+    /// Resume a paused agent: the waiting messages are delivered
     Resume {
         /// The agent's name, address or id
         agent: String,
     },
-    /// Keep an agent out, as the operator: its key is refused and it is called nowhere
+    /// Show the credits that an agent's key may spend in a day, or set them as its owner
+    Allowance {
+        /// The agent's name, address or id
+        agent: String,
+        /// The credits for one day (UTC), or off: an account's agent then spends nothing, others without a
+        /// limit
+        #[arg(value_name = "CREDITS|off", value_parser = NewLimit::parse)]
+        limit: Option<NewLimit>,
+    },
+    /// Disable an agent, as the operator: its key is refused and it is not called
     Disable {
         /// The agent's name, address or id
         agent: String,
     },
-    /// Let an agent in again that was disabled
+    /// Enable a disabled agent
     Enable {
         /// The agent's name, address or id
         agent: String,
     },
+}
+
+/// Describes what was removed from a detached agent, one line each.
+fn taken_off(report: &DetachReport) -> Vec<String> {
+    let DetachReport {
+        endpoint,
+        harness,
+        connection,
+        market_endpoint,
+        skills,
+        offers,
+        job_callbacks,
+        owner_keys,
+    } = report;
+    let hosts = [
+        ("its endpoint", endpoint),
+        ("its harness", harness),
+        ("its connection string", connection),
+        ("its endpoint for jobs", market_endpoint),
+    ];
+    let hosts = hosts.into_iter().filter_map(|(what, host)| Some(format!("{what} at {}", host.as_ref()?)));
+    let counts = [("skills", skills), ("open offers", offers), ("callbacks of jobs", job_callbacks)];
+    let counts = counts.into_iter().filter(|(_, count)| **count > 0);
+    let keys = owner_keys.iter().map(|owner| format!("the owner key of {owner}"));
+    hosts.chain(counts.map(|(what, count)| format!("{count} {what}"))).chain(keys).collect()
 }
 
 async fn change(global: &Global, command: Command) -> anyhow::Result<()> {
@@ -125,10 +163,14 @@ async fn change(global: &Global, command: Command) -> anyhow::Result<()> {
             let answer = client.api_write(Method::POST, &path, &[], Some(&body)).await?;
             tell(global, &answer, |new: NewKey| one_line(&new.api_key))?;
             output::talk("the old key is dead, and whatever was given out under it");
-            let address = one_line(&read::<NewKey>(&answer)?.address);
+            let NewKey { address, detached, .. } = read(&answer)?;
+            let address = one_line(&address);
+            for taken in detached.iter().flat_map(taken_off) {
+                output::talk(format_args!("taken off: {}", one_line(&taken)));
+            }
             if detach {
                 output::talk(format_args!(
-                    "nothing reaches {address} but its inbox: set its endpoint and its connection string again"
+                    "nothing reaches {address} but its inbox: set its endpoints and its connection string, and offer its skills, again"
                 ));
             } else {
                 output::talk(format_args!(
@@ -159,6 +201,7 @@ async fn change(global: &Global, command: Command) -> anyhow::Result<()> {
             let answer = client.api_write(Method::PATCH, &["agents", &agent], &[], Some(&body)).await?;
             tell(global, &answer, |agent: AgentView| format!("{} is changed", one_line(&agent.address)))?;
         }
+        Command::Allowance { agent, limit } => allowance(global, &client, &agent, limit).await?,
         Command::Pause { agent } => pause(global, &client, &agent, true).await?,
         Command::Resume { agent } => pause(global, &client, &agent, false).await?,
         Command::Disable { agent } => {
@@ -175,6 +218,51 @@ async fn change(global: &Global, command: Command) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// A new allowance, or its removal.
+#[derive(Debug, Clone, Copy)]
+enum NewLimit {
+    PerDay(Credits),
+    Off,
+}
+
+impl NewLimit {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "off" => Ok(Self::Off),
+            amount => Credits::parse(amount).map(Self::PerDay).map_err(|wrong| wrong.to_string()),
+        }
+    }
+}
+
+async fn allowance(
+    global: &Global,
+    client: &Client,
+    agent: &str,
+    limit: Option<NewLimit>,
+) -> anyhow::Result<()> {
+    let path = ["agents", agent, "allowance"];
+    let answer: Value = match limit {
+        None => client.api_get(&path[..2], &[]).await?,
+        Some(NewLimit::Off) => client.api_write(Method::DELETE, &path, &[], None).await?,
+        Some(NewLimit::PerDay(credits_per_day)) => {
+            let body = json!(NewAllowance { credits_per_day });
+            client.api_write(Method::PUT, &path, &[], Some(&body)).await?
+        }
+    };
+    tell(global, &answer, |agent: AgentView| match agent.allowance {
+        Some(allowance) => format!("{} {}", one_line(&agent.address), spends(&allowance)),
+        None => format!(
+            "{} has no allowance that you may see: it spends without a limit, or is not yours",
+            one_line(&agent.address)
+        ),
+    })
+}
+
+fn spends(allowance: &AllowanceView) -> String {
+    let AllowanceView { credits_per_day, spent_today, left_today } = allowance;
+    format!("may spend {credits_per_day} credits a day; {spent_today} today, {left_today} left")
 }
 
 async fn pause(global: &Global, client: &Client, agent: &str, paused: bool) -> anyhow::Result<()> {
@@ -212,17 +300,27 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows one agent; those concerned also where its own connection string leads, and whether it is kept out.
+/// Shows one agent. Its owner and the operator also see the host of its connection string, and whether it is
+/// disabled.
 async fn one(global: &Global, client: &Client, name: &str) -> anyhow::Result<()> {
     let agent = client.agent(name).await?;
     let mut more = Value::Null;
-    // A hub that goes by the document alone knows no more.
+    // A hub that implements only the relay has no more details.
     if let Some(id) = agent.id.filter(|_| global.has_key()) {
         more = client.api_get(&["agents", &id.to_string()], &[]).await?;
     }
     if global.json {
         let mut shown = serde_json::to_value(&agent)?;
-        for name in ["connection", "description", "disabled_since", "paused_since"] {
+        for name in [
+            "connection",
+            "description",
+            "disabled_since",
+            "endpoint",
+            "harness",
+            "market_endpoint",
+            "paused_since",
+            "allowance",
+        ] {
             if let Some(value) = more.get(name) {
                 shown[name] = value.clone();
             }
@@ -233,12 +331,34 @@ async fn one(global: &Global, client: &Client, name: &str) -> anyhow::Result<()>
     if more.is_null() {
         return Ok(());
     }
-    let AgentView { connection, description, disabled_since, paused_since, .. } = read(&more)?;
+    let AgentView {
+        connection,
+        description,
+        disabled_since,
+        endpoint,
+        harness,
+        market_endpoint,
+        paused_since,
+        allowance,
+        ..
+    } = read(&more)?;
     if let Some(description) = description {
         output::data(one_line(&description))?;
     }
     if let Some(ConnectionView { host: Some(host), state, .. }) = connection {
         output::data(format_args!("its connection string leads to {} ({state})", one_line(&host)))?;
+    }
+    if let Some(allowance) = allowance {
+        output::data(format_args!("it {}", spends(&allowance)))?;
+    }
+    for (what, host) in [
+        ("its endpoint is", endpoint),
+        ("its harness is called", harness),
+        ("its jobs from the market are POSTed", market_endpoint),
+    ] {
+        if let Some(host) = host {
+            output::data(format_args!("{what} at {}", one_line(&host)))?;
+        }
     }
     if let Some(since) = disabled_since {
         output::data(format_args!("it is disabled since {}", one_line(&since)))?;
@@ -254,7 +374,7 @@ async fn all(client: &Client) -> Result<Vec<Registration>, ClientError> {
     let mut after: Option<String> = None;
     for _ in 0..MAX_PAGES {
         let (page, next) = client.agents(after.as_deref(), PAGE).await?;
-        // A cursor that stands still would be an endless list.
+        // A cursor that does not move would make an endless list.
         if next.is_some() && (next == after || page.is_empty()) {
             break;
         }
@@ -273,7 +393,7 @@ fn table(agents: &[Registration]) -> String {
 }
 
 fn row(agent: &Registration) -> [String; 5] {
-    // What an agent says of itself is its own affair, and no reason to show nobody.
+    // An invalid card is ignored, so that the list is still shown.
     let card = agent.agent_card.as_ref().and_then(|card| AgentCard::deserialize(card).ok());
     let (culture, languages) = card.map(|card| (card.user_culture.0, card.supported_languages)).unzip();
     let languages: Vec<_> = languages.into_iter().flatten().map(|language| language.0).collect();

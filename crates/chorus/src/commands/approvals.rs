@@ -1,4 +1,4 @@
-//! `chorus approvals`: what waits until a person agrees, and what is said to that.
+//! `chorus approvals`: messages that wait for a person's approval.
 
 use super::channel::done;
 use crate::answer::{list, or_dash, tell};
@@ -19,7 +19,7 @@ Examples:
 
 The key (--key or CHORUS_KEY) is an account's token ct_…; to list and withdraw its own, an agent's ca_… as well";
 
-/// Messages that wait until a person agrees: list them, agree, decline.
+/// Messages that wait for a person's approval: list, approve or decline them.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -29,29 +29,29 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// List what waits
+    /// List the waiting messages
     List,
-    /// See what became of one
+    /// Show the state of one
     Show {
-        /// What it is called while it waits
+        /// The approval's id
         id: String,
     },
-    /// Let it be said, now
+    /// Approve it: the message is sent now
     Agree {
-        /// What it is called while it waits
+        /// The approval's id
         id: String,
     },
-    /// Let it not be said; its author is told
+    /// Decline it; its author is told
     Decline {
-        /// What it is called while it waits
+        /// The approval's id
         id: String,
-        /// Why
+        /// The reason
         #[arg(long)]
         reason: Option<String>,
     },
-    /// Take back what you wanted to say
+    /// Withdraw your own waiting message
     Withdraw {
-        /// What it is called while it waits
+        /// The approval's id
         id: String,
     },
 }

@@ -1,4 +1,4 @@
-//! `chorus audit`: who did what, what was decided for agents, and what became of it.
+//! `chorus audit`: acts, decisions for agents, and their outcomes.
 
 use super::channel::find;
 use crate::answer::list;
@@ -19,23 +19,24 @@ Kinds: act, decision, claim, tool_call, send, disposition. All but acts need an 
 or an event.
 The key (--key or CHORUS_KEY) is the operator's co_…, or that of the channel's owner, who names it";
 
-/// Who did what, what was decided, and what became of it
+/// Show acts, decisions for agents, and their outcomes
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// What kind of entries; acts unless said
+    /// The kind of entries [default: act]
     #[arg(long)]
     kind: Option<String>,
-    /// Only those of this agent or account
+    /// Only entries of this agent or account
     #[arg(long)]
     actor: Option<String>,
-    /// Only those about this event
+    /// Only entries about this event
     #[arg(long)]
     event: Option<String>,
-    /// Only those of this channel: its id, or its name if none other of yours has it; the operator gives the id
+    /// Only entries of this channel: its id, or its name if only one of yours has it; the operator gives the
+    /// id
     #[arg(long)]
     channel: Option<String>,
-    /// Only those since this time, such as 2026-11-15T08:00:00Z
+    /// Only entries since this time, such as 2026-11-15T08:00:00Z
     #[arg(long)]
     since: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! `chorus block`: whom somebody keeps out.
+//! `chorus block`: manages the caller's blocks.
 
 use super::channel::done;
 use crate::answer::{list, tell};
@@ -19,7 +19,7 @@ Examples:
 
 The key (--key or CHORUS_KEY) is an account's token ct_… or an agent's key ca_…";
 
-/// Keep somebody out: who is blocked can neither invite you nor write to you alone.
+/// Block agents and people: they can neither invite you nor message you directly.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -29,14 +29,14 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Keep somebody out
+    /// Block an agent or a person
     Add {
         /// An agent's name, address or id, or a person's email address
         who: String,
     },
-    /// List whom you keep out
+    /// List your blocks
     List,
-    /// Keep somebody out no longer
+    /// Remove a block
     Remove {
         /// The block's id
         id: String,

@@ -1,8 +1,9 @@
-//! `chorus c2a-stdio`: a C2A session on standard input and output, for harnesses that speak there.
+//! `chorus c2a-stdio`: a C2A session on standard input and output, for harnesses without a WebSocket client.
 //!
-//! One JSON-RPC message a line, both ways, exactly as the hub and the harness say them: nothing is changed, kept or answered
-//! here. When the hub closes, it ends. At the end of input it ends once the hub has answered what it was asked, for a hub that is
-//! told goodbye answers nothing more; what was not acknowledged the hub keeps for the next session.
+//! One JSON-RPC message for each line, both ways, exactly as the hub and the harness send them: nothing is
+//! changed, stored or answered here. The command ends when the hub closes the session. At the end of input it
+//! first waits for the responses to open requests, because a hub answers nothing after the close frame. The
+//! hub keeps deliveries that were not acknowledged for the next session.
 
 use crate::failure::Explained;
 use crate::global::Global;
@@ -24,10 +25,10 @@ Examples:
 A harness that is started with this command as its host needs no WebSocket of its own. Everything
 that is not a message of the protocol goes to standard error.";
 
-/// How long the hub may take for its last answers, and then for its goodbye.
+/// The time limit for the last responses, and then for the close of the session.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
-/// So many calls may be open; whoever has more waits with what it says next.
+/// The limit of open requests. Beyond it, input is not read.
 const MAX_OPEN: usize = 256;
 
 /// The longest line, in bytes.
@@ -53,7 +54,7 @@ pub(crate) async fn run(global: &Global, _: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Passes on what both say, until nothing more is said here and all that was asked is answered.
+/// Transfers messages both ways until the input has ended and all requests are answered.
 async fn speak(socket: &mut Socket) -> anyhow::Result<()> {
     let (mut lines, mut open, mut ended_at) = (read_lines(), Open::default(), None::<Instant>);
     while ended_at.is_none() || !open.0.is_empty() {
@@ -85,7 +86,7 @@ async fn speak(socket: &mut Socket) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The ids of the calls that the hub has not answered; none, of what it cannot read.
+/// The ids of the requests that the hub has not answered. `None` for an unreadable request.
 #[derive(Default)]
 struct Open(Vec<Option<Id>>);
 
@@ -106,13 +107,13 @@ impl Open {
     }
 }
 
-/// JSON has no line ends but between its parts.
+/// Prints a message on one line. Line breaks in JSON only separate its parts.
 fn tell(message: &str) -> std::io::Result<()> {
     output::data(message.replace(['\r', '\n'], " "))
 }
 
-/// The lines of standard input, read by a thread of their own: nobody can be kept from waiting for input.
-fn read_lines() -> mpsc::Receiver<std::io::Result<String>> {
+/// Reads the lines of standard input in a separate thread, because a blocking read cannot be cancelled.
+pub(super) fn read_lines() -> mpsc::Receiver<std::io::Result<String>> {
     let (out, lines) = mpsc::channel(16);
     std::thread::spawn(move || {
         let mut input = std::io::stdin().lock();

@@ -1,4 +1,4 @@
-//! `chorus canonicalize`: the one spelling of a JSON value that is hashed and signed.
+//! `chorus canonicalize`: prints the canonical form of a JSON value, which is hashed and signed.
 
 use crate::files;
 use chorus_protocol::canonical;
@@ -9,7 +9,7 @@ const EXAMPLES: &str = "\
 Examples:
   chorus canonicalize score.json | sha256sum    what `chorus hash score.json` prints";
 
-/// Print JSON in its canonical form (RFC 8785), without a line end
+/// Print JSON in its canonical form (RFC 8785), without a final line break
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -20,7 +20,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let text = canonical::text(&files::json(&args.file)?);
-    // Bytes, not text for a terminal: they are compared, hashed and signed.
+    // The output is bytes, not text for a terminal: they are compared, hashed and signed.
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()?;

@@ -1,6 +1,6 @@
 //! `chorus channel`: conversations of people and agents, from the terminal.
 //!
-//! What is said is data and goes to standard output, everything about the connection to standard error.
+//! Messages go to standard output, everything about the connection to standard error.
 
 mod log;
 mod members;
@@ -41,7 +41,7 @@ Examples:
 
 The key (--key or CHORUS_KEY) is an account's token ct_… or an agent's key ca_…";
 
-/// Talk in channels: make them, join them, say something, follow what is said.
+/// Use channels: create and join them, send messages, follow them.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -51,20 +51,20 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Make a channel; you own it and are its first member
+    /// Create a channel; you own it and are its first member
     Create {
-        /// What people call it
+        /// The channel's name
         name: String,
-        /// What it is for; agents read this with every message
+        /// Its purpose; agents read this with every message
         #[arg(long, value_name = "TEXT")]
         context: Option<String>,
-        /// What members may read: everything, or what was said since they joined
+        /// The history that members may read: all of it, or from when they joined
         #[arg(long, value_parser = ["all", "joined"])]
         history: Option<String>,
     },
-    /// List the channels and direct conversations you are in
+    /// List your channels and direct conversations
     List {
-        /// Those that are archived instead
+        /// List archived ones instead
         #[arg(long)]
         archived: bool,
     },
@@ -73,11 +73,11 @@ enum Command {
     Member(members::Change),
     Leave(members::Leave),
     Say(speak::Say),
-    /// Print what is said as it is said
+    /// Print messages as they are sent
     Follow {
-        /// The channel's id, or its name if none other of yours has it
+        /// The channel's id, or its name if only one of yours has it
         channel: String,
-        /// Begin after this place [default: now]
+        /// Begin after this sequence number [default: now]
         #[arg(long, value_name = "SEQUENCE")]
         after: Option<String>,
         /// End after this many events
@@ -87,45 +87,45 @@ enum Command {
         #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
         timeout: Option<u64>,
     },
-    /// Print what was said, the newest last
+    /// Print the history, newest last
     History {
-        /// The channel's id, or its name if none other of yours has it
+        /// The channel's id, or its name if only one of yours has it
         channel: String,
-        /// At most this many messages
+        /// The maximum number of messages
         #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..))]
         limit: u64,
-        /// Only one thread
+        /// Only the thread of this message
         #[arg(long, value_name = "EVENT")]
         thread: Option<String>,
-        /// Every event, not only messages: who came and went, what agents were doing
+        /// All events, not only messages: joins, leaves, and the activity of agents
         #[arg(long)]
         all: bool,
     },
     Set(set::Set),
     Edit(speak::Edit),
-    /// Take back something that you said
+    /// Delete a message of yours
     Delete {
-        /// The channel's id, or its name if none other of yours has it
+        /// The channel's id, or its name if only one of yours has it
         channel: String,
-        /// The message: its id, the end of it, or its #number, as `history` shows them
+        /// The message: its id, the end of it, or its #number, as shown by `history`
         event: String,
     },
     React(speak::React),
     /// Make another member the owner of a channel of yours
     Transfer {
-        /// The channel's id, or its name if none other of yours has it
+        /// The channel's id, or its name if only one of yours has it
         channel: String,
-        /// The member that owns it from now on
+        /// The handle of the new owner
         handle: String,
     },
-    /// Close a channel of yours: it can be read, and nothing can be said any more
+    /// Archive a channel of yours: it can be read, but nothing can be sent to it
     Archive {
-        /// The channel's id, or its name if none other of yours has it
+        /// The channel's id, or its name if only one of yours has it
         channel: String,
     },
-    /// Open a channel of yours again that was archived
+    /// Restore an archived channel of yours
     Restore {
-        /// The channel's id, or its name if none other of yours has it
+        /// The channel's id, or its name if only one of yours has it
         channel: String,
     },
 }
@@ -191,7 +191,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints what was done: to a program as JSON, to a person in a line.
+/// Prints a result: as JSON for a program, as a line for a person.
 pub(crate) fn done(global: &Global, answer: &Value, line: &str) -> anyhow::Result<()> {
     if global.json {
         return output::json(answer);
@@ -208,12 +208,12 @@ async fn transfer(global: &Global, client: &Client, channel: String, handle: &st
     })
 }
 
-/// A conversation in a line.
+/// Formats a conversation as one line.
 pub(crate) fn id_and_name(conversation: ConversationView) -> String {
     output::one_line(&format!("{}  {}", conversation.id, conversation.name))
 }
 
-/// The id of a channel that was named by its id or by its name.
+/// Returns the id of a channel given by its id or its name.
 pub(crate) async fn find(global: &Global, named: String) -> anyhow::Result<String> {
     if ConversationId::parse(&named).is_some() {
         return Ok(named);
@@ -223,7 +223,7 @@ pub(crate) async fn find(global: &Global, named: String) -> anyhow::Result<Strin
         let what = format!("the operator is in no channel, and finds none by its name {named:?}");
         return Err(Explained::usage(what, hint).into());
     }
-    // A channel that can be spoken in comes before one of the same name that is archived.
+    // An open channel takes precedence over an archived one of the same name.
     for asked in [&[][..], &[("archived", "true")]] {
         let all = global.all_items::<ConversationView>(&["channels"], asked).await?;
         let mut ids = all.into_iter().filter(|one| one.name == named).map(|one| one.id);
@@ -238,12 +238,12 @@ pub(crate) async fn find(global: &Global, named: String) -> anyhow::Result<Strin
     bail!("no channel of yours is called {named:?}; `chorus channel list` tells them")
 }
 
-/// The end of an event's id, which commands take for it.
+/// Returns the end of an event's id, which commands accept instead of the id.
 fn short_id(event_id: &str) -> String {
     output::one_line(&last_of(event_id))
 }
 
-/// An object without what was not said.
+/// Removes the members that are `null`.
 pub(crate) fn without_nulls(mut body: Value) -> Value {
     if let Value::Object(fields) = &mut body {
         fields.retain(|_, value| !value.is_null());

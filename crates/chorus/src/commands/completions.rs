@@ -1,4 +1,4 @@
-//! `chorus completions`: what a shell needs to complete our commands.
+//! `chorus completions`: prints the completion script of a shell.
 
 use crate::output;
 use clap::CommandFactory;
@@ -11,11 +11,11 @@ Examples:
   chorus completions zsh > ~/.zfunc/_chorus
   chorus completions fish > ~/.config/fish/completions/chorus.fish";
 
-/// Print the completions of a shell.
+/// Print the completion script of a shell.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The shell to complete in
+    /// The shell
     shell: Shell,
 }
 

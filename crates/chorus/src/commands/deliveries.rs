@@ -1,4 +1,4 @@
-//! `chorus deliveries`: what is on its way to agents, what went wrong, and doing it again.
+//! `chorus deliveries`: lists deliveries to agents and their failures, and replays them.
 
 use super::channel::find;
 use crate::answer::{list, or_dash, tell};
@@ -17,7 +17,7 @@ Examples:
 
 The key (--key or CHORUS_KEY) is the owner's token ct_…, the agent's key ca_… or the operator's co_…";
 
-/// Deliveries to agents: list them, and replay those that were given up.
+/// List deliveries to agents, and replay those that were given up.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -27,16 +27,16 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// List deliveries, the oldest first. TRIES counts those since the last replay
+    /// List deliveries, oldest first. TRIES counts those since the last replay
     List(Filter),
-    /// List every try of one delivery, those before a replay as well
+    /// List every try of one delivery, including those before a replay
     Tries {
-        /// The delivery
+        /// The delivery's id
         id: String,
     },
-    /// Try deliveries again that were given up or refused
+    /// Replay deliveries that were given up or refused
     Replay {
-        /// One delivery
+        /// One delivery's id
         #[arg(conflicts_with_all = ["state", "agent", "channel", "since"], required_unless_present_any = ["state", "agent", "channel", "since"])]
         id: Option<String>,
         #[command(flatten)]
@@ -52,7 +52,7 @@ struct Filter {
     /// Only those to this agent
     #[arg(long)]
     agent: Option<String>,
-    /// Only those of this channel: its id, or its name if none other of yours has it; the operator gives the id
+    /// Only those of this channel: its id, or its name if only one of yours has it; the operator gives the id
     #[arg(long)]
     channel: Option<String>,
     /// Only those since this time, such as 2026-11-15T08:00:00Z
@@ -61,7 +61,7 @@ struct Filter {
 }
 
 impl Filter {
-    /// The same, with the channel's id for its name.
+    /// Replaces the channel's name by its id.
     async fn resolved(mut self, global: &Global) -> anyhow::Result<Self> {
         if let Some(channel) = self.channel {
             self.channel = Some(find(global, channel).await?);

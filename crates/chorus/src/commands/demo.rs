@@ -1,7 +1,7 @@
-//! `chorus demo`: a hub of its own with a small ensemble at work, to look at.
+//! `chorus demo`: starts a separate hub with a few agents at work.
 //!
-//! The agents are scripts without a model, and reach the hub like any other: by their keys, their inboxes and their callbacks.
-//! Nothing here knows the hub's inside; what there is to see is what the protocols do.
+//! The agents are scripts without a model, and reach the hub like any other: by their keys, their inboxes and
+//! their callbacks. This module uses only the hub's protocols, not its internals.
 
 mod agents;
 mod assurance;
@@ -28,20 +28,21 @@ Examples:
   chorus demo --speed 4 --data ./demo      faster, and kept
 ";
 
-/// Look at a hub with a small ensemble at work
+/// Look at a hub with a few agents at work
 ///
-/// It starts a hub of its own, with six scripted agents that review a release in a channel, hire others for credits, and get
-/// a receipt of what they did: no model and no internet are needed. Open the links it prints. Ctrl-C ends it.
+/// It starts a separate hub, with six scripted agents that review a release in a channel, hire others for
+/// credits, and get a receipt of their work: no model and no internet are required. Open the links it prints.
+/// Ctrl-C ends it.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Where to listen; port 0 takes a free one
+    /// The address to listen on; port 0 picks a free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8787")]
     listen: String,
-    /// An empty folder to keep everything in; else it is gone when the demo ends
+    /// An empty folder for all data; by default the data is deleted when the demo ends
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
-    /// How fast it goes on: 2 is twice as fast
+    /// The speed: 2 is twice as fast
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = speed)]
     speed: f64,
 }
@@ -51,18 +52,18 @@ fn speed(text: &str) -> Result<f64, String> {
     if (0.1..=1000.0).contains(&speed) { Ok(speed) } else { Err("must be from 0.1 to 1000".into()) }
 }
 
-/// How fast the ensemble works.
+/// The speed factor of the demo.
 #[derive(Debug, Clone, Copy)]
 struct Pace(f64);
 
 impl Pace {
-    /// Waits as long as this would take at the usual speed.
+    /// Waits for this time, divided by the speed.
     async fn wait(self, ms: u64) {
         tokio::time::sleep(Duration::from_millis(ms).div_f64(self.0)).await;
     }
 }
 
-/// The demo makes a hub of its own: whatever is there already is somebody's.
+/// Refuses a folder that is not empty, because it may contain another hub.
 fn must_be_empty(folder: &Path) -> anyhow::Result<()> {
     let what = match fs::read_dir(folder).map(|mut files| files.next().is_none()) {
         Ok(true) => return Ok(()),

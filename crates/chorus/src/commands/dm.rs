@@ -1,4 +1,4 @@
-//! `chorus dm`: a conversation of two, from the terminal.
+//! `chorus dm`: a direct conversation, from the terminal.
 
 use super::channel::{done, without_nulls, words};
 use crate::answer::read;
@@ -21,17 +21,17 @@ Examples:
 
 The key (--key or CHORUS_KEY) is an account's token ct_… or an agent's key ca_…";
 
-/// Say something to one agent or person, where nobody else reads it
+/// Send a direct message to one agent or person
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// An agent's name, address or id, or a person's email address
     with: String,
-    /// What to say, in markdown; several words need no quotes, and - reads standard input
+    /// The message, in Markdown; several words need no quotes, and - reads standard input
     text: Vec<String>,
 }
 
-/// What became of the wish to talk.
+/// The result of opening a direct conversation.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Opened {
@@ -45,7 +45,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
     let opened: Value = client.api_write(Method::POST, &["dms"], &[], Some(&body)).await?;
     let id = match read(&opened)? {
         Opened::Open(conversation) => conversation.id,
-        // A person we share no conversation with is asked first, if there is one.
+        // A person without a shared conversation is invited first, if the person exists.
         Opened::Asked(Invited { .. }) => {
             let unsaid = if args.text.is_empty() { "" } else { "; nothing was said yet" };
             let with = output::one_line(&args.with);

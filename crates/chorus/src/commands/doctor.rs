@@ -1,20 +1,24 @@
-//! `chorus doctor`: looks at everything that can be wrong between here and a working hub, and says what to do.
+//! `chorus doctor`: checks everything that can be wrong between this machine and a working hub, and gives
+//! advice.
 //!
-//! It changes nothing. Each check stands alone, so that one failure does not hide another.
+//! It changes nothing, unless it is told to repair the transparency log. The checks are independent, so that
+//! one failure does not hide another.
 
+use super::transfer::Which;
 use crate::failure;
 use crate::global::Global;
 use crate::output;
 use crate::settings::{self, Settings};
 use chorus_agent::{Client, ClientError, ExitClass};
-use chorus_hub::Environment;
+use chorus_hub::{Environment, LogRepair, LogRepairError};
 use chorus_protocol::api::accounts::{Me, Quota};
 use chorus_protocol::api::operator::{Danger, Overview};
-use chorus_protocol::relay::{MarketReport, StoreReport};
+use chorus_protocol::relay::{LogReport, MarketReport, StoreReport};
 use chorus_protocol::time::parse_rfc3339;
 use chorus_protocol::words::PrincipalKind;
 use owo_colors::OwoColorize;
 use serde::Serialize;
+use serde_json::json;
 use std::fmt;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -26,31 +30,38 @@ Examples:
   chorus doctor                          the hub at CHORUS_URL, and ./chorus-data
   CHORUS_KEY=co_… chorus doctor          also what is dangerous in its settings
   chorus doctor --data /var/lib/chorus   the data folder of a hub elsewhere on this machine
+  chorus doctor --repair-log             repair the log of the stopped hub in ./chorus-data
   chorus doctor --json | jq '.[] | select(.ok | not)'
 
 Exit codes: 0 all is well, 1 something is not, 4 the hub does not answer";
 
-/// The largest difference of clocks that harms nobody, in milliseconds.
+/// The largest harmless difference of the clocks, in milliseconds.
 const MAX_SKEW_MS: i64 = 5000;
 
-/// From so many per cent on a quota is a worry.
+/// The usage of a quota above which it is reported, in per cent.
 const QUOTA_WARNING: u128 = 80;
 
-/// Find out what is wrong, and what to do about it
+/// Find problems and show how to fix them
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// A data folder on this machine [default: ./chorus-data, if it is there]
+    /// A data folder on this machine [default: ./chorus-data, if it exists]
     #[arg(long, env = "CHORUS_DATA", value_name = "FOLDER")]
     data: Option<PathBuf>,
+    /// Rebuild the head and the tree of the transparency log from its leaves; the hub must be stopped
+    #[arg(long)]
+    repair_log: bool,
+    /// postgres://… instead of a data folder, for --repair-log [env: CHORUS_DATABASE_URL]
+    #[arg(long, value_name = "URL", requires = "repair_log")]
+    database: Option<String>,
 }
 
-/// What one check found.
+/// The result of one check.
 #[derive(Serialize)]
 struct Finding {
     check: &'static str,
     ok: bool,
-    /// It works, and should be known.
+    /// The check passed, but with a warning.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     warning: bool,
     detail: String,
@@ -73,6 +84,9 @@ impl Finding {
 }
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode> {
+    if args.repair_log {
+        return repair_log(global, args).await;
+    }
     let client = global.client()?;
     let (mut findings, reachable) = look_at_hub(&client, global.has_key()).await;
     findings.extend(look_at_folder(args.data));
@@ -91,6 +105,29 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
     Ok(ExitCode::from(code))
 }
 
+/// Repairs the transparency log in the database itself, without a hub, and reports the changes.
+async fn repair_log(global: &Global, args: Args) -> anyhow::Result<ExitCode> {
+    let data = args.data.map(|folder| folder.display().to_string());
+    let store = Which::new(data, args.database).open()?;
+    let LogRepair { former_size, size, added_nodes, removed_nodes } =
+        store.write::<_, LogRepairError, _>(chorus_hub::repair_log).await?;
+    if global.json {
+        output::json(&json!({
+            "former_size": former_size, "size": size, "added_nodes": added_nodes, "removed_nodes": removed_nodes,
+        }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let head = if former_size == size {
+        format!("the head of the log is {size}, as it was")
+    } else {
+        format!("the head of the log is {size} again, the number of its leaves; it was {former_size}")
+    };
+    output::data(format_args!(
+        "{head}; {added_nodes} missing nodes added, {removed_nodes} stray ones removed"
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
 fn show(finding: &Finding) -> anyhow::Result<()> {
     let Finding { check, ok, warning, detail, hint } = finding;
     let detail = output::one_line(detail);
@@ -106,14 +143,14 @@ fn show(finding: &Finding) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The hub, and whether it answers at all.
+/// Checks the hub. Returns whether it can be reached.
 async fn look_at_hub(client: &Client, has_key: bool) -> (Vec<Finding>, bool) {
     let health = match client.health().await {
         Ok(health) => health,
         Err(error) => {
             let reachable = error.exit_class() != ExitClass::Unreachable;
             let hint = match &error {
-                // What answers there does not speak as a hub does.
+                // The server does not answer like a hub.
                 ClientError::Protocol(_) => {
                     "something else than a hub answers there: name a hub with --url or CHORUS_URL"
                 }
@@ -133,9 +170,10 @@ async fn look_at_hub(client: &Client, has_key: bool) -> (Vec<Finding>, bool) {
             or_unknown(&health.host)
         ),
     )];
-    // A hub that goes by the document alone says nothing of its store.
+    // A hub that implements only the relay does not report its store.
     findings.extend((!health.store.kind.is_empty()).then(|| store(&health.store)));
     findings.extend(health.market.as_ref().map(ledger));
+    findings.extend(health.log.as_ref().map(log));
     findings.extend(parse_rfc3339(&health.time).map(clock));
     if has_key {
         findings.extend(key(client).await);
@@ -143,15 +181,37 @@ async fn look_at_hub(client: &Client, has_key: bool) -> (Vec<Finding>, bool) {
     (findings, true)
 }
 
-/// Whether wallets and holds are together what was minted and not burned.
+/// Checks that wallets and holds add up to the credits minted and not burned, and that each wallet matches its
+/// ledger.
 fn ledger(market: &MarketReport) -> Finding {
-    let MarketReport { balanced, checked_at } = market;
+    let MarketReport { balanced, checked_at, discrepancies } = market;
     if *balanced {
         return Finding::good("ledger", format_args!("adds up, as of {checked_at}"));
     }
-    let detail = format_args!("wallets and holds are not what was minted, as of {checked_at}");
     let hint = "stop paying and keep a backup (`chorus backup`); `GET /market/economy` has the figures, the hub's log when it began";
-    Finding::bad("ledger", detail, hint)
+    if discrepancies.is_empty() {
+        let detail = format_args!(
+            "wallets and holds are not what the ledger says, as of {checked_at}; the operator's key shows which"
+        );
+        return Finding::bad("ledger", detail, hint);
+    }
+    let off: Vec<_> = discrepancies.iter().map(|off| format!("{}: {}", off.owner, off.detail)).collect();
+    Finding::bad("ledger", off.join("; "), hint)
+}
+
+/// Returns whether the head of the transparency log verifies.
+fn log(report: &LogReport) -> Finding {
+    let LogReport { size, ok, checked_at } = report;
+    if *ok {
+        return Finding::good(
+            "log",
+            format_args!("{size} entries, and its head verifies, as of {checked_at}"),
+        );
+    }
+    let detail = format_args!("the head of the log is not that of its {size} entries, as of {checked_at}");
+    let hint =
+        "keep a backup, stop the hub, and run `chorus doctor --repair-log` with its --data or --database";
+    Finding::bad("log", detail, hint)
 }
 
 fn store(store: &StoreReport) -> Finding {
@@ -177,10 +237,10 @@ fn clock(theirs: i64) -> Finding {
     Finding::good("clock", detail)
 }
 
-/// Whose the key is, what is used of its quotas and, for the operator, what is dangerous in the hub's settings.
+/// Checks the key and its quotas; with the operator's key also the hub's settings.
 async fn key(client: &Client) -> Vec<Finding> {
     let asked = match client.api_get::<Me>(&["me"], &[]).await {
-        // A relay that knows no more than its document.
+        // A hub that implements only the relay.
         Err(ClientError::Refused { status: 404, .. }) => match client.messages(None, 1).await {
             Err(ClientError::Refused { status: 404 | 405, .. }) => {
                 let detail =
@@ -218,7 +278,7 @@ async fn key(client: &Client) -> Vec<Finding> {
     findings
 }
 
-/// How much of its quotas the key's owner uses.
+/// Checks the usage of the key owner's quotas.
 fn quotas(me: &Me) -> Option<Finding> {
     let (mut all, mut high) = (vec![], vec![]);
     for (name, &Quota { used, limit }) in &me.quotas {
@@ -243,7 +303,7 @@ fn quotas(me: &Me) -> Option<Finding> {
     Some(Finding::bad("quotas", high.join(", "), hint))
 }
 
-/// What is dangerous in the hub's settings, as it tells its operator and nobody else.
+/// Reports dangerous settings of the hub, which only the operator may read.
 async fn dangers(client: &Client) -> Vec<Finding> {
     let overview: Overview = match client.api_get(&["operator", "overview"], &[]).await {
         Ok(overview) => overview,
@@ -259,12 +319,12 @@ async fn dangers(client: &Client) -> Vec<Finding> {
     overview.warnings.iter().map(finding).collect()
 }
 
-/// What a hub need not say.
+/// Formats an optional value of the hub.
 fn or_unknown(text: &str) -> &str {
     if text.is_empty() { "?" } else { text }
 }
 
-/// The data folder, if one was named or is here.
+/// Checks the data folder, if one was given or exists here.
 fn look_at_folder(named: Option<PathBuf>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let folder = match named {
@@ -299,7 +359,8 @@ fn look_at_folder(named: Option<PathBuf>) -> Vec<Finding> {
     findings
 }
 
-/// What keeps a hub from starting with this folder: its key is missing or another's, an import was not finished.
+/// Checks for problems that keep a hub from starting with this folder: a missing or wrong master key, or an
+/// unfinished import.
 fn look_at_key(folder: &Path) -> Option<Finding> {
     let layer = [("CHORUS_DATA".to_owned(), folder.display().to_string())].into_iter().collect();
     let hint = "`chorus serve --help` lists every setting";
@@ -308,7 +369,7 @@ fn look_at_key(folder: &Path) -> Option<Finding> {
         Ok(settings) => settings,
         Err(faults) => return Some(Finding::bad("settings", faults, hint)),
     };
-    // A hub on PostgreSQL has nothing to do with the file.
+    // A hub on PostgreSQL does not use the file.
     if settings.database_url.is_some() {
         return None;
     }
@@ -329,6 +390,14 @@ fn look_at_database(path: &Path) -> Finding {
             );
         }
     };
+    if diagnosis.is_unreleased() {
+        let detail = format!("{shown} has schema {} of a build before 0.1.0", diagnosis.schema_version);
+        return Finding::bad(
+            "database",
+            detail,
+            "export it with that build, then import it into an empty database",
+        );
+    }
     if diagnosis.schema_version > diagnosis.known_version {
         let detail = format!(
             "{shown} has schema {}, this program knows {}",

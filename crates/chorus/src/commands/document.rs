@@ -1,4 +1,4 @@
-//! `chorus document`: the documents of a channel, which everybody in it writes together.
+//! `chorus document`: the shared documents of a channel.
 
 use super::channel::{done, find, without_nulls};
 use crate::answer::{list, read};
@@ -28,10 +28,10 @@ Examples:
 
 The key (--key or CHORUS_KEY) is an account's token ct_… or an agent's key ca_…";
 
-/// The longest slug.
+/// The longest slug, in characters.
 const MAX_SLUG: usize = 64;
 
-/// The longest text that is read from standard input, in bytes; the hub's own limit is lower, unless its operator says otherwise.
+/// The longest text that is read from standard input, in bytes. The hub's own limit is lower by default.
 const MAX_PIPED: u64 = 64 * 1024 * 1024;
 
 /// Documents of a channel: list, read, create, edit and delete them; put and get files
@@ -46,78 +46,78 @@ pub(crate) struct Args {
 enum Command {
     /// List the documents of a channel
     List {
-        /// The channel's id, or its name if none other of yours has it
+        /// The channel's id, or its name if only one of yours has it
         channel: String,
     },
     /// Print a document
     Read {
-        /// The channel's id, or its name if none other of yours has it
+        /// The channel's id, or its name if only one of yours has it
         channel: String,
         /// The document's slug, or its title
         slug: String,
     },
     /// Put a file: a new document, or the next version of one
     Put {
-        /// The channel's id, or its name if none other of yours has it
+        /// The channel's id, or its name if only one of yours has it
         channel: String,
-        /// A file of whatever kind
+        /// A file of any kind
         file: PathBuf,
-        /// What it is called in addresses: small letters, digits and - [default: made of the file's name]
+        /// The slug: lower-case letters, digits and - [default: made of the file's name]
         #[arg(long)]
         slug: Option<String>,
-        /// What people call it [default: the file's name, or as before]
+        /// The title [default: the file's name, or as before]
         #[arg(long)]
         title: Option<String>,
-        /// What it is made of, such as image/png [default: by how the file's name ends]
+        /// The media type, such as image/png [default: by the file's extension]
         #[arg(long = "type", value_name = "MEDIA_TYPE")]
         content_type: Option<String>,
-        /// The version it was made from [default: the newest now]
+        /// The version it is based on [default: the newest now]
         #[arg(long, value_name = "VERSION")]
         base: Option<i64>,
     },
-    /// Get a document as the bytes it is
+    /// Get a document as bytes
     Get {
-        /// The channel's id, or its name if none other of yours has it
+        /// The channel's id, or its name if only one of yours has it
         channel: String,
         /// The document's slug, or its title
         slug: String,
-        /// Where to write it [default: standard output]
+        /// The file to write [default: standard output]
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
-        /// Which version [default: the newest]
+        /// The version [default: the newest]
         #[arg(long, value_name = "VERSION")]
         at: Option<i64>,
     },
     /// Write a new document
     Create {
-        /// The channel's id, or its name if none other of yours has it
+        /// The channel's id, or its name if only one of yours has it
         channel: String,
-        /// What it is called in addresses: small letters, digits and -
+        /// The slug: lower-case letters, digits and -
         slug: String,
-        /// What people call it
+        /// The title
         #[arg(long)]
         title: Option<String>,
-        /// Its text [default: standard input]
+        /// The file with its text [default: standard input]
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
     },
-    /// Remove a document with all its versions: who began it may, and the channel's owner
+    /// Delete a document with all its versions; for its creator and the channel's owner
     Delete {
-        /// The channel's id, or its name if none other of yours has it
+        /// The channel's id, or its name if only one of yours has it
         channel: String,
         /// The document's slug
         slug: String,
     },
     /// Write a new version of a document
     Edit {
-        /// The channel's id, or its name if none other of yours has it
+        /// The channel's id, or its name if only one of yours has it
         channel: String,
         /// The document's slug
         slug: String,
-        /// Its text [default: standard input]
+        /// The file with its text [default: standard input]
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
-        /// The version it was made from [default: the newest now]
+        /// The version it is based on [default: the newest now]
         #[arg(long, value_name = "VERSION")]
         base: Option<i64>,
     },
@@ -189,7 +189,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-/// A document that was named by its slug, or by its title if only one has it.
+/// Returns a document given by its slug, or by its title if only one has it.
 async fn look_up(
     global: &Global,
     client: &Client,
@@ -220,7 +220,7 @@ struct File {
     content_type: Option<String>,
 }
 
-/// Puts a file on top of the document of its slug, or makes that.
+/// Writes a file as a new version of the document with its slug, or as a new document.
 async fn put(client: &Client, channel: &str, file: File, base: Option<i64>) -> anyhow::Result<Value> {
     let File { path, slug, title, content_type } = file;
     let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -251,7 +251,7 @@ async fn put(client: &Client, channel: &str, file: File, base: Option<i64>) -> a
     }
 }
 
-/// Refuses to put a file on top of another that only happens to have the same slug.
+/// Refuses to overwrite another document that only happens to have the same slug.
 async fn refuse_other(client: &Client, channel: &str, slug: &str, title: &str) -> anyhow::Result<()> {
     let known = match client.api_get::<Document>(&["channels", channel, "artifacts", slug], &[]).await {
         Err(ClientError::Refused { status: 404, .. }) => return Ok(()),
@@ -265,7 +265,7 @@ async fn refuse_other(client: &Client, channel: &str, slug: &str, title: &str) -
     Err(Explained::usage(output::one_line(&what), hint).into())
 }
 
-/// What a file is called in addresses.
+/// Makes a slug of a file's name.
 fn slug_of(path: &Path) -> String {
     let name = path.file_stem().unwrap_or_default().to_string_lossy().to_lowercase();
     let sign = |sign: char| if sign.is_ascii_alphanumeric() { sign } else { '-' };
@@ -274,7 +274,7 @@ fn slug_of(path: &Path) -> String {
     words.join("-").chars().take(MAX_SLUG).collect()
 }
 
-/// A document as the bytes it is.
+/// Returns the bytes of a document.
 fn bytes_of(document: &Document) -> anyhow::Result<Vec<u8>> {
     let content = document.content.as_deref().unwrap_or_default();
     Ok(match document.encoding {
@@ -283,7 +283,7 @@ fn bytes_of(document: &Document) -> anyhow::Result<Vec<u8>> {
     })
 }
 
-/// Prints a document: as the bytes it is, and to a terminal as that may have it.
+/// Prints a document: as bytes, or to a terminal with control characters escaped.
 fn print(document: &Document) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     let bytes = if out.is_terminal() {
@@ -294,7 +294,7 @@ fn print(document: &Document) -> anyhow::Result<()> {
     Ok(out.write_all(&bytes).and_then(|()| out.flush())?)
 }
 
-/// Writes a document into a file, as the bytes it is.
+/// Writes a document to a file, as bytes.
 fn save(global: &Global, document: &Document, path: &Path) -> anyhow::Result<()> {
     let bytes = bytes_of(document)?;
     std::fs::write(path, &bytes).with_context(|| format!("cannot write {}", path.display()))?;
@@ -306,10 +306,10 @@ fn save(global: &Global, document: &Document, path: &Path) -> anyhow::Result<()>
     Ok(())
 }
 
-/// A document as a terminal may have it: what would be obeyed there is shown.
+/// Escapes a document for a terminal: control characters are shown.
 fn for_terminal(encoding: Encoding, content: &str) -> anyhow::Result<Vec<u8>> {
     match encoding {
-        // The next prompt begins a line of its own.
+        // The next prompt begins on its own line.
         Encoding::Text => Ok(format!("{}\n", many_lines(content).trim_end_matches('\n')).into_bytes()),
         Encoding::Base64 => bail!("this is no text; write it to a file with -o"),
     }
@@ -320,7 +320,7 @@ fn written(global: &Global, answer: &Value) -> anyhow::Result<()> {
     done(global, answer, &format!("{} version {version}", one_line(&slug)))
 }
 
-/// The text of a file, or of standard input.
+/// Reads the text of a file, or standard input.
 fn content(file: Option<PathBuf>) -> anyhow::Result<String> {
     if let Some(path) = file {
         return std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()));
@@ -329,7 +329,7 @@ fn content(file: Option<PathBuf>) -> anyhow::Result<String> {
     piped(std::io::stdin().lock())
 }
 
-/// The whole text as it is, its last line end too.
+/// Reads the whole text unchanged, including its last line break.
 fn piped(input: impl Read) -> anyhow::Result<String> {
     let mut text = String::new();
     let read = input.take(MAX_PIPED + 1).read_to_string(&mut text);

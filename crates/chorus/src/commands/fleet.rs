@@ -1,4 +1,4 @@
-//! `chorus fleet`: agents at work, those that need somebody first; once, or as it changes.
+//! `chorus fleet`: agents at work, those that require attention first; once, or at each change.
 
 use crate::answer::{list, or_dash};
 use crate::global::Global;
@@ -16,14 +16,14 @@ Examples:
 
 The key (--key or CHORUS_KEY) is an account's token ct_…, an agent's key ca_… or the operator's co_…";
 
-/// How often the fleet is looked at.
+/// The interval between polls.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Agents at work: how each is, what it is doing, where and since when
+/// Show agents at work: their state and activity, the place and the time
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Show it again whenever it changes
+    /// Show it again at each change
     #[arg(long)]
     watch: bool,
 }

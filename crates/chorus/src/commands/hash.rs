@@ -1,4 +1,4 @@
-//! `chorus hash`: the hash of a JSON value, however it is spelled.
+//! `chorus hash`: prints the hash of a JSON value, which is independent of its formatting.
 
 use super::channel::done;
 use crate::files;

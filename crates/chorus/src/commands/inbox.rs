@@ -1,7 +1,7 @@
-//! `chorus inbox`: listen, or read what came before.
+//! `chorus inbox`: follows the inbox, or reads its history.
 //!
-//! Listening survives lost connections; a hub that was never reached is a failure, though, because most likely the
-//! address is wrong. Messages are data and go to standard output, everything about the connection to standard error.
+//! Following survives lost connections. A hub that was never reached is a failure, because the address is most
+//! likely wrong. Messages go to standard output, everything about the connection to standard error.
 
 use crate::failure::{self, Explained, FAILED};
 use crate::global::Global;
@@ -25,20 +25,20 @@ Examples:
   chorus inbox --count 1 --json | jq -r '.data.event.content // empty'   said in a channel
   chorus inbox --json | jq -r '.envelope.original_text // empty'";
 
-/// How many messages one request of the history asks for.
+/// The number of messages in one request of the history.
 const PAGE: u32 = 100;
 
-/// Listen to the messages for an agent, envelopes and what was said in channels, and print them as they come.
+/// Follow an agent's inbox: print envelopes and channel messages as they come.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Begin after the message with this id, 0 for all of them [default: what no listener was given before]
+    /// Begin after the message with this id, 0 for all [default: the first that no listener has received]
     #[arg(long, value_name = "ID")]
     after: Option<String>,
-    /// Read what came before, from the oldest on, and end
+    /// Read the history, oldest first, and end
     #[arg(long, conflicts_with_all = ["count", "timeout"])]
     history: bool,
-    /// With --history: at most this many messages
+    /// With --history: the maximum number of messages
     #[arg(long, value_name = "N", requires = "history")]
     limit: Option<u64>,
     /// End after this many messages
@@ -99,7 +99,7 @@ async fn follow(global: &Global, args: &Args, inbox: &mut Inbox) -> anyhow::Resu
                     let InboxMessage { created_at, sender_id, envelope, reply_stream, .. } = &message;
                     output::data(message::show(id, created_at, sender_id, envelope))?;
                     if let Some(listens) = reply_stream {
-                        // Printed for whoever reads the inbox: it is the credential for one answer.
+                        // This is printed because it is the credential for one answer.
                         output::data(format_args!(
                             "  {} {}",
                             "reply to:".dimmed(),
@@ -112,7 +112,7 @@ async fn follow(global: &Global, args: &Args, inbox: &mut Inbox) -> anyhow::Resu
                 return Err(revoked(&data).into());
             }
             InboxItem::Other { event, id, data } => {
-                // What has a place in the inbox is a message, whatever it came by.
+                // Every entry with a position in the inbox counts as a message.
                 count += u64::from(id.is_some());
                 other(global, &event, id.as_deref(), &data)?;
             }
@@ -138,7 +138,7 @@ async fn follow(global: &Global, args: &Args, inbox: &mut Inbox) -> anyhow::Resu
     Ok(ExitCode::SUCCESS)
 }
 
-/// Why the hub ends the stream.
+/// Returns the hub's reason for ending the stream.
 fn revoked(data: &str) -> Explained {
     let data: Value = serde_json::from_str(data).unwrap_or_default();
     let why = data["reason"].as_str().unwrap_or("the key is not valid any more");
@@ -157,14 +157,14 @@ fn place(id: Option<&str>) -> String {
     id.map(|id| format!("#{id} ")).unwrap_or_default()
 }
 
-/// An event that is no envelope: for programs as it is, for people in short.
+/// Prints an event that is no envelope: unchanged for programs, in short for people.
 fn other(global: &Global, event: &str, id: Option<&str>, data: &str) -> anyhow::Result<()> {
     if !global.json {
         let id_first = || output::one_line(&format!("{}{event} {data}", place(id)));
         output::data(message::show_entry(event, id, data).unwrap_or_else(id_first))?;
         return Ok(());
     }
-    // What is not JSON is passed on as a text.
+    // Data that is not JSON is printed as a text.
     let data = serde_json::from_str(data).unwrap_or_else(|_| Value::from(data));
     output::json(&json!({"id": id, "event": event, "data": data}))
 }
@@ -193,7 +193,7 @@ async fn history(global: &Global, args: &Args, client: &Client) -> anyhow::Resul
             }
         }
         left = left.saturating_sub(page.messages.len() as u64);
-        // A cursor that stands still would be an endless list.
+        // A cursor that does not move would make an endless list.
         if page.next.is_some() && (page.next == after || page.messages.is_empty()) {
             return Err(ClientError::Protocol("the hub's history does not come to an end".into()).into());
         }

@@ -1,4 +1,4 @@
-//! `chorus invitations`: what a person was invited to, and what it says to that.
+//! `chorus invitations`: lists and answers a person's invitations.
 
 use super::channel::{done, id_and_name};
 use crate::answer::{list, or_dash, tell};
@@ -17,7 +17,7 @@ Examples:
 
 The key (--key or CHORUS_KEY) is an account's token ct_…";
 
-/// Invitations into conversations: list them, accept them, decline them.
+/// Invitations to conversations: list, accept or decline them.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -27,19 +27,19 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// List what you are invited to
+    /// List your invitations
     List,
-    /// Become a member
+    /// Accept an invitation and become a member
     Accept {
         /// The invitation's id
         id: String,
     },
-    /// Stay away; whoever invited you is not told
+    /// Decline an invitation; the inviter is not told
     Decline {
         /// The invitation's id
         id: String,
     },
-    /// Stay away, and keep out whoever invited you
+    /// Decline an invitation and block the inviter
     Block {
         /// The invitation's id
         id: String,

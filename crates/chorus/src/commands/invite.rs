@@ -1,4 +1,4 @@
-//! `chorus invite`: lets somebody sign up where that is by invitation.
+//! `chorus invite`: creates codes for a hub where sign-up is by invitation.
 
 use super::channel::{done, without_nulls};
 use crate::answer::{list, or_dash, tell};
@@ -21,26 +21,26 @@ Examples:
 
 The key (--key or CHORUS_KEY) is an account's token ct_… or the operator's co_…";
 
-/// Invite somebody to the hub: a code for one sign-up, of a person or an agent
+/// Invite a person or an agent to the hub: a code for one sign-up
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// For this person only
+    /// Only this person may use it
     email: Option<String>,
-    /// How many days it is good [default: 7]
+    /// The number of days it is valid [default: 7]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..=90))]
     days: Option<i64>,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// List the invitations that nobody has used yet, without their secrets
+    /// List the unused invitations, without their secrets
     List,
-    /// End an invitation: it lets nobody in any more
+    /// Revoke an unused invitation
     Revoke {
-        /// Its id
+        /// The invitation's id
         id: String,
     },
 }

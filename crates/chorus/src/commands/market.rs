@@ -1,4 +1,4 @@
-//! `chorus market`: offering skills, finding and hiring agents, and what money did.
+//! `chorus market`: offering skills, finding and hiring agents, and payments.
 
 mod direct;
 mod money;
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// The pause between looks at offers.
+/// The pause between polls for offers.
 const LOOK: Duration = Duration::from_millis(200);
 
 const EXAMPLES: &str = "\
@@ -39,7 +39,7 @@ Examples:
   chorus market wallet acme
   chorus market ledger --job JOB
   chorus market economy                             adds up what there is
-  chorus market reputation AGENT                    the score, and the arithmetic of every change
+  chorus market reputation AGENT                    the score, job by job, with reasons
   chorus market mint acme 100                       as the operator
 
 Hiring needs the key of an agent on the market (ca_…) or of its owner (cw_…), paying the owner's.
@@ -56,30 +56,32 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Come to the market: a new agent, or with its key or its owner's the one it has
+    /// Register an agent on the market: a new one, or an existing one by its key or its owner's
     Register {
-        /// The agent's name, for people; as a slug it is its address
+        /// The agent's name, for people; its address is made of it
         name: String,
-        /// Whose wallet is paid; its first use claims it and gives it a key
+        /// The owner whose wallet is paid; its first use creates the owner and prints its key
         #[arg(long)]
         owner: Option<String>,
-        /// What it can do and what one job costs, as NAME=PRICE; several times for several, never for one that only hires
+        /// A skill and the price of one job, as NAME=PRICE. May be repeated; not given for an agent that only
+        /// hires
         #[arg(long = "skill", value_parser = priced)]
         skills: Vec<(String, Credits)>,
-        /// How long a job must be given at least; who hires for less is refused, and who does not say gives 300000
+        /// The minimum deadline of a job, in milliseconds; shorter jobs are refused. Jobs without a deadline
+        /// have 300000
         #[arg(long)]
         min_deadline_ms: Option<i64>,
-        /// Where jobs are POSTed to; without one they wait in its inbox
+        /// The URL to which jobs are POSTed [default: none, jobs wait in its inbox]
         #[arg(long)]
         endpoint: Option<String>,
-        /// The agent's UUID, if it should have a certain one
+        /// The agent's UUID [default: a new one]
         #[arg(long, value_parser = agent_id)]
         id: Option<AgentId>,
-        /// What lets a new agent in where sign-up is by invitation: ci_…
+        /// The invitation code ci_… of a new agent, where sign-up is by invitation
         #[arg(long)]
         invitation: Option<String>,
     },
-    /// Find agents by skill: by reputation, then cost
+    /// Find agents by skill, ordered by reputation, then cost
     Discover {
         /// The skill they must have
         #[arg(long)]
@@ -87,36 +89,37 @@ enum Command {
         /// Words in the agent's name, or the skill's name or description
         #[arg(long, short)]
         query: Option<String>,
-        /// Their reputation at least
+        /// The minimum reputation
         #[arg(long)]
         min_reputation: Option<String>,
-        /// What a job may cost at most
+        /// The maximum cost of a job
         #[arg(long)]
         max_cost: Option<String>,
-        /// Also those that showed no sign of life lately
+        /// Include agents without a recent heartbeat
         #[arg(long)]
         offline: bool,
-        /// How many at most
+        /// The maximum number of agents
         #[arg(long, default_value = "50")]
         limit: String,
     },
-    /// Hire an agent through the hub: the budget is held until the job has ended; or straight, with --direct
+    /// Hire an agent through the hub, which holds the budget until the job has ended; or directly, with
+    /// --direct
     Hire {
-        /// What is to be done
+        /// The skill
         skill: String,
-        /// What it may cost
+        /// The maximum cost
         #[arg(long, value_parser = Credits::parse)]
         budget: Credits,
-        /// With what, as JSON
+        /// The input data, as JSON
         #[arg(long, default_value = "{}")]
         input: String,
-        /// Whom to hire; the best that fits, unless said
+        /// The agent to hire [default: the best match]
         #[arg(long, value_parser = agent_id)]
         agent: Option<AgentId>,
-        /// How long it may take, in milliseconds; 300000 unless said, and a skill that needs longer must be given it
+        /// The deadline in milliseconds [default: 300000]; some skills require a longer one
         #[arg(long)]
         deadline_ms: Option<i64>,
-        /// The job's UUID: the same again is the same job
+        /// The job's UUID; repeating it returns the same job
         #[arg(long, value_parser = job_id)]
         id: Option<JobId>,
         /// Wait for the result
@@ -127,42 +130,46 @@ enum Command {
     },
     /// Ask the best agents of a skill for a price and a time
     Quote {
-        /// What is to be done
+        /// The skill
         skill: String,
-        /// What it may cost at most
+        /// The maximum cost
         #[arg(long, value_parser = Credits::parse)]
         budget: Option<Credits>,
-        /// With what, as JSON
+        /// The input data, as JSON
         #[arg(long)]
         input: Option<String>,
-        /// How many seconds agents may answer; who says nothing counts with its listed price
+        /// The number of seconds to wait for answers; an agent that does not answer counts with its listed
+        /// price
         #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(0..=60))]
         wait: u8,
     },
-    /// Take one offer: it becomes a job at its price
+    /// Accept an offer, which becomes a job at its price
     Accept {
-        /// The UUID of the offers
+        /// The UUID of the request for quotes
         quote: String,
-        /// Whose
+        /// The agent that made the offer
         #[arg(value_parser = agent_id)]
         agent: AgentId,
+        /// The price you saw; nothing is accepted if the offer has another price by now
+        #[arg(long, value_parser = Credits::parse)]
+        price: Option<Credits>,
     },
     /// List your jobs, or show one
     Jobs {
-        /// The UUID of one
+        /// The UUID of one job
         id: Option<String>,
         /// PENDING, SUCCESS or FAILURE
         #[arg(long)]
         status: Option<String>,
     },
-    /// Take a job back while it is open
+    /// Cancel an open job
     Cancel {
-        /// Its UUID
+        /// The job's UUID
         id: String,
     },
-    /// Show what is thought of an agent, and why
+    /// Show an agent's reputation, and its changes
     Reputation {
-        /// Its UUID
+        /// The agent's UUID
         agent: String,
     },
     Work(work::Work),
@@ -257,8 +264,8 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
             )
             .await?;
         }
-        Command::Accept { quote, agent } => {
-            let offer = json!({"agent_id": agent});
+        Command::Accept { quote, agent, price } => {
+            let offer = json!({"agent_id": agent, "price": price});
             let job: Value =
                 global.keyed_client()?.market_post(&["quotes", &quote, "accept"], &offer).await?;
             tell(global, &job, |job: JobView| describe(&job))?;
@@ -283,15 +290,16 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-/// A reputation, and how it came about.
+/// Formats a reputation and the changes that led to it.
 fn with_steps(thought: &ReputationView) -> String {
-    let mut lines = vec![thought.reputation_score.to_string()];
+    let declines = thought.decline_rate.map(|rate| format!(", declines {:.0} % of its jobs", rate * 100.0));
+    let mut lines = vec![format!("{}{}", thought.reputation_score, declines.unwrap_or_default())];
     let steps = thought.changes.iter();
     lines.extend(steps.map(|step| format!("{}  {}  {}", step.at, step.job_id, step.arithmetic)));
     lines.join("\n")
 }
 
-/// Asks, and waits for the answers for as long as agents may give them.
+/// Requests quotes and waits for the agents' answers until the time is over.
 async fn ask_for_offers(global: &Global, asked: QuoteRequest) -> anyhow::Result<()> {
     let client = global.keyed_client()?;
     let mut quote = client.quote(&asked).await?;
@@ -306,7 +314,7 @@ async fn ask_for_offers(global: &Global, asked: QuoteRequest) -> anyhow::Result<
     quoted(global, &serde_json::to_value(&quote)?)
 }
 
-/// A skill of which no more is known than what it costs, and how long it takes.
+/// Creates skills with a price and a minimum deadline only.
 fn plain_skills(skills: Vec<(String, Credits)>, min_deadline_ms: Option<i64>) -> Vec<Skill> {
     let skill = |(name, cost_per_call)| Skill {
         skill_name: SkillName(name),

@@ -1,4 +1,4 @@
-//! `chorus merge`: several evidence bundles as one.
+//! `chorus merge`: merges several evidence bundles.
 
 use crate::failure::Explained;
 use crate::{files, output};
@@ -13,7 +13,7 @@ Examples:
 Of two events that are exactly alike and happened in different runs (run_id) both are kept: the later one gets its
 run's id before its ref, as in run-2/call_1. Every other event stays as it is.";
 
-/// Print one evidence bundle made of several: events in order, exact duplicates once
+/// Merge several evidence bundles and print one: events in order, exact duplicates once
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -23,7 +23,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    // What is misspelt in them is told in the merged one.
+    // Unknown members are reported for the merged bundle.
     let read = |value| Taken::read(value).map(|taken| taken.bundle);
     let bundles: Vec<Bundle> = args
         .bundles

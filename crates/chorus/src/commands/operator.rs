@@ -1,4 +1,4 @@
-//! `chorus operator`: keeping people out, ending their sessions, and who did what.
+//! `chorus operator`: disables accounts, ends their sessions, and reads the audit log.
 
 use crate::answer::{table, tell};
 use crate::global::Global;
@@ -23,12 +23,12 @@ Examples:
 
 The key (--key or CHORUS_KEY) is the operator's co_…; for agents see `chorus agents --help`";
 
-/// How many acts are shown unless said.
+/// The default number of acts shown.
 const SHOWN: u32 = 50;
 
 const HEAD: [&str; 6] = ["AT", "ACTOR", "ACTION", "SUBJECT", "DETAIL", "FROM"];
 
-/// What the operator does about people: disable and enable accounts, end sessions, read the audit log.
+/// Manage accounts as the operator: disable and enable them, end their sessions, read the audit log.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -38,43 +38,44 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Keep an account and its agents out: whatever proves them is refused, what they have open ends
+    /// Disable an account and its agents: their credentials are refused, their open connections end
     Disable {
         /// The account's email address or id
         account: String,
     },
-    /// Let an account and its agents in again
+    /// Enable an account and its agents
     Enable {
         /// The account's email address or id
         account: String,
     },
-    /// Sign an account out of every browser; its tokens stay, unless you say --tokens
+    /// Sign an account out of every browser; its tokens stay valid without --tokens
     EndSessions {
         /// The account's email address or id
         account: String,
-        /// Revoke its tokens as well: one was stolen, and the thief may have made others with it
+        /// Also revoke its tokens: one was stolen, and the thief may have created others with it
         #[arg(long)]
         tokens: bool,
     },
-    /// Show who did what to whom, the newest first
+    /// Show the audit log, newest first
     Audit(Filter),
 }
 
 #[derive(clap::Args)]
 struct Filter {
-    /// Only what was done by this agent (its id or name), this account (its id or email address), `operator` or `nobody`
+    /// Only acts of this agent (its id or name), this account (its id or email address), `operator` or
+    /// `nobody`
     #[arg(long)]
     actor: Option<String>,
     /// Only these acts, such as key.reset or agent.disabled
     #[arg(long)]
     action: Option<String>,
-    /// Only what was done to this agent or account, to a channel (ch_…), to a credential (crd_…) or to `hub`
+    /// Only acts on this agent or account, a channel (ch_…), a credential (crd_…) or `hub`
     #[arg(long)]
     subject: Option<String>,
-    /// Only what was done since this time, such as 2026-11-15T08:00:00Z
+    /// Only acts since this time, such as 2026-11-15T08:00:00Z
     #[arg(long)]
     since: Option<String>,
-    /// At most so many
+    /// The maximum number of acts
     #[arg(long, default_value_t = SHOWN, value_parser = clap::value_parser!(u32).range(1..=200))]
     limit: u32,
 }
@@ -119,13 +120,13 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-/// An account, as it is spoken of.
+/// Returns the display name of an account.
 fn named(account: Account) -> String {
     one_line(&account.email.unwrap_or(account.name))
 }
 
 fn row(act: RecordedAct) -> [String; 6] {
-    // An id says by itself what it is of, but an agent's.
+    // The prefix of an id tells its kind, except for an agent's.
     let party = |AuditParty { kind, id }| {
         if kind == PrincipalKind::Agent.as_str() { format!("agent {id}") } else { id }
     };

@@ -1,4 +1,4 @@
-//! `chorus receipt`: issuing receipts at a hub, reading and comparing them.
+//! `chorus receipt`: issues receipts at a hub, reads and compares them.
 
 use crate::answer::{list, tell};
 use crate::failure::{Explained, FAILED};
@@ -32,7 +32,8 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Issue a receipt. It is public: it publishes a snapshot of the Score, although the Score itself stays private
+    /// Issue a receipt. It is public and contains a snapshot of the Score, although the Score itself stays
+    /// private
     Issue {
         /// The Score's id
         score: String,
@@ -40,7 +41,7 @@ enum Command {
         #[arg(long, num_args = 1.., default_value = "latest")]
         evidence: Vec<String>,
     },
-    /// List the receipts of a Score, the newest first
+    /// List the receipts of a Score, newest first
     List {
         /// The Score's id
         score: String,
@@ -52,9 +53,9 @@ enum Command {
     },
     /// Compare two receipts: files or ids. Exit 1 if the second is worse
     Compare {
-        /// What it is compared with
+        /// The receipt to compare with
         baseline: String,
-        /// What is looked at
+        /// The receipt to check
         receipt: String,
     },
     /// Make a public link to two of your receipts, side by side
@@ -68,7 +69,7 @@ enum Command {
     Attestation {
         /// The receipt's id
         id: String,
-        /// As a result of a test, which existing policies can gate on
+        /// As a test result, which existing policies can gate on
         #[arg(long)]
         test_result: bool,
     },
@@ -81,7 +82,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
                 [one] if one == "latest" || one == "none" => json!(one),
                 ids => json!(ids),
             };
-            // Before it is done: nobody can take it back.
+            // The notice comes before the request, because a receipt cannot be withdrawn.
             output::talk(PUBLISHES);
             let (path, body) = (["scores", &score, "receipts"], json!({"evidence": evidence}));
             let answer: Value = global.client()?.api_write(Method::POST, &path, &[], Some(&body)).await?;
@@ -116,7 +117,8 @@ async fn fetch(global: &Global, id: &str) -> anyhow::Result<Value> {
     Ok(global.client()?.api_get(&["receipts", id], &[]).await?)
 }
 
-/// A receipt's payload, of a file if there is one of this name, else of the hub. One that was altered is compared with nothing.
+/// Returns a receipt's payload, from a file of this name if it exists, else from the hub. A receipt that does
+/// not verify is refused.
 async fn payload(global: &Global, named: &str) -> anyhow::Result<Payload> {
     let local = named == "-" || std::path::Path::new(named).exists();
     let receipt = if local { files::json(named)? } else { fetch(global, named).await? };

@@ -1,7 +1,7 @@
-//! `chorus receive`: take envelopes straight from peers, or a hub's webhooks, without a hub's inbox.
+//! `chorus receive`: receives envelopes directly from peers, or a hub's webhooks, without an inbox.
 //!
-//! A sender is told that its envelope was taken only after it was printed. Envelopes are data and go to standard
-//! output, everything else to standard error.
+//! A sender is answered only after its envelope was printed. Envelopes go to standard output, everything else
+//! to standard error.
 
 use crate::failure::Explained;
 use crate::global::Global;
@@ -33,13 +33,13 @@ const LISTEN_HINT: &str = "choose another address with --listen, or port 0 for a
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Where to listen; port 0 takes a free one
+    /// The address to listen on; port 0 picks a free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8788")]
     listen: String,
     /// The path that takes messages
     #[arg(long, value_name = "PATH", default_value = "/receive")]
     path: String,
-    /// The webhook secret of the registration; only what is signed with it is taken
+    /// The webhook secret of the registration; only requests signed with it are accepted
     #[arg(long, value_name = "SECRET", env = "CHORUS_WEBHOOK_SECRET", hide_env_values = true)]
     secret: Option<String>,
     /// End after this many messages
@@ -61,7 +61,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
 }
 
 async fn bind(args: &Args) -> anyhow::Result<Receiver> {
-    // A variable that is set to nothing is as good as none.
+    // An empty variable counts as unset.
     let secret = args.secret.as_deref().filter(|secret| !secret.is_empty());
     let secret = secret.map(WebhookSecret::parse).transpose().map_err(|fault| {
         let hint =

@@ -1,6 +1,6 @@
-//! `chorus register`: join a hub, or change what it knows of an agent.
+//! `chorus register`: registers an agent at a hub, or updates it.
 //!
-//! Nothing is stored on this machine: the key is printed once, and keeping it is the caller's business.
+//! Nothing is stored on this machine: the key is printed once, and the caller must store it.
 
 use super::channel::without_nulls;
 use crate::failure::{self, Explained};
@@ -29,25 +29,25 @@ Examples:
   CHORUS_KEY=ct_… chorus register alice       with a person's token: alice is hers
   CHORUS_KEY=ca_… chorus register alice       with alice's own key, which is replaced";
 
-/// Register an agent and print its key, which is shown this once.
+/// Register an agent and print its key, which is shown only once.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The agent's name, or its address name@host
     name: String,
-    /// Where the hub may POST messages; without it they wait in the inbox
+    /// The URL to which the hub POSTs messages [default: none, messages wait in the inbox]
     #[arg(long, value_name = "URL")]
     endpoint: Option<String>,
-    /// The culture the agent's user lives in, as a BCP 47 tag [default: en]
+    /// The culture of the agent's user, as a BCP 47 tag [default: en]
     #[arg(long, value_name = "TAG")]
     culture: Option<String>,
-    /// A language the agent understands; may be given several times [default: the culture]
+    /// A language the agent understands; may be repeated [default: the culture]
     #[arg(long = "language", value_name = "TAG")]
     languages: Vec<String>,
     /// A whole agent card as a JSON file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["culture", "languages"])]
     card: Option<PathBuf>,
-    /// An invitation of somebody on the hub; a new agent needs one where sign-up is by invitation
+    /// An invitation to the hub, required for a new agent where sign-up is by invitation
     #[arg(long, value_name = "CODE")]
     invitation: Option<String>,
 }
@@ -82,7 +82,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes an agent that belongs to the person whose token this is.
+/// Creates an agent that belongs to the token's account.
 async fn register_own(global: &Global, client: &Client, args: Args) -> anyhow::Result<ExitCode> {
     let body =
         without_nulls(json!({"name": args.name, "card": card(&args, None)?, "endpoint": args.endpoint}));
@@ -109,9 +109,9 @@ async fn register_own(global: &Global, client: &Client, args: Args) -> anyhow::R
     Ok(ExitCode::SUCCESS)
 }
 
-/// What to do about a name that is taken: it may be by an agent of one's own.
+/// Adds advice to the error for a name that is taken, perhaps by an agent of the same account.
 async fn taken(client: &Client, name: &str, error: ClientError) -> anyhow::Error {
-    // Whom an agent belongs to is shown to its owner alone.
+    // Only an agent's owner sees its owner.
     let owned =
         client.api_get::<AgentView>(&["agents", name], &[]).await.is_ok_and(|agent| agent.owner.is_some());
     let hint = if owned {
@@ -131,7 +131,7 @@ fn talk_of_challenge(endpoint_proven: Option<bool>) {
     }
 }
 
-/// The card that the hub has of an agent whose key this may be.
+/// Returns the hub's card of the agent, if a key is given.
 async fn known_card(global: &Global, client: &Client, name: &str) -> anyhow::Result<Option<Value>> {
     if !global.has_key() {
         return Ok(None);
@@ -143,7 +143,7 @@ async fn known_card(global: &Global, client: &Client, name: &str) -> anyhow::Res
     }
 }
 
-/// The card to be told: what is not said stays as it is known.
+/// Returns the card to send. Values that are not given stay as the hub has them.
 fn card(args: &Args, known: Option<Value>) -> anyhow::Result<Option<Value>> {
     if let Some(path) = &args.card {
         return Ok(Some(read_card(path)?));
@@ -175,7 +175,7 @@ pub(crate) fn read_card(path: &Path) -> anyhow::Result<Value> {
     let mut bytes = Vec::new();
     let open = || format!("cannot read the agent card {}", path.display());
     let file = File::open(path).with_context(open)?;
-    // One byte more than allowed tells a file that is too large from one that just fits.
+    // One byte more than allowed distinguishes a file that is too large from one that just fits.
     file.take(MAX_BODY as u64 + 1).read_to_end(&mut bytes).with_context(open)?;
     if bytes.len() > MAX_BODY {
         let what = format!("the agent card {} is larger than 256 KiB", path.display());
@@ -193,7 +193,7 @@ fn show(registered: &Registered) -> String {
     lines(agent_id, api_key.as_ref(), webhook_secret.as_ref())
 }
 
-/// What was given, and how to keep it.
+/// Formats the issued values, and the shell commands that set them.
 fn lines(address: &String, key: Option<&String>, secret: Option<&String>) -> String {
     let given = [
         ("address", Some(address), "CHORUS_AGENT"),
@@ -205,7 +205,7 @@ fn lines(address: &String, key: Option<&String>, secret: Option<&String>) -> Str
         .filter_map(|(what, value, variable)| Some((what, output::one_line(value?), variable)))
         .collect();
     let mut lines: Vec<_> = given.iter().map(|(what, value, _)| format!("{what:<8} {value}")).collect();
-    // An address alone is nothing to keep.
+    // An address alone is not worth exporting.
     if given.len() > 1 {
         lines.push(String::new());
         lines.extend(given.iter().map(|(_, value, variable)| format!("export {variable}={}", quote(value))));
@@ -213,7 +213,7 @@ fn lines(address: &String, key: Option<&String>, secret: Option<&String>) -> Str
     lines.join("\n")
 }
 
-/// A text as a shell takes it for one word: these lines are made to be pasted, and a hub wrote them.
+/// Quotes a text as one word for a shell: these lines are meant to be pasted, and a hub wrote them.
 fn quote(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '@' | ':');
     if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }

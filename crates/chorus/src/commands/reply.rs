@@ -1,4 +1,4 @@
-//! `chorus reply`: gives standard input as the answer to a message whose sender is listening.
+//! `chorus reply`: streams standard input as the answer to a message whose sender is listening.
 
 use crate::global::Global;
 use crate::output;
@@ -13,21 +13,21 @@ Examples:
                                         the address comes with the message:
                                         chorus inbox --json | jq -r .reply_stream";
 
-/// How much is read at once.
+/// The size of one read, in bytes.
 const PIECE: usize = 16 * 1024;
 
-/// Answer a message with what comes on standard input, while it comes
+/// Answer a message with standard input, streamed as it comes
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Where to: `reply_stream` of the message; it can be used once
+    /// The message's `reply_stream` URL, which works once
     #[arg(value_name = "REPLY_STREAM")]
     url: String,
 }
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode> {
     let (pieces, output) = mpsc::channel(1);
-    // Standard input blocks, so it is read by a thread of its own, which ends with the program.
+    // Standard input blocks, so a separate thread reads it, which ends with the program.
     std::thread::spawn(move || read(std::io::stdin().lock(), &pieces));
     chorus_agent::reply(&args.url, output).await?;
     if global.json {
@@ -38,7 +38,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-/// Passes on what can be read, cut between characters, until there is no more or nobody takes it.
+/// Sends the input in pieces, cut between characters, until it ends or the receiver is dropped.
 fn read(mut input: impl Read, pieces: &mpsc::Sender<String>) {
     let (mut kept, mut buffer) = (Vec::new(), vec![0; PIECE]);
     while let Ok(count) = input.read(&mut buffer) {
@@ -60,7 +60,7 @@ fn read(mut input: impl Read, pieces: &mpsc::Sender<String>) {
 mod tests {
     use super::*;
 
-    /// Gives one byte at a time.
+    /// Returns one byte at a time.
     struct Dripping<'a>(&'a [u8]);
 
     impl Read for Dripping<'_> {

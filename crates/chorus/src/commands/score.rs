@@ -1,4 +1,4 @@
-//! `chorus score`: Scores in files and at a hub, and the scenarios to begin with.
+//! `chorus score`: Scores in files and at a hub, and the built-in scenarios.
 
 use super::channel::done;
 use crate::answer::{list, or_dash, tell};
@@ -8,7 +8,9 @@ use chorus_agent::Method;
 use chorus_choir::structure::structure;
 use chorus_choir::{library, rules};
 use chorus_protocol::api::scores::{EvidenceView, MadeScore, ScoreView, SecretView};
+use chorus_protocol::choir::answers::AnswersRecord;
 use chorus_protocol::choir::evidence::Bundle;
+use chorus_protocol::choir::receipt::Dimension;
 use clap::Subcommand;
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -34,21 +36,21 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Show what is fragile by design in a Score's file
+    /// Show the structural weaknesses of a Score in a file
     Check {
         /// The Score, or - for standard input
         file: String,
     },
     /// Print the built-in scenarios
     Scenarios,
-    /// Print every rule with its weight, as receipts name them by `rules_digest`
+    /// Print every rule with its weight; receipts refer to this list by `rules_digest`
     Rules,
-    /// Keep a Score at the hub
+    /// Store a Score at the hub
     Create {
         /// The Score, or - for standard input
         file: String,
     },
-    /// Make a new version of a Score at the hub
+    /// Store a new version of a Score at the hub
     Update {
         /// The Score's id
         id: String,
@@ -62,24 +64,24 @@ enum Command {
     },
     /// List your Scores
     List,
-    /// Put a Score away; its receipts stay
+    /// Archive a Score; its receipts stay
     Archive {
         /// The Score's id
         id: String,
     },
-    /// Make a Score that is held by an edit link your own, once and for all
+    /// Claim a Score that is held by an edit link for your account, permanently
     Claim {
         /// The Score's id
         id: String,
         /// The edit link
         edit_link: String,
     },
-    /// Show what is fragile by design in a Score of the hub
+    /// Show the structural weaknesses of a Score of the hub
     Rehearse {
         /// The Score's id
         id: String,
     },
-    /// Say what was observed of a run; it counts as asserted by you
+    /// Submit evidence of a run, or answers to its open items; it counts as asserted by you
     Evidence {
         /// The Score's id
         id: String,
@@ -87,21 +89,21 @@ enum Command {
         #[arg(default_value = "-")]
         bundle: String,
     },
-    /// List a Score's evidence, the newest first
+    /// List a Score's evidence, newest first
     ListEvidence {
         /// The Score's id
         id: String,
     },
-    /// Make a signing secret; it is shown once
+    /// Create a signing secret; it is shown once
     Secret {
         /// The Score's id
         id: String,
     },
-    /// End a signing secret
+    /// Revoke a signing secret
     RevokeSecret {
         /// The Score's id
         id: String,
-        /// The beginning of the secret, acs_ and eight signs
+        /// The beginning of the secret: acs_ and eight characters
         prefix: String,
     },
 }
@@ -135,9 +137,9 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-/// What changes something at the hub.
+/// Runs the commands that change something at the hub.
 async fn write(global: &Global, command: Command) -> anyhow::Result<()> {
-    // Without an account a Score may be made where the hub allows it.
+    // Some hubs allow a Score without an account.
     let client = global.client()?;
     let ask = async |method: Method, path: &[&str], body: Option<Value>| {
         client.api_write::<Value>(method, path, &[], body.as_ref()).await
@@ -170,7 +172,13 @@ async fn write(global: &Global, command: Command) -> anyhow::Result<()> {
             output::json(&answer)
         }
         Command::Evidence { id, bundle } => {
-            let keep = |value: Value| Bundle::read(value.clone()).map(|_| value);
+            let keep = |value: Value| {
+                if AnswersRecord::is_claimed_by(&value) {
+                    AnswersRecord::read(value.clone()).map(|_| value)
+                } else {
+                    Bundle::read(value.clone()).map(|_| value)
+                }
+            };
             let body = files::read(&bundle, "evidence bundle", keep)?;
             let answer = ask(Method::POST, &["scores", &id, "evidence"], Some(body)).await?;
             tell(global, &answer, |evidence: EvidenceView| {
@@ -202,7 +210,7 @@ async fn write(global: &Global, command: Command) -> anyhow::Result<()> {
     }
 }
 
-/// A Score's file, held against the same rules as the hub's.
+/// Reads a Score's file and checks it by the hub's rules.
 fn checked(file: &str) -> anyhow::Result<Value> {
     Ok(files::score(file)?.0)
 }
@@ -216,6 +224,10 @@ fn check(global: &Global, file: &str) -> anyhow::Result<()> {
         let (message, retune) = (output::one_line(&finding.message), &finding.retune);
         output::data(format_args!("{} -{:<2} {message}\n    {retune}", finding.rule_id, finding.points))?;
     }
-    let dimensions = serde_json::to_string(&found.base_dimensions)?;
-    Ok(output::data(dimensions)?)
+    let base = &found.base_dimensions;
+    let dimensions = Dimension::ALL.iter().map(|one| {
+        let name = one.as_str().replace('_', " ");
+        format!("{name} {}", base.get(*one))
+    });
+    Ok(output::data(dimensions.collect::<Vec<_>>().join(", "))?)
 }

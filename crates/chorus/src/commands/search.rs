@@ -1,4 +1,4 @@
-//! `chorus search`: messages that hold certain words, in the conversations of whoever asks.
+//! `chorus search`: finds messages with certain words in the caller's conversations.
 
 use crate::answer::read;
 use crate::global::Global;
@@ -17,14 +17,14 @@ Examples:
 
 The key (--key or CHORUS_KEY) is an account's token ct_… or an agent's key ca_…";
 
-/// Find messages in the conversations you are in
+/// Find messages in your conversations
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Words, all of which a message must hold
+    /// Words that a message must all contain
     #[arg(required = true)]
     words: Vec<String>,
-    /// At most this many messages
+    /// The maximum number of messages
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=50))]
     limit: u64,
 }
@@ -46,7 +46,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-/// A message and where it was said. Some hubs put the event beside the conversation, some into one object.
+/// Formats a message and its place. Some hubs put the event beside the conversation, others into one object.
 fn show(item: &Value) -> anyhow::Result<String> {
     let event: EventView = read(item.get("event").unwrap_or(item))?;
     let place = ["channel", "conversation"].iter().find_map(|name| item.get(*name));

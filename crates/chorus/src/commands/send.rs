@@ -1,7 +1,7 @@
-//! `chorus send`: one message to one agent, by way of a hub or, with `--to URL`, directly.
+//! `chorus send`: sends one message to one agent, through a hub or, with `--to URL`, directly.
 //!
-//! A key alone does not tell whose it is, so the sender must be named. Hub and network trouble is tried again with
-//! one idempotency key; a receiver's trouble only when `--retry` asks for it. A direct send shows no key to anybody.
+//! A key does not name its agent, so the sender must be given. Failures of the hub and the network are retried
+//! with one idempotency key; failures of the receiver only with `--retry`. A direct send shows no key.
 
 use crate::failure::{Explained, FAILED};
 use crate::global::Global;
@@ -31,48 +31,48 @@ CHORUS_AGENT stands for --from, so that it need not be repeated";
 const WHOSE_KEY: &str = "name the agent whose key this is with --from NAME, or `export CHORUS_AGENT=NAME`; \
                          a key alone does not tell whose it is";
 
-/// How much of a receiver's answer is shown.
+/// The number of characters shown of a receiver's answer.
 const MAX_SHOWN: usize = 500;
 
 const USAGE: &str = "\
 chorus send [OPTIONS] <TO> <TEXT>...
        chorus send [OPTIONS] --to <URL> <TEXT>...";
 
-/// Send a message to an agent and say what became of it.
+/// Send a message to an agent and show the result of its delivery.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = USAGE)]
 pub(crate) struct Args {
     /// The receiver's name, or its address name@host; not given with --to
     #[arg(value_name = "TO", required_unless_present = "to")]
     name: Option<String>,
-    /// What to say; several words are joined by spaces, and - reads standard input
+    /// The message; several words are joined by spaces, and - reads standard input
     #[arg(required_unless_present = "to")]
     text: Vec<String>,
     /// Send directly to the agent that receives at this URL: no hub, no key
     #[arg(long, value_name = "URL", conflicts_with = "idempotency_key")]
     to: Option<String>,
-    /// The sender: the agent whose key this is; with --to, your address name@host
+    /// The sender: the agent that the key belongs to; with --to, your address name@host
     #[arg(long, value_name = "NAME", env = "CHORUS_AGENT")]
     from: Option<String>,
-    /// The culture the text was written in, as a BCP 47 tag
+    /// The culture of the text's author, as a BCP 47 tag
     #[arg(long, value_name = "TAG", default_value = "en")]
     culture: String,
-    /// What a reader of another culture should know, in 10 to 500 characters
+    /// An explanation for readers of another culture, in 10 to 500 characters
     #[arg(long, value_name = "TEXT")]
     context: Option<String>,
-    /// The conversation this is a turn of; a turn is delivered once
+    /// The conversation that this is a turn of; a turn is delivered once
     #[arg(long, value_name = "ID", requires = "turn")]
     conversation: Option<String>,
-    /// The place of this turn in its conversation, from 1
+    /// The number of this turn in its conversation, from 1
     #[arg(long, value_name = "N", requires = "conversation")]
     turn: Option<i64>,
-    /// What makes a second try the same message [default: a new one for each message]
+    /// The idempotency key of retries [default: a new one for each message]
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
-    /// Listen to the receiver's answer while it is made
+    /// Stream the receiver's answer
     #[arg(long, conflicts_with_all = ["to", "retry"])]
     stream: bool,
-    /// Try again up to N times, also when the receiver could not be reached [default: 3 times, hub trouble only]
+    /// Retry up to N times, also when the receiver could not be reached [default: 3 times, hub failures only]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=20))]
     retry: Option<u32>,
 }
@@ -110,7 +110,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
     Ok(if outcome.delivery == DeliveryState::Failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
 }
 
-/// Prints an answer while it is made.
+/// Prints a streamed answer.
 async fn listen(global: &Global, mut stream: ReplyStream) -> anyhow::Result<ExitCode> {
     let mut begun = false;
     while let Some(said) = stream.next().await {
@@ -124,7 +124,7 @@ async fn listen(global: &Global, mut stream: ReplyStream) -> anyhow::Result<Exit
                 begun = true;
             }
             ReplyKind::Done if !global.json => {
-                // Who has seen the pieces need not see the whole of them again.
+                // After the pieces the whole text is not printed again.
                 output::data(if begun {
                     String::new()
                 } else {
@@ -150,14 +150,14 @@ fn parsed(data: &str) -> Value {
     serde_json::from_str(data).unwrap_or_else(|_| data.into())
 }
 
-/// What a piece says: its member `name`, or all of it.
+/// Returns the text of a piece: its member `name`, or all of it.
 fn text_of(data: &str, name: &str) -> String {
     let value = parsed(data);
     let said = value.get(name).unwrap_or(&value);
     said.as_str().map_or_else(|| said.to_string(), str::to_owned)
 }
 
-/// What a peer answered, in the words of an outcome: a script need not care which way it was sent.
+/// Prints a peer's reply in the format of an outcome, so that scripts can treat both alike.
 fn tell_reply(global: &Global, url: &str, reply: &ReceiverReply) -> anyhow::Result<ExitCode> {
     let took = reply.status == ReceiverStatus::Ok;
     let delivery = if took { DeliveryState::Delivered } else { DeliveryState::Failed };
@@ -174,7 +174,7 @@ fn tell_reply(global: &Global, url: &str, reply: &ReceiverReply) -> anyhow::Resu
 }
 
 fn compose(args: Args) -> anyhow::Result<SendBody> {
-    // With --to nobody is named, and the first word belongs to the text.
+    // With --to there is no receiver's name, so the first word belongs to the text.
     let (receiver, first) = if args.to.is_some() { (None, args.name) } else { (args.name, None) };
     let words: Vec<_> = first.into_iter().chain(args.text).collect();
     if words.is_empty() {
@@ -199,10 +199,11 @@ fn compose(args: Args) -> anyhow::Result<SendBody> {
     Ok(body)
 }
 
-/// The whole input, without the line end that shells and editors add.
+/// Reads the whole input, without the final line break that shells and editors add.
 pub(crate) fn read_text(input: impl Read) -> anyhow::Result<String> {
     let mut text = String::new();
-    // One byte more than anything may hold tells what is too long from what just fits: nothing is cut.
+    // One byte more than the limit distinguishes a text that is too long from one that just fits, so that
+    // nothing is cut.
     let most = MAX_BODY as u64;
     input.take(most + 1).read_to_string(&mut text).context("cannot read standard input")?;
     if text.len() as u64 > most {
@@ -226,7 +227,7 @@ fn show(to: &str, outcome: &Outcome) -> anyhow::Result<String> {
         }
     };
     let answer = match &outcome.receiver_response {
-        // An endpoint that took it and said nothing.
+        // The endpoint accepted it without an answer.
         Some(Value::Null) | None => String::new(),
         Some(Value::String(text)) if text.is_empty() => String::new(),
         Some(answer) => format!("; answer {}", cut(&output::json_line(answer)?)),

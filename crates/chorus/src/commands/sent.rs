@@ -1,4 +1,4 @@
-//! `chorus sent`: what became of envelopes, for who sent them.
+//! `chorus sent`: shows the delivery state of the envelopes that an agent sent.
 
 use crate::failure::Explained;
 use crate::global::Global;
@@ -18,20 +18,20 @@ The rungs: stored (committed), handed (to the receiver's connection), delivered 
 it), failed (why).
 The key (--key or CHORUS_KEY) is an agent's key ca_… or the operator's co_…";
 
-/// The largest page asked for.
+/// The largest page that is requested.
 const PAGE: u32 = 100;
 
-/// See what became of the envelopes you sent, the newest first
+/// Show the delivery of the envelopes you sent, newest first
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// One envelope
+    /// One envelope, by its trace id
     #[arg(value_name = "TRACE_ID")]
     trace: Option<String>,
-    /// For the operator: whose envelopes
+    /// For the operator: the sender of the envelopes
     #[arg(long, value_name = "AGENT")]
     sender: Option<String>,
-    /// At most this many
+    /// The maximum number of envelopes
     #[arg(long, value_name = "N", default_value_t = 20, conflicts_with = "trace", value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
 }
@@ -56,7 +56,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
         left = left.saturating_sub(u32::try_from(page.len()).unwrap_or(u32::MAX));
         let stuck = page.is_empty() || next == after;
         sent.extend(page);
-        // A cursor that stands still would be an endless list.
+        // A cursor that does not move would make an endless list.
         if stuck || next.is_none() {
             break;
         }
@@ -72,7 +72,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-/// An envelope in a line, and a line for each rung it has reached.
+/// Formats an envelope as one line, with a line for each stage of its delivery.
 fn show(sent: &SentMessage) -> String {
     let rung = |SentRung { rung, at, reason }: &SentRung| {
         let reason = reason.as_deref().map(|why| format!(": {}", one_line(why))).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! `chorus serve`: settings into a configuration, a store, a listener, and the hub between two signals.
+//! `chorus serve`: turns settings into a configuration, a store and a listener, and runs the hub until a
+//! signal.
 //!
 //! Standard output gets exactly one line, when the hub is ready; everything else goes to standard error.
 
@@ -40,12 +41,12 @@ fn after_help() -> String {
 
 /// Run the hub
 ///
-/// It is ready when it prints `chorus listening on http://HOST:PORT`. SIGTERM or Ctrl-C lets open requests finish
-/// and ends it; a second one ends it at once.
+/// It is ready when it prints `chorus listening on http://HOST:PORT`. SIGTERM or Ctrl-C lets open requests
+/// finish and ends it; a second one ends it at once.
 #[derive(clap::Args)]
 #[command(after_help = after_help())]
 pub(crate) struct Args {
-    /// Where to listen; port 0 takes a free one [env: CHORUS_LISTEN] [default: 127.0.0.1:8787]
+    /// The address to listen on; port 0 picks a free port [env: CHORUS_LISTEN] [default: 127.0.0.1:8787]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
     /// The folder of the database and of the hub's keys [env: CHORUS_DATA] [default: ./chorus-data]
@@ -54,10 +55,10 @@ pub(crate) struct Args {
     /// postgres://… instead of SQLite [env: CHORUS_DATABASE_URL]
     #[arg(long, value_name = "URL")]
     database: Option<String>,
-    /// Where people and agents reach this hub [env: CHORUS_PUBLIC_URL]
+    /// The URL at which people and agents reach this hub [env: CHORUS_PUBLIC_URL]
     #[arg(long, value_name = "URL")]
     public_url: Option<String>,
-    /// A settings file, TOML
+    /// A settings file, in TOML
     #[arg(long, value_name = "FILE", env = "CHORUS_CONFIG")]
     config: Option<PathBuf>,
 }
@@ -101,15 +102,15 @@ pub(crate) async fn run(_global: &Global, args: Args) -> anyhow::Result<ExitCode
     serve(settings, |_| {}).await
 }
 
-/// A hub that listens: whoever connects now is answered in a moment.
+/// A hub that accepts connections.
 pub(super) struct Listening {
-    /// Where this machine reaches it.
+    /// The URL as seen from this machine.
     pub(super) url: String,
-    /// What signs the operator in, on a new database.
+    /// The sign-in link of the operator. `None` unless the database is new.
     pub(super) link: Option<String>,
 }
 
-/// Runs a hub until a signal, and tells once that it listens.
+/// Runs a hub until a signal. Calls `listening` once, when it accepts connections.
 pub(super) async fn serve(settings: Settings, listening: impl FnOnce(Listening)) -> anyhow::Result<ExitCode> {
     let environment = Environment::system();
     let listener = TcpListener::bind(&settings.listen).await.map_err(|error| {
@@ -123,7 +124,7 @@ pub(super) async fn serve(settings: Settings, listening: impl FnOnce(Listening))
     let node = environment.uuid_v4();
     let lost = settings.former_key == FormerKey::Lost;
     if !lost {
-        // Before anything is opened for writing, or brought up to date.
+        // The key is checked before anything is opened for writing or migrated.
         let held = Place::of(&settings, node).peek(FINGERPRINT)?;
         check_fingerprint(&master, held.as_deref()).map_err(|error| explain_key(&settings, error))?;
     }
@@ -157,7 +158,7 @@ pub(super) async fn serve(settings: Settings, listening: impl FnOnce(Listening))
         ));
     }
 
-    // From here on a signal drains; before, it simply ends the program, which has nothing to lose yet.
+    // From here on a signal drains open requests. Before, it just ends the program.
     let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     output::data(format_args!("chorus listening on {here}"))?;
     listening(Listening { url: here, link });
@@ -166,7 +167,7 @@ pub(super) async fn serve(settings: Settings, listening: impl FnOnce(Listening))
     Ok(ExitCode::SUCCESS)
 }
 
-/// A database into which an import was begun is not served before it is whole.
+/// Refuses a database with an unfinished import.
 async fn refuse_half(store: &Store) -> anyhow::Result<()> {
     let begun = |tx: &mut dyn Tx| store_settings::get(tx, IMPORTING);
     match store.read::<_, StoreError, _>(begun).await? {
@@ -180,7 +181,7 @@ fn half() -> anyhow::Error {
     Explained::failed("an import into this database was begun and is not finished", hint).into()
 }
 
-/// Whether a hub would start with the database and the key that are in the data folder. Changes nothing.
+/// Checks whether a hub would start with the database and the key in the data folder. Changes nothing.
 pub(super) fn look_at_key(settings: &Settings) -> anyhow::Result<()> {
     let place = Place::of(settings, Uuid::nil());
     let Some(key) = kept_key(settings)? else { return Ok(()) };
@@ -193,7 +194,7 @@ pub(super) fn look_at_key(settings: &Settings) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where this machine reaches what listens there: nobody can connect to "all addresses".
+/// Replaces an unspecified address by the loopback address, so that this machine can connect to it.
 fn reachable(mut address: SocketAddr) -> SocketAddr {
     match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
@@ -213,7 +214,7 @@ pub(super) fn start_log(settings: &Settings) {
     }
 }
 
-/// Resolves at the first signal; the second ends the program at once.
+/// Waits for the first signal. A second one ends the program at once.
 async fn stop(mut terminate: Signal, mut interrupt: Signal) {
     let mut next = async move || {
         tokio::select! {
@@ -229,7 +230,7 @@ async fn stop(mut terminate: Signal, mut interrupt: Signal) {
     });
 }
 
-/// The data folder, for nobody else's eyes.
+/// Creates the data folder, accessible to its owner only.
 pub(super) fn prepare_folder(folder: &Path) -> anyhow::Result<()> {
     fs::DirBuilder::new()
         .recursive(true)
@@ -238,7 +239,7 @@ pub(super) fn prepare_folder(folder: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("cannot make the data folder {}", folder.display()))
 }
 
-/// The key from which the hub's secrets are derived, with the one it replaces.
+/// Returns the key from which the hub's secrets are derived, with the one it replaces.
 fn master_key(settings: &Settings, environment: &Environment) -> anyhow::Result<MasterKey> {
     let key = match kept_key(settings)? {
         Some(key) => key,
@@ -259,7 +260,7 @@ fn key_told(path: &Path) -> String {
     format!("cannot use the master key in {}", path.display())
 }
 
-/// Given, or kept in the data folder. A new hub has none yet.
+/// Returns the key that was given or is stored in the data folder. `None` for a new hub.
 fn kept_key(settings: &Settings) -> anyhow::Result<Option<[u8; 32]>> {
     if settings.master_key.is_some() {
         return Ok(settings.master_key);
@@ -287,7 +288,7 @@ fn kept_key(settings: &Settings) -> anyhow::Result<Option<[u8; 32]>> {
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let database = settings.data.join("chorus.db");
-            // A new key beside an old database would read nothing of it.
+            // A new key could not decrypt the secrets of an old database.
             if database.exists() && settings.former_key != FormerKey::Lost {
                 return Err(Explained::failed(
                     format!("{} is missing, and {} was made with it", path.display(), database.display()),
@@ -301,7 +302,7 @@ fn kept_key(settings: &Settings) -> anyhow::Result<Option<[u8; 32]>> {
     }
 }
 
-/// The key of a new hub, kept in its data folder.
+/// Creates the key of a new hub and stores it in the data folder.
 fn new_key(settings: &Settings, environment: &Environment) -> anyhow::Result<[u8; 32]> {
     let path = settings.data.join("master.key");
     let told = || key_told(&path);
@@ -312,7 +313,7 @@ fn new_key(settings: &Settings, environment: &Environment) -> anyhow::Result<[u8
     settings::master_key(&text).with_context(told)
 }
 
-/// Why this key is not the one, and what to do.
+/// Adds advice to the error for a wrong key.
 fn explain_key(settings: &Settings, error: FingerprintError) -> anyhow::Error {
     let from = match settings.master_key {
         Some(_) => "CHORUS_MASTER_KEY".to_owned(),
@@ -328,7 +329,7 @@ fn explain_key(settings: &Settings, error: FingerprintError) -> anyhow::Error {
     }
 }
 
-/// Where the hub's state lies.
+/// The database of the hub.
 pub(super) enum Place {
     Sqlite(SqliteOptions),
     Postgres(PostgresOptions),
@@ -352,7 +353,7 @@ impl Place {
         }
     }
 
-    /// The same for work that takes as long as it takes.
+    /// Raises the time limit of reads to 24 hours, for exports and repairs.
     pub(super) fn unhurried(self) -> Self {
         let long = std::time::Duration::from_hours(24);
         match self {
@@ -369,7 +370,8 @@ impl Place {
     }
 }
 
-/// The hash of the operator's key: as given, or as kept, or of a new one, which is printed this once.
+/// Returns the hash of the operator's key: the given one, the stored one, or that of a new key, which is
+/// printed once.
 async fn operator_key(
     settings: &Settings,
     store: &Store,

@@ -1,4 +1,4 @@
-//! `chorus sign`: an evidence bundle with the three headers that a Score's ingest address wants.
+//! `chorus sign`: signs an evidence bundle with the three headers that a Score's ingest address requires.
 
 use crate::failure::Explained;
 use crate::{files, output};
@@ -14,7 +14,7 @@ Examples:
   chorus sign --secret acs_… bundle.json                      print the headers for this bundle
   chorus adapt langgraph run.json | chorus sign --submit URL  secret: CHORUS_SIGNING_SECRET";
 
-/// What to do about a signature that the hub does not take.
+/// The advice for a signature that the hub rejects.
 const NOT_SIGNED: &str = "is the secret (--secret or CHORUS_SIGNING_SECRET) one of this very Score, and not revoked? `chorus score \
     secret ID` makes another";
 /// The path of every ingest address.
@@ -30,7 +30,7 @@ pub(crate) struct Args {
     /// The Score's signing secret; better in the environment, where other users cannot see it
     #[arg(long, env = "CHORUS_SIGNING_SECRET", hide_env_values = true)]
     secret: String,
-    /// Seconds since 1970; now, unless said
+    /// The time in seconds since 1970 [default: now]
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(i64).range(0..))]
     timestamp: Option<i64>,
     /// Send the bundle to this ingest address

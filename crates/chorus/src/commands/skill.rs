@@ -1,4 +1,4 @@
-//! `chorus skill`: what a hub teaches agents, to be put into an agent's instructions.
+//! `chorus skill`: prints a hub's instructions for agents.
 
 use crate::global::Global;
 use crate::output;
@@ -11,11 +11,11 @@ Examples:
   chorus skill > AGENTS.md              give it to an agent
   chorus skill --json | jq -r .language";
 
-/// Print how an agent joins this hub and how it behaves there, as the hub puts it
+/// Print the hub's instructions for agents: how to join it, and how to behave there
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The language, as a BCP 47 tag; a hub that does not know it answers in English
+    /// The language, as a BCP 47 tag; a hub that does not have it answers in English
     #[arg(long, value_name = "TAG")]
     lang: Option<String>,
 }

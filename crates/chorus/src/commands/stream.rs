@@ -1,4 +1,4 @@
-//! `chorus stream`: work streams, what goes on in channels and whose it is.
+//! `chorus stream`: work streams, which group the messages of channels by task and owner.
 
 use super::channel::{done, find, without_nulls};
 use crate::answer::{joined, list, read};
@@ -24,7 +24,7 @@ What is said in a channel belongs to the only work stream there; where there are
 of its thread, or to the one that it names.
 The key (--key or CHORUS_KEY) is an account's token ct_… or an agent's key ca_…";
 
-/// Work streams: what goes on in channels, and whose it is
+/// Work streams: the tasks in channels, with their owners and participants
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -34,38 +34,38 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// List the open work streams of the channels you are in
+    /// List the open work streams of your channels
     List,
-    /// Make a work stream in channels that you own or lead
+    /// Create a work stream in channels that you own or lead
     Create {
-        /// What people call it
+        /// The work stream's name
         name: String,
-        /// Where it goes on: a channel's id, or its name if none other of yours has it; may be repeated
+        /// A channel of the work stream: its id, or its name if only one of yours has it; may be repeated
         #[arg(long = "channel", value_name = "CHANNEL", required = true)]
         channels: Vec<String>,
-        /// The handle of one whose work it is [default: yours]; may be repeated
+        /// The handle of an owner [default: yours]; may be repeated
         #[arg(long = "owner", value_name = "HANDLE")]
         owners: Vec<String>,
-        /// The handle of one who takes part; may be repeated
+        /// The handle of a participant; may be repeated
         #[arg(long = "participant", value_name = "HANDLE")]
         participants: Vec<String>,
-        /// The handle of the one of them that answers for the others
+        /// The handle of the lead, who answers for the others
         #[arg(long, value_name = "HANDLE")]
         lead: Option<String>,
     },
     /// Show a work stream
     Show {
-        /// Its id, or its name if no other has it
+        /// Its id, or its name if it is unique
         stream: String,
     },
-    /// Close a work stream; its owners may, and the owners of its channels
+    /// Close a work stream; for its owners and the owners of its channels
     Close {
-        /// Its id, or its name if no other has it
+        /// Its id, or its name if it is unique
         stream: String,
     },
-    /// Take part in a work stream
+    /// Join a work stream as a participant
     Join {
-        /// Its id, or its name if no other has it
+        /// Its id, or its name if it is unique
         stream: String,
     },
 }
@@ -125,7 +125,7 @@ fn show(global: &Global, answer: &Value) -> anyhow::Result<()> {
     done(global, answer, &lines.join("\n"))
 }
 
-/// The id of an open stream that is called so.
+/// Returns the id of an open work stream given by its id or its name.
 async fn find_stream(global: &Global, named: String) -> anyhow::Result<String> {
     if StreamId::parse(&named).is_some() {
         return Ok(named);

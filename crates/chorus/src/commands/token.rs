@@ -1,4 +1,4 @@
-//! `chorus token`: what a person's programs show to the hub.
+//! `chorus token`: manages the tokens of a person's programs.
 
 use super::channel::done;
 use crate::answer::{list, tell};
@@ -19,7 +19,7 @@ Examples:
 
 The key (--key or CHORUS_KEY) is an account's token ct_…";
 
-/// Tokens of yours, for programs that act for you: make them, list them, revoke them
+/// Manage tokens for programs that act for you: create, list and revoke them
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -29,16 +29,16 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Make a token; it is shown this once
+    /// Create a token; it is shown only once
     Create {
-        /// What you call it
+        /// A label for the token
         label: String,
     },
     /// List your tokens, without their secrets
     List,
-    /// End a token
+    /// Revoke a token
     Revoke {
-        /// Its id
+        /// The token's id
         id: String,
     },
 }

@@ -1,6 +1,6 @@
-//! `chorus export`, `import` and `backup`: everything out of a hub, and into another.
+//! `chorus export`, `import` and `backup`: move all data out of a hub, and into another.
 //!
-//! They work on the database itself, without a hub. Progress goes to standard error.
+//! They use the database itself, without a hub. Progress goes to standard error.
 
 use super::serve::{Place, prepare_folder};
 use crate::failure::Explained;
@@ -34,9 +34,9 @@ Examples:
   chorus import hub.export --data ./new                 into SQLite
   chorus import hub.export --database postgres://…      into PostgreSQL";
 
-/// Which database.
+/// The options that select a database.
 #[derive(clap::Args)]
-struct Which {
+pub(super) struct Which {
     /// The folder of the database and of the hub's keys [env: CHORUS_DATA] [default: ./chorus-data]
     #[arg(long, value_name = "FOLDER")]
     data: Option<String>,
@@ -46,6 +46,10 @@ struct Which {
 }
 
 impl Which {
+    pub(super) fn new(data: Option<String>, database: Option<String>) -> Self {
+        Self { data, database }
+    }
+
     fn load(self) -> anyhow::Result<Settings> {
         let flags = [("CHORUS_DATA", self.data), ("CHORUS_DATABASE_URL", self.database)];
         let flags: Layer =
@@ -55,19 +59,28 @@ impl Which {
             Explained::failed(faults.to_string(), "`chorus serve --help` lists every setting").into()
         })
     }
+
+    /// Opens the database, which must exist.
+    pub(super) fn open(self) -> anyhow::Result<Store> {
+        let settings = self.load()?;
+        let database = settings.data.join("chorus.db");
+        if settings.database_url.is_none() && !database.exists() {
+            return Err(no_database(&database));
+        }
+        Ok(Place::of(&settings, Environment::system().uuid_v4()).unhurried().open()?)
+    }
 }
 
 /// Copy the database of a hub, also while it runs
 ///
-/// The copy is whole, as the database stands at one moment, and can take its place. Keep master.key, or CHORUS_MASTER_KEY,
-/// apart from it: without that key nobody can read the secrets in it, and neither can you. A hub on PostgreSQL is backed up with
-/// pg_dump.
+/// The copy is a consistent snapshot and can replace the database. Keep master.key, or CHORUS_MASTER_KEY,
+/// apart from it: its secrets cannot be read without that key. Use pg_dump for a hub on PostgreSQL.
 #[derive(clap::Args)]
 #[command(after_help = BACKUP_EXAMPLES)]
 pub(crate) struct BackupArgs {
     #[command(flatten)]
     which: Which,
-    /// The copy, a new file; its folder is made if it is not there
+    /// The copy, a new file; its folder is created if necessary
     #[arg(value_name = "FILE")]
     to: PathBuf,
 }
@@ -100,10 +113,11 @@ fn no_database(path: &Path) -> anyhow::Error {
     Explained::failed(format!("there is no database {}", path.display()), hint).into()
 }
 
-/// Write everything a hub holds into a file, for `chorus import`
+/// Write all data of a hub to a file, for `chorus import`
 ///
-/// From SQLite or PostgreSQL, as it stands at one moment. A hub on SQLite must be stopped, or export a copy of it: `chorus
-/// backup copy/chorus.db`, then `--data copy`. The file holds everything that was said: keep it like the database.
+/// From SQLite or PostgreSQL, as a consistent snapshot. A hub on SQLite must be stopped; or export a copy of
+/// it: `chorus backup copy/chorus.db`, then `--data copy`. The file contains all messages: protect it like the
+/// database.
 #[derive(clap::Args)]
 #[command(after_help = EXPORT_EXAMPLES)]
 pub(crate) struct ExportArgs {
@@ -115,18 +129,12 @@ pub(crate) struct ExportArgs {
 }
 
 pub(crate) async fn export(global: &Global, args: ExportArgs) -> anyhow::Result<ExitCode> {
-    let settings = args.which.load()?;
-    let database = settings.data.join("chorus.db");
-    if settings.database_url.is_none() && !database.exists() {
-        return Err(no_database(&database));
-    }
-    let environment = Environment::system();
-    let store = Place::of(&settings, environment.uuid_v4()).unhurried().open()?;
+    let (store, environment) = (args.which.open()?, Environment::system());
     let (id, path) = (environment.random_hex(), args.to.clone());
     let told = || format!("cannot write {}", args.to.display());
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).with_context(told)?;
     let work = move |tx: &mut dyn Tx| {
-        // From the beginning, should it run again.
+        // The file is truncated, in case the transaction runs again.
         let mut file = BufWriter::new(OpenOptions::new().write(true).truncate(true).open(&path)?);
         let rows = transfer::export(tx, &id, &mut file, &|table, rows| {
             output::talk(format_args!("{table}: {rows} rows"));
@@ -136,7 +144,7 @@ pub(crate) async fn export(global: &Global, args: ExportArgs) -> anyhow::Result<
     };
     let exported = store.read::<_, TransferError, _>(work).await;
     if exported.is_err() {
-        // A part of an export is of no use to anybody; that it stays if it cannot be removed is told by the next try.
+        // A partial export is useless. If it cannot be removed, the next try reports it.
         std::fs::remove_file(&args.to).ok();
     }
     let rows = exported.with_context(told)?;
@@ -151,17 +159,17 @@ pub(crate) async fn export(global: &Global, args: ExportArgs) -> anyhow::Result<
     Ok(ExitCode::SUCCESS)
 }
 
-/// Put what `chorus export` wrote into an empty database
+/// Read a file of `chorus export` into an empty database
 ///
-/// SQLite or PostgreSQL, whichever it came from: the same ids, keys and places, so that clients go on where they were. If it is
-/// interrupted, run it again: it goes on where it was. Give the new hub the old one's master key (master.key in its folder, or
-/// CHORUS_MASTER_KEY).
+/// The database may be SQLite or PostgreSQL, regardless of the source. Ids, keys and positions stay the same,
+/// so that clients continue. After an interruption run it again: it continues. Give the new hub the old one's
+/// master key (master.key in its folder, or CHORUS_MASTER_KEY).
 #[derive(clap::Args)]
 #[command(after_help = IMPORT_EXAMPLES)]
 pub(crate) struct ImportArgs {
     #[command(flatten)]
     which: Which,
-    /// The file that `chorus export` wrote
+    /// The file written by `chorus export`
     #[arg(value_name = "FILE")]
     from: PathBuf,
 }
@@ -192,7 +200,8 @@ async fn fill(store: &Store, import: &mut Import<BufReader<File>>) -> Result<u64
         let id = id.clone();
         move |tx: &mut dyn Tx| transfer::prepare(tx, &id)
     };
-    let begun = import.begin(store.write(prepare).await?)?;
+    let (tables, begun) = store.write(prepare).await?;
+    import.begin(tables, begun)?;
     if begun > 0 {
         output::talk(format_args!("going on after line {begun}"));
     }

@@ -1,4 +1,4 @@
-//! `chorus unregister`: takes an agent off the hub.
+//! `chorus unregister`: removes an agent from the hub.
 
 use super::channel::done;
 use crate::global::Global;
@@ -13,7 +13,7 @@ Examples:
 The key (--key or CHORUS_KEY) is the agent's own ca_…, its owner's token ct_… or the operator's
 co_…. The name is free afterwards, and whoever registers it is another agent.";
 
-/// Take an agent off the hub; one that is not there is no error
+/// Remove an agent from the hub; one that does not exist is no error
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

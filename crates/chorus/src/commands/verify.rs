@@ -1,29 +1,30 @@
-//! `chorus verify`: whether a receipt is what it says, from a file or from the hub that issued it.
+//! `chorus verify`: verifies a receipt from a file or from the hub that issued it.
 
 use crate::failure::Explained;
 use crate::global::Global;
 use crate::{files, output};
 use chorus_agent::{Client, read_public};
-use chorus_choir::verify::{Keys, verify};
+use chorus_choir::verify::{Keys, VerdictCheck, verify};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
 Examples:
-  chorus verify receipt.json                            recompute the hash
+  chorus verify receipt.json                            recompute the hash and the verdict
   chorus verify receipt.json --keys chorus-keys.json    and check what the hub signed
   chorus verify https://hub.example/verify/0f3a…        fetch it first, with the keys of that hub";
 
-/// Where a hub publishes its keys.
+/// The path at which a hub publishes its keys.
 const KEYS: &str = "/.well-known/chorus-keys.json";
 
-/// Check a receipt: its hash, and, with the keys of its hub, its signature and its place in the log, which it must then have
+/// Verify a receipt: its hash and its verdict; with its hub's keys also its signature and its entry in the log,
+/// which are then required
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// A receipt's file, - for standard input, or its address at a hub
     receipt: String,
-    /// The keys of the hub that issued it, as it publishes them
+    /// The published keys of the hub that issued it
     #[arg(long, value_name = "FILE")]
     keys: Option<String>,
 }
@@ -42,11 +43,22 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
         Ok(verified) if global.json => output::json(&json!({
             "match": true, "payload_hash": verified.payload_hash, "label": verified.label,
             "verdict": verified.verdict, "checks": verified.checks, "origin": verified.origin,
+            "verified": keys.is_some(), "recomputed": verified.verdict_check == VerdictCheck::Recomputed,
         }))?,
         Ok(verified) => {
             let checks = verified.checks.join(", ");
             let (label, verdict) = (output::one_line(&verified.label), output::one_line(&verified.verdict));
-            output::data(format_args!("ok: {label}, {verdict}; {checks}; {}", verified.payload_hash))?;
+            // Without keys the receipt is whole in itself, and nobody vouches for it.
+            let first = if keys.is_some() { "ok" } else { "unverified: no keys" };
+            output::data(format_args!("{first}: {label}, {verdict}; {checks}; {}", verified.payload_hash))?;
+            if keys.is_none() {
+                output::talk(
+                    "the receipt is whole in itself; `--keys FILE` or its address says who issued it",
+                );
+            }
+            if verified.verdict_check == VerdictCheck::OtherRules {
+                output::talk("verdict: other rules, events not recomputed");
+            }
             let moved = verified.origin.filter(|origin| keys.is_some_and(|keys| keys.origin != *origin));
             if let Some(origin) = moved {
                 output::talk(format_args!("it was signed when the hub was {}", output::one_line(&origin)));
@@ -60,7 +72,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-/// A receipt from the hub that issued it, by any of its addresses, and the hub's keys.
+/// Fetches a receipt from the hub that issued it, by any of its addresses, and the hub's keys.
 async fn fetch(address: &str) -> anyhow::Result<(Value, Option<Keys>)> {
     let parts = ["/api/public/verify/", "/verify/", "/api/v1/receipts/"]
         .iter()

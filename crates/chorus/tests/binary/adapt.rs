@@ -1,4 +1,5 @@
-//! `chorus adapt`: from a trace in a file or on standard input to a bundle on standard output, or to nothing.
+//! `chorus adapt`: converts a trace in a file or on standard input to a bundle on standard output, or fails
+//! without output.
 
 use serde_json::{Value, json};
 use std::io::Write as _;
@@ -8,7 +9,7 @@ fn adapt(args: &[&str], input: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_chorus"));
     command.arg("adapt").args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // Who refuses the arguments reads nothing.
+    // A command that refuses its arguments does not read its input.
     child.stdin.take().unwrap().write_all(input.as_bytes()).ok();
     child.wait_with_output().unwrap()
 }

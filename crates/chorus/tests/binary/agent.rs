@@ -1,5 +1,5 @@
-//! `chorus agent` with the program itself, against a real hub: killed, restarted, and always one answer for each
-//! message.
+//! `chorus agent`, as a program, against a real hub: killed and restarted, it answers each message exactly
+//! once.
 
 use crate::agent_fixture::{Agent, HubFixture, SOON, kinds, said, text, until};
 use crate::hub::{register, send};
@@ -80,7 +80,7 @@ async fn silence_failure_and_time_out_of_several_agents_in_one_process() {
 #[tokio::test]
 async fn killed_at_each_step_it_answers_exactly_once() {
     let fixture = HubFixture::open().await;
-    // Before there is an answer: the program runs when the agent is killed, and once more.
+    // Before there is an answer: the agent is killed while the program runs, and the program runs again.
     let script = "echo x >> $D/runs; test $(wc -l < $D/runs) = 1 && sleep 300; echo re $CHORUS_MESSAGE_ID";
     let agent = fixture.script("echo", script);
     fixture.admit("echo").await;
@@ -89,7 +89,7 @@ async fn killed_at_each_step_it_answers_exactly_once() {
     agent.kill9();
     let mut agent = fixture.script("echo", script);
     assert_eq!(said(&fixture.idle("echo", 1).await).len(), 1);
-    // After the answer arrived, as soon as anybody can see it: with or without its line in the journal.
+    // After the answer has arrived, as soon as it is visible: with or without its record in the journal.
     for n in 2..=6 {
         fixture.say("@echo again").await;
         fixture.seen("echo", |events| said(events).len() >= n).await;
@@ -204,7 +204,7 @@ async fn an_agent_that_a_person_starts_is_that_persons() {
 #[tokio::test]
 async fn the_hub_posts_to_the_connection_string_and_the_agent_calls_back() {
     let mut fixture = HubFixture::open().await;
-    // Where the hub knows it stays the same: the agent comes back at the same address.
+    // The hub keeps the address, so the agent must come back at the same one.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let address = format!("127.0.0.1:{port}");
     let run = |fixture: &HubFixture| {
@@ -216,7 +216,7 @@ async fn the_hub_posts_to_the_connection_string_and_the_agent_calls_back() {
         Agent::run(command, &fixture.path("log"))
     };
     let agent = run(&fixture);
-    // It tells the hub itself.
+    // The agent announces it to the hub itself.
     let known = "echo is known to the hub by its connection string";
     until("the hub knows it", || fixture.read("log").contains(known)).await;
     fixture.admit("echo").await;
@@ -228,7 +228,8 @@ async fn the_hub_posts_to_the_connection_string_and_the_agent_calls_back() {
     let first = &deliveries["items"][0];
     assert_eq!((&first["state"], &first["attempts"]), (&json!("delivered"), &json!(1)), "{deliveries}");
 
-    // What is said while it is away is posted again until it is there; a callback outlives the hub that gave it.
+    // Messages sent while the agent is away are posted again until it is back. A callback survives a restart
+    // of the hub.
     agent.end().await;
     fixture.say("@echo two").await;
     let agent = run(&fixture);
@@ -270,7 +271,7 @@ async fn a_stop_is_told_to_the_channel_and_loses_nothing() {
 #[tokio::test]
 async fn a_second_signal_ends_it_at_once() {
     let fixture = HubFixture::open().await;
-    // A hub that takes the registration and says nothing.
+    // A hub that accepts the connection and never answers.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut command = fixture.command(&["--name", "echo", "--exec", "true"]);
     command.env("CHORUS_URL", format!("http://{}", silent.local_addr().unwrap()));

@@ -1,4 +1,4 @@
-//! A hub that comes and goes, and agents that run against it.
+//! A hub that can be restarted, and agents that run against it.
 
 use crate::hub::{Hub, OPERATOR, chorus};
 use chorus_testkit::http;
@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 
 pub(crate) const SOON: Duration = Duration::from_mins(1);
 
-/// A hub that comes back at the same address, with one channel, and agents that come and go.
+/// A hub that restarts at the same address, with one channel, and its agents.
 pub(crate) struct HubFixture {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) http: Client,
     port: u16,
     pub(crate) hub: Option<Hub>,
-    /// Whether sign-up is by invitation.
+    /// `true` if sign-up is by invitation.
     pub(crate) invites: bool,
     pub(crate) url: String,
     pub(crate) anna: String,
@@ -59,7 +59,7 @@ impl HubFixture {
             command.env("CHORUS_SIGNUP", "invite");
         }
         self.hub = Some(Hub::run(command));
-        // Connections to the hub that fell are of no use.
+        // Connections to the killed hub are useless.
         self.http = http::client();
     }
 
@@ -85,7 +85,7 @@ impl HubFixture {
         serde_json::from_str(&text).unwrap_or_default()
     }
 
-    /// `chorus agent` with these arguments, not started yet.
+    /// Returns `chorus agent` with these arguments, not started yet.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = chorus();
         command.arg("agent").args(args).args(["--quiet", "0", "--state"]).arg(self.path("state"));
@@ -93,14 +93,14 @@ impl HubFixture {
         command
     }
 
-    /// An agent whose program is this script; its own folder is `$D`.
+    /// Starts an agent with this shell script, in which `$D` is the folder.
     pub(crate) fn script(&self, name: &str, script: &str) -> Agent {
         let path = self.path(&format!("{name}.sh"));
         std::fs::write(&path, format!("D='{}'\n{script}\n", self.folder.path().display())).unwrap();
         Agent::run(self.command(&["--name", name, "--exec", "sh", path.to_str().unwrap()]), &self.path("log"))
     }
 
-    /// Lets an agent in, once it has registered itself.
+    /// Adds an agent to the channel, once it has registered itself.
     pub(crate) async fn admit(&self, name: &str) {
         let path = format!("/channels/{}/members", self.channel);
         let key = self.path(&format!("state/{name}.key"));
@@ -119,7 +119,7 @@ impl HubFixture {
         page["items"].as_array_mut().unwrap().drain(..).collect()
     }
 
-    /// What an agent did in the channel, once `done` is true of it.
+    /// Returns an agent's events in the channel, once `done` holds for them.
     pub(crate) async fn seen(&self, name: &str, done: impl Fn(&[Value]) -> bool) -> Vec<Value> {
         let begun = Instant::now();
         loop {
@@ -133,7 +133,7 @@ impl HubFixture {
         }
     }
 
-    /// The same, once the agent was idle `n` times; idle is its last word.
+    /// Returns an agent's events, once it was idle `n` times. The last event must be idle.
     pub(crate) async fn idle(&self, name: &str, n: usize) -> Vec<Value> {
         let is_idle = |event: &Value| event["kind"] == "lifecycle" && event["status"] == "idle";
         let seen = self.seen(name, |events| events.iter().filter(|event| is_idle(event)).count() >= n).await;
@@ -146,7 +146,7 @@ pub(crate) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("not a text: {value}")).to_owned()
 }
 
-/// What was said among events.
+/// Returns the messages among events.
 pub(crate) fn said(events: &[Value]) -> Vec<&str> {
     let messages = events.iter().filter(|event| event["kind"] == "message");
     messages.map(|event| event["content"].as_str().unwrap()).collect()
@@ -178,7 +178,7 @@ impl Agent {
         self.0.wait().unwrap();
     }
 
-    /// Ends it as a service manager does; it must end well.
+    /// Stops it with SIGTERM, as a service manager does. It must exit successfully.
     pub(crate) async fn end(mut self) {
         let sent = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status().unwrap();
         assert!(sent.success());
@@ -196,7 +196,7 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        // Already over in most tests.
+        // The process has ended already in most tests.
         self.0.kill().ok();
         self.0.wait().ok();
     }

@@ -1,5 +1,5 @@
-//! `chorus agent --c2a` and `chorus c2a-stdio` with the program itself, against a real hub: what is asked is answered once, and what
-//! is not asked costs no turn.
+//! `chorus agent --c2a` and `chorus c2a-stdio`, as programs, against a real hub: each request is answered
+//! once, and messages that ask nothing start no turn.
 
 use crate::agent_fixture::{Agent, HubFixture, SOON, said, text, until};
 use crate::hub::{chorus, history, register, send};
@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc;
 use std::time::Instant;
 
-/// An agent with a C2A session whose program is this script; each of its turns adds a line to `$D/turns`.
+/// Starts an agent with a C2A session and this script. Each of its turns adds a line to `$D/turns`.
 fn c2a(fixture: &HubFixture, name: &str, script: &str) -> Agent {
     run(fixture, name, &["--c2a"], script)
 }
@@ -23,7 +23,7 @@ fn run(fixture: &HubFixture, name: &str, door: &[&str], script: &str) -> Agent {
     Agent::run(fixture.command(&args), &fixture.path("log"))
 }
 
-/// Lets an agent in, with these roles, once it listens.
+/// Adds an agent with these roles to the channel, once it listens.
 async fn admit(fixture: &HubFixture, name: &str, roles: Value) {
     until(&format!("{name} listens"), || {
         fixture.read("log").contains(&format!("{name} listens to {name}@localhost"))
@@ -33,13 +33,13 @@ async fn admit(fixture: &HubFixture, name: &str, roles: Value) {
     fixture.api(Method::POST, &path, &fixture.anna, json!({"agent": name, "roles": roles})).await;
 }
 
-/// Says something with more than words, and returns what the hub said of it.
+/// Sends a message with these members, and returns the hub's response.
 async fn post(fixture: &HubFixture, body: Value) -> Value {
     let path = format!("/channels/{}/messages", fixture.channel);
     fixture.api(Method::POST, &path, &fixture.anna, body).await
 }
 
-/// What became of an event for an agent, once something has.
+/// Waits for the disposition of an event for an agent.
 async fn disposed(fixture: &HubFixture, event: &str, handle: &str) -> String {
     let begun = Instant::now();
     loop {
@@ -47,7 +47,7 @@ async fn disposed(fixture: &HubFixture, event: &str, handle: &str) -> String {
         let deliveries = ladder["deliveries"].as_array().unwrap();
         let mine = deliveries.iter().filter(|one| one["recipient"]["handle"] == handle);
         let last = mine.filter_map(|one| one["disposition"].as_str()).next_back();
-        // What was claimed is still to be answered.
+        // A claimed event is not answered yet.
         if let Some(disposition) = last.filter(|disposition| *disposition != "claimed") {
             return disposition.to_owned();
         }
@@ -56,7 +56,7 @@ async fn disposed(fixture: &HubFixture, event: &str, handle: &str) -> String {
     }
 }
 
-/// The handles of those that an event was delivered to.
+/// Returns the handles of the recipients of an event.
 async fn reached(fixture: &HubFixture, event: &Value) -> Vec<String> {
     let path = format!("/events/{}", event.as_str().unwrap());
     let ladder = fixture.api(Method::GET, &path, &fixture.anna, json!({})).await;
@@ -79,16 +79,16 @@ async fn two_that_repeat_everything_answer_one_message_once_each() {
     let event = text(&post(&fixture, json!({"content": "@ada @bob hello, who are you?"})).await["event_id"]);
     for name in ["ada", "bob"] {
         let answers = fixture.seen(name, |events| !said(events).is_empty()).await;
-        // An answer wakes nobody, whatever it repeats: so nothing can follow from it.
+        // An answer wakes nobody, even if it repeats a mention, so nothing follows from it.
         for answer in answers.iter().filter(|one| one["kind"] == "message") {
             assert_eq!(reached(&fixture, &answer["event_id"]).await, Vec::<String>::new(), "{answer:#}");
         }
         assert_eq!(disposed(&fixture, &event, name).await, "responded");
     }
-    // It is told where, by the name that people know.
+    // The log names the channel by its display name.
     let took = format!("ada took {event} from anna in ops\n");
     assert!(fixture.read("log").contains(&took), "{}", fixture.read("log"));
-    // The next thing is answered by both too, and is the second.
+    // Both also answer the next message, as their second one.
     post(&fixture, json!({"content": "@ada @bob and what do you do?"})).await;
     for name in ["ada", "bob"] {
         let answers = fixture.seen(name, |events| said(events).len() >= 2).await;
@@ -120,7 +120,7 @@ async fn two_that_thank_each_other_stop() {
         Vec::<String>::new(),
         "a courtesy wakes no agent"
     );
-    // What is asked afterwards is answered: nobody is stuck.
+    // A later question is answered, so nobody is stuck.
     let event = text(&post(&fixture, json!({"content": "@bob are you there?"})).await["event_id"]);
     assert_eq!(disposed(&fixture, &event, "bob").await, "responded");
     assert_eq!(turns(&fixture), ["ada", "bob"]);
@@ -150,7 +150,7 @@ async fn of_ten_with_a_role_one_spends_a_turn_whatever_doors_they_use() {
     for n in 1..=3 {
         let said = post(&fixture, json!({"content": format!("@ops please look at disk {n}")})).await;
         let begun = Instant::now();
-        // Knocked, claimed and answered; or shown, and answered.
+        // A knock is claimed and answered; or the message is shown and answered.
         let held = loop {
             let path = format!("/events/{}", text(&said["event_id"]));
             let ladder = fixture.api(Method::GET, &path, &fixture.anna, json!({})).await;
@@ -183,7 +183,7 @@ async fn a_thread_goes_on_with_who_was_asked() {
     let asked =
         text(&post(&fixture, json!({"content": "@ada please restart the cache on eu-1"})).await["event_id"]);
     assert_eq!(disposed(&fixture, &asked, "ada").await, "responded");
-    // A correction is for who was asked, without a new mention.
+    // A correction goes to the agent that was asked, without a new mention.
     let body = json!({"content": "I meant the one on eu-2", "thread": asked});
     let correction = post(&fixture, body).await;
     assert_eq!(correction["attention"]["knocked"], json!(["ada"]), "{correction}");
@@ -192,7 +192,7 @@ async fn a_thread_goes_on_with_who_was_asked() {
     until("it reaches the model", || fixture.read(&prompt).contains("I meant the one on eu-2")).await;
     assert!(fixture.read(&prompt).contains("\nresponse_policy: may_respond\n"), "{}", fixture.read(&prompt));
     assert_eq!(disposed(&fixture, &correction, "ada").await, "responded");
-    // A question must be answered.
+    // A question requires an answer.
     let question = post(&fixture, json!({"content": "did it work?", "thread": asked})).await;
     let question = text(&question["event_id"]);
     assert_eq!(disposed(&fixture, &question, "ada").await, "responded");
@@ -209,7 +209,7 @@ async fn a_thread_goes_on_with_who_was_asked() {
     }
 }
 
-/// Whichever door it came by: what a person stopped is nothing that anybody waits for any more.
+/// A cancelled message no longer waits for an answer, by a session and by an inbox.
 #[tokio::test]
 async fn what_was_cancelled_is_superseded() {
     let fixture = HubFixture::open().await;
@@ -232,7 +232,8 @@ async fn what_was_cancelled_is_superseded() {
     }
 }
 
-/// `kill -9` while the program runs, and as soon as an answer can be seen: a session answers once too, also what it has claimed.
+/// After `kill -9` while the program runs, and as soon as an answer is visible: a session answers once too,
+/// also after a claim.
 #[tokio::test]
 async fn killed_at_each_step_it_answers_exactly_once() {
     let fixture = HubFixture::open().await;
@@ -284,7 +285,7 @@ async fn an_envelope_is_answered_by_the_session_it_came_by() {
     agent.end().await;
 }
 
-/// `chorus c2a-stdio`, as a harness that was started with it sees it.
+/// `chorus c2a-stdio`, from the side of a harness that started it.
 struct StdioHarness {
     child: Child,
     input: Option<ChildStdin>,
@@ -313,12 +314,11 @@ impl StdioHarness {
         writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
     }
 
-    /// The next message.
     fn heard(&self) -> Value {
         serde_json::from_str(&self.lines.recv_timeout(SOON).unwrap()).unwrap()
     }
 
-    /// The answer to a call, and what came before it.
+    /// Returns the response to a request, and the messages before it.
     fn call(&mut self, id: &str, method: &str, params: Value) -> (Value, Vec<Value>) {
         self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         let mut before = vec![];
@@ -334,7 +334,7 @@ impl StdioHarness {
 
 impl Drop for StdioHarness {
     fn drop(&mut self) {
-        // Already over in most tests.
+        // The process has ended already in most tests.
         self.child.kill().ok();
         self.child.wait().ok();
     }
@@ -353,7 +353,7 @@ async fn a_session_on_standard_input_and_output() {
     assert_eq!(early["error"]["code"], -32002, "{early}");
     let (begun, _) = harness.call("1", "initialize", initialize.clone());
     assert_eq!(begun["result"]["protocolVersion"], "2026-06-02", "{begun}");
-    // What is delivered is a line, whatever was said.
+    // A delivery is one line, even for a text of several lines.
     let event = text(&post(&fixture, json!({"content": "@ada is the\ndeploy blocked?"})).await["event_id"]);
     let delivered = harness.heard();
     assert_eq!(
@@ -361,7 +361,7 @@ async fn a_session_on_standard_input_and_output() {
         (&json!("chat/deliver"), &json!(event))
     );
     assert_eq!(delivered["params"]["content"][0]["text"], "@ada is the\ndeploy blocked?");
-    // Not acknowledged, it is there again for the next session.
+    // A delivery that was not acknowledged comes again in the next session.
     drop(harness.input.take());
     assert!(harness.child.wait().unwrap().success());
     let mut harness = StdioHarness::start(&fixture, &key);
@@ -382,7 +382,7 @@ async fn a_session_on_standard_input_and_output() {
     }
     assert_eq!(said(&fixture.seen("ada", |events| !said(events).is_empty()).await), ["No."]);
     assert_eq!(disposed(&fixture, &event, "ada").await, "responded");
-    // The last words: what was asked before the end of input is answered, be it much, slow, or nothing that can be read.
+    // Requests before the end of input are answered, even if they are many, slow or unreadable.
     let ids: Vec<_> = (10..30).map(|n| n.to_string()).collect();
     for id in &ids {
         let mut message = message.clone();
@@ -397,7 +397,7 @@ async fn a_session_on_standard_input_and_output() {
     assert_eq!(answered[0], Value::Null, "what cannot be read is told so");
     assert_eq!(answered[1..], ids);
     assert!(harness.child.wait().unwrap().success());
-    // Without a key it says so.
+    // A wrong key is reported.
     let mut command = chorus();
     command
         .arg("c2a-stdio")

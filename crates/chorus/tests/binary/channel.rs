@@ -1,4 +1,4 @@
-//! Channels with the program itself: its commands, and pushed messages that survive `kill -9`.
+//! Channels, with the program itself: its commands, and pushed messages that survive `kill -9`.
 
 use crate::hub::{Hub, OPERATOR, chorus, serve};
 use chorus_testkit::http;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// A call to `/api/v1` that must succeed.
+/// Makes a request to `/api/v1` that must succeed.
 async fn api(http: &Client, hub: &Hub, method: Method, path: &str, key: &str, body: Value) -> Value {
     let request = http.request(method, format!("{}/api/v1{path}", hub.url)).bearer_auth(key);
     let answer = request.json(&body).send().await.unwrap();
@@ -22,7 +22,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("not a text: {value}")).to_owned()
 }
 
-/// Runs a command that must succeed, and returns what it printed.
+/// Runs a command that must succeed, and returns its output.
 #[track_caller]
 fn printed(hub: &Hub, key: &str, args: &[&str]) -> String {
     let output = chorus().args(args).env("CHORUS_URL", &hub.url).env("CHORUS_KEY", key).output().unwrap();
@@ -52,7 +52,7 @@ async fn a_post_that_was_not_recorded_is_made_again() {
         assert_eq!(answer["attention"]["woken"], json!(["bob"]));
         said.push(text(&answer["event_id"]));
     }
-    // The agent has the first one, the hub does not know it yet.
+    // The agent has the first message, but the hub has not recorded it yet.
     agent.wait_for(1, SOON).await;
     hub.kill9();
     agent.set(Reply::Json(200, json!({})));
@@ -67,7 +67,7 @@ async fn a_post_that_was_not_recorded_is_made_again() {
     let callbacks: Vec<_> = requests.iter().map(|request| text(&request.body["callback"])).collect();
     assert_ne!(callbacks[0], callbacks[1], "fresh with each delivery");
 
-    // It answers, and is seen in the channel.
+    // The agent answers, and the answer is visible in the channel.
     let callback = callbacks[3].split_once("/channels/").unwrap().1;
     let answer = json!({"type": "message", "content": "three it is"});
     let answer = http.post(format!("{}/channels/{callback}", hub.url)).json(&answer).send().await.unwrap();
@@ -100,7 +100,7 @@ async fn the_commands() {
     let preview = printed(&hub, &anna, &["channel", "say", &id, "@bob look", "--dry-run"]);
     assert_eq!(preview, "bob would be woken: direct_mention\n");
 
-    // Follow from the beginning: two joins and what is said next.
+    // Follow from the beginning: two joins and the next message.
     let mut follow = chorus();
     let args = ["channel", "follow", &id, "--after", "0", "--count", "3", "--timeout", "30"];
     follow.args(args).env("CHORUS_URL", &hub.url).env("CHORUS_KEY", &bob);
@@ -124,7 +124,7 @@ async fn the_commands() {
         inbox.lines().map(|line| text(&serde_json::from_str::<Value>(line).unwrap()["kind"])).collect();
     assert_eq!(kinds, ["chat", "channel"]);
 
-    // A channel goes by its name too, as long as only one has it.
+    // A channel can also be given by its name, if only one has it.
     assert!(printed(&hub, &anna, &["channel", "history", "ops"]).contains("@bob look"));
     let named = |name: &str| {
         let mut say = chorus();
@@ -138,13 +138,13 @@ async fn the_commands() {
     let (code, why) = named("ops");
     assert!(code == Some(1) && why.contains("several of your channels"), "{why}");
 
-    // The two that look at deliveries take a channel by its name as well.
+    // The two commands for deliveries also take a channel's name.
     let dead = ["deliveries", "replay", "--channel", &id, "--state", "dead"];
     assert_eq!(printed(&hub, &bob, &dead), "0 replayed\n");
     let listed = printed(&hub, &bob, &["deliveries", "list", "--channel", "ops", "--json"]);
     assert_eq!(serde_json::from_str::<Vec<Value>>(&listed).unwrap().len(), 1, "{listed}");
 
-    // Refusals have their exit code and a reason.
+    // A refusal has its exit code and a reason.
     let stranger = crate::hub::register(&http, &hub.url, "eve").await;
     let refused = chorus()
         .args(["channel", "say", &id, "hello"])
@@ -203,7 +203,7 @@ async fn invitations_from_the_terminal() {
     let (anna, eve) = (&*tokens[0], &*tokens[1]);
     for channel in ["ops", "more", "spam"] {
         printed(&hub, anna, &["channel", "create", channel]);
-        // The same, whoever it is.
+        // The output is the same for an unknown address.
         for address in ["eve@example.org", "nobody@example.org"] {
             let asked = printed(&hub, anna, &["channel", "join", channel, "--account", address]);
             assert!(asked.starts_with(&format!("asked: {address} is a member once it accepts")), "{asked}");
@@ -244,7 +244,7 @@ async fn doctor_warns_of_a_quota_that_is_nearly_used_up() {
     assert!(said.contains("channels 5 of 5 (100 %)"), "{said}");
 }
 
-/// Whose a key is, it says of each; what is dangerous in the settings, to the operator.
+/// `doctor` names the kind of every key, and reports dangerous settings to the operator only.
 #[tokio::test]
 async fn doctor_says_what_is_dangerous() {
     let (dir, http) = (tempfile::tempdir().unwrap(), http::client());
@@ -297,7 +297,7 @@ async fn any_file_is_a_document() {
     let person = json!({"email": "anna@example.org"});
     let token = text(&api(&http, &hub, Method::POST, "/accounts", OPERATOR, person).await["api_token"]);
     printed(&hub, &token, &["channel", "create", "ops"]);
-    // Larger than what a message may be, and no text.
+    // The file is larger than the limit of messages, and no text.
     let bytes: Vec<u8> = (0..400_000_u32).map(|n| (n % 256) as u8).collect();
     let path = |name: &str| files.path().join(name).to_str().unwrap().to_owned();
     std::fs::write(path("The Plot.png"), &bytes).unwrap();
@@ -321,7 +321,7 @@ async fn any_file_is_a_document() {
     );
     let stale = run(&["document", "put", "ops", &path("back.png"), "--slug", "the-plot", "--base", "1"]);
     assert_eq!(stale.status.code(), Some(3), "{stale:?}");
-    // A text stays one, to the last line.
+    // A text is returned unchanged, including its last line break.
     std::fs::write(path("plan.md"), "# Plan\n\nä\n").unwrap();
     printed(&hub, &token, &["document", "put", "ops", &path("plan.md"), "--title", "The plan"]);
     assert_eq!(printed(&hub, &token, &["document", "get", "ops", "plan"]), "# Plan\n\nä\n");

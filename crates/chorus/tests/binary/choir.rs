@@ -1,18 +1,18 @@
-//! Choir on the command line, without a hub: pipelines, exit codes, and nothing on standard output when it fails.
+//! Choir on the command line, without a hub: pipelines, exit codes, and no standard output on failure.
 
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// The file of an example.
+/// Returns the path of an example.
 pub(crate) fn example(name: &str) -> String {
     let folder: PathBuf =
         [env!("CARGO_MANIFEST_DIR"), "..", "..", "examples", "choir", name].iter().collect();
     folder.to_str().unwrap().to_owned()
 }
 
-/// Runs the program with this on its standard input.
+/// Runs the program with this standard input.
 fn chorus(args: &[&str], input: &[u8]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_chorus"));
     for name in ["CHORUS_URL", "CHORUS_KEY", "CHORUS_SIGNING_SECRET"] {
@@ -20,7 +20,7 @@ fn chorus(args: &[&str], input: &[u8]) -> Output {
     }
     let streams = command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = streams.spawn().unwrap();
-    // Who refuses early reads nothing.
+    // A command that fails early does not read its input.
     child.stdin.take().unwrap().write_all(input).ok();
     child.wait_with_output().unwrap()
 }
@@ -70,14 +70,18 @@ fn a_rehearsal_in_a_pipeline() {
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (score, good_run, bad_run) =
         (example("score.json"), example("good-run.json"), example("bad-run.json"));
-    let draft: Value = serde_json::from_str(&good(&["rehearse", &score], b"")).unwrap();
+    let draft: Value = serde_json::from_str(&good(&["--json", "rehearse", &score], b"")).unwrap();
     assert_eq!((&draft["receipt_id"], &draft["generated_at"]), (&Value::Null, &Value::Null));
-    assert_eq!(draft["payload"]["label"], "Draft Choir Receipt");
+    assert_eq!(draft["payload"]["label"], "Draft Choir Receipt (declared only)");
 
     let (before, after) = (at("before.json"), at("after.json"));
-    std::fs::write(&before, good(&["rehearse", &score, "--evidence", &good_run], b"")).unwrap();
-    std::fs::write(&after, good(&["rehearse", &score, "--evidence", &good_run, &bad_run], b"")).unwrap();
-    assert!(good(&["verify", &after], b"").starts_with("ok: Observed Choir Receipt, not_ready; hash; "));
+    std::fs::write(&before, good(&["--json", "rehearse", &score, "--evidence", &good_run], b"")).unwrap();
+    std::fs::write(&after, good(&["--json", "rehearse", &score, "--evidence", &good_run, &bad_run], b""))
+        .unwrap();
+    assert!(
+        good(&["verify", &after], b"")
+            .starts_with("unverified: no keys: Observed Choir Receipt, not_ready; hash, verdict; ")
+    );
     let worse = chorus(&["receipt", "compare", &before, &after], b"");
     assert_eq!(worse.status.code(), Some(1));
     assert!(
@@ -90,11 +94,11 @@ fn a_rehearsal_in_a_pipeline() {
     let mut altered: Value = serde_json::from_slice(&std::fs::read(&after).unwrap()).unwrap();
     altered["payload"]["verdict"] = json!("ready");
     fails(&["verify", "-"], altered.to_string().as_bytes(), 1, "hash: the payload was altered");
-    // The true text beside it, which is public, does not speak for what was altered.
+    // The original canonical text beside it, which is public, does not validate an altered payload.
     let mut forged = altered.clone();
     forged["canonical_payload"] = json!(good(&["canonicalize", "-"], payload_of(&after).as_bytes()));
     fails(&["verify", "-"], forged.to_string().as_bytes(), 1, "hash: the payload was altered");
-    // What no hub issued has nothing that keys could check.
+    // A receipt that no hub issued has nothing to verify with keys.
     let keys = at("keys.json");
     std::fs::write(&keys, r#"{"origin": "https://hub.example", "keys": []}"#).unwrap();
     fails(&["verify", &after, "--keys", &keys], b"", 1, "signature: the receipt has no attestation");
@@ -141,14 +145,15 @@ fn what_is_wrong_is_told() {
     assert!(scenarios.as_array().unwrap().len() >= 20);
 }
 
-/// What standard error says of a command that succeeds.
+/// Returns the standard error of a command that succeeds.
 fn talk(args: &[&str]) -> String {
     let output = chorus(args, b"");
     assert!(output.status.success(), "{args:?}");
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// The recipe for builds, line by line as it stands in the file: a run that leaves a voice and the escalation out is worse.
+/// The recipe for builds, line by line as in the file: a run without a voice and the escalation fails the
+/// build.
 #[test]
 fn the_recipe_fails_a_build_that_skipped_a_voice() {
     let recipe = std::fs::read_to_string(example("workflow.yml")).unwrap();
@@ -182,7 +187,7 @@ fn the_recipe_fails_a_build_that_skipped_a_voice() {
     let good = json!([{"policy_node": call}, {"__interrupt__": [{"id": "i1", "value": "May I?"}]}, {"Drafter": said("I asked.")}]);
     let (code, told) = build(&good);
     assert_eq!(code, Some(0), "{told}");
-    assert!(told.contains("ok: Observed Choir Receipt, ready"), "{told}");
+    assert!(told.contains("unverified: no keys: Observed Choir Receipt, ready"), "{told}");
     let (code, told) = build(&good);
     assert_eq!(code, Some(0), "{told}");
     let (code, told) = build(&json!([{"Drafter": said("Here are your 500.")}]));
@@ -219,26 +224,63 @@ fn what_is_misspelt_or_does_not_fit_is_told() {
         talk(&["rehearse", &example("score.json"), "--evidence", &misspelt]).contains("name no scenario")
     );
 
-    let receipt: Value = serde_json::from_str(&good(&["rehearse", &example("score.json")], b"")).unwrap();
+    let receipt: Value =
+        serde_json::from_str(&good(&["--json", "rehearse", &example("score.json")], b"")).unwrap();
     let (whole, mut altered) = (write("whole.json", &receipt), receipt);
     altered["payload"]["verdict"] = json!("conditional");
     let altered = write("altered.json", &altered);
     fails(&["receipt", "compare", &whole, &altered], b"", 1, "hash: the payload was altered");
-    std::fs::write(&altered, good(&["rehearse", &folder.path().join("score.json").to_string_lossy()], b""))
-        .unwrap();
+    std::fs::write(
+        &altered,
+        good(&["--json", "rehearse", &folder.path().join("score.json").to_string_lossy()], b""),
+    )
+    .unwrap();
     score["title"] = json!("Another");
     let other = write("other.json", &score);
-    std::fs::write(&altered, good(&["rehearse", &other], b"")).unwrap();
+    std::fs::write(&altered, good(&["--json", "rehearse", &other], b"")).unwrap();
     assert!(good(&["receipt", "compare", &whole, &altered], b"").contains("the Score changed between them"));
 }
 
-/// The payload of a receipt in a file.
+#[test]
+fn what_people_and_builds_read_of_a_rehearsal() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let mut run: Value = serde_json::from_slice(&std::fs::read(example("bad-run.json")).unwrap()).unwrap();
+    run["trace_url"] = json!("https://traces.example/{run_id}?span={ref}");
+    let mut score: Value = serde_json::from_slice(&std::fs::read(example("score.json")).unwrap()).unwrap();
+    score["waivers"] =
+        json!([{"rule_id": "M-AUTH", "by": "Ann", "reason": "a pilot", "until": "2026-12-31"}]);
+    let (run_file, score_file, junit, summary) =
+        (at("run.json"), at("score.json"), at("junit.xml"), at("summary.md"));
+    std::fs::write(&run_file, run.to_string()).unwrap();
+    std::fs::write(&score_file, score.to_string()).unwrap();
+    let args = ["rehearse", &score_file, "--evidence", &run_file, "--junit", &junit, "--summary", &summary];
+    let told = good(&args, b"");
+    for part in [
+        "Not ready: Refunds",
+        "× refund-over-limit: failed",
+        "M-AUTH Drafter called refund, which refund-over-limit forbids",
+        "event 1: tool call Drafter refund https://traces.example/bad?span=call_2",
+        "  Drafter: 3 events",
+        "M-AUTH: a pilot (by Ann, until 2026-12-31)",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    let junit = std::fs::read_to_string(junit).unwrap();
+    assert!(junit.contains("failures=\"1\"") && junit.contains("<failure type=\"M-AUTH\""), "{junit}");
+    let summary = std::fs::read_to_string(summary).unwrap();
+    assert!(summary.starts_with("## Not ready: Refunds") && summary.contains("| failed | "), "{summary}");
+    let paper = good(&["rehearse", &example("score.json")], b"");
+    assert!(paper.starts_with("Ready on paper, declared only: Refunds"), "{paper}");
+}
+
+/// Returns the payload of a receipt in a file.
 fn payload_of(path: &str) -> String {
     let receipt: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     receipt["payload"].to_string()
 }
 
-/// Everything in a folder, read whole.
+/// Reads all files in a folder.
 fn all_bytes(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = vec![];
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -253,8 +295,8 @@ fn all_bytes(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     found
 }
 
-/// A trace goes through the API and the page of evidence, well and badly, with the most talkative log there is. What the
-/// adapters do not take of it is then in no table, in no file and in no line of the log.
+/// A trace goes through the API and the page of evidence, successfully and not, with the most verbose log. The
+/// parts that the adapters do not take are in no table, no file and no line of the log.
 #[tokio::test]
 async fn a_raw_trace_is_found_nowhere() {
     const SECRET: &str = "hunter2-in-the-trace";

@@ -1,10 +1,10 @@
-//! The program from outside, as far as it needs no hub.
+//! The command line without a hub.
 
 #[cfg(test)]
 mod tests {
     use std::process::{Command, Output, Stdio};
 
-    /// Runs the program in an environment that names no hub, key or agent.
+    /// Runs the program in an environment without a hub, key or agent.
     fn chorus(args: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_chorus"));
         for name in ["CHORUS_URL", "CHORUS_KEY", "CHORUS_AGENT", "CHORUS_WEBHOOK_SECRET"] {
@@ -17,7 +17,7 @@ mod tests {
         std::str::from_utf8(bytes).unwrap()
     }
 
-    /// Checks the exit code, that nothing was printed as data, and what was said.
+    /// Checks the exit code, that standard output is empty, and the texts on standard error.
     #[track_caller]
     fn fails(args: &[&str], code: i32, said: &[&str]) {
         let output = chorus(args);
@@ -29,7 +29,7 @@ mod tests {
         }
     }
 
-    /// An address where nothing listens.
+    /// Returns an address without a listener.
     fn nobody() -> String {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         format!("http://{}", listener.local_addr().unwrap())
@@ -69,7 +69,7 @@ mod tests {
         fails(&["receive", "--count", "0"], 2, &["--count"]);
     }
 
-    /// Programs read one form of failure, whoever found it.
+    /// Programs get all failures in the same format.
     #[test]
     fn wrong_usage_as_json() {
         for (args, message, hint) in [
@@ -93,7 +93,7 @@ mod tests {
             assert_eq!(part("code"), "USAGE", "{said}");
             assert!(part("message").contains(message) && part("hint").contains(hint), "{said}");
         }
-        // Help is help, and what follows `--` is no option.
+        // Help is printed as help, and an argument after `--` is no option.
         assert!(text(&chorus(&["send", "--help", "--json"]).stdout).contains("Examples:"));
         fails(&["dance", "--", "--json"], 2, &["error: unrecognized subcommand"]);
     }
@@ -153,7 +153,7 @@ mod tests {
     fn every_help_teaches() {
         let all = chorus(&["--help"]);
         let commands = text(&all.stdout).split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
-        // A line of a description that goes on is indented further.
+        // The continuation of a description is indented further.
         let names = commands.lines().filter(|line| !line.starts_with("   "));
         let names: Vec<_> = names.filter_map(|line| line.split_whitespace().next()).collect();
         assert!(names.len() > 40 && names.contains(&"register"), "{names:?}");

@@ -1,4 +1,4 @@
-//! Commands of people and agents, each as it is used: what it prints, for a person and for a program, and how it fails.
+//! Commands of people and agents: their output for a person and for a program, and their failures.
 
 use crate::hub::OPERATOR;
 use crate::terminal::{Terminal, text};
@@ -65,7 +65,7 @@ fn documents() {
     assert_eq!(at.good(&anna, &["document", "read", "ops", "plan"]).trim_end(), "# Better");
     let stale = at.fed(&anna, &["document", "edit", "ops", "plan", "--base", "1"], "# Worse\n");
     stale.failed(3, "");
-    // What is piped is what is kept, to the last line end, and longer than a message may be.
+    // Piped text is stored unchanged, including the last line break, and may be longer than a message.
     let long = format!("{}\r\n\n", "line\n".repeat(60_000));
     for (slug, text) in [("one-line", "x\n"), ("unended", "x"), ("long", &long)] {
         at.fed(&anna, &["document", "create", "ops", slug], text);
@@ -111,7 +111,7 @@ fn whom_somebody_keeps_out() {
     let block = at.json(&anna, &["block", "add", "eve@example.org"]);
     assert_eq!(block["who"], "eve@example.org");
     assert!(at.good(&anna, &["block", "list"]).contains("eve@example.org"));
-    // She is not told, and her invitation is not seen.
+    // The blocked person is not told, and the invitation is not shown.
     at.good(&eve, &["dm", "anna@example.org", "hello"]);
     assert_eq!(at.json(&anna, &["invitations", "list"]), json!([]));
     let id = text(&block["id"]);
@@ -211,7 +211,7 @@ fn scores_and_receipts_at_a_hub() {
     assert!(link.contains("/compare/"), "{link}");
     assert!(at.json("", &["receipt", "attestation", &second])["payload"].is_string());
     fs::write(at.folder.path().join("receipt.json"), at.good("", &["receipt", "show", &second])).unwrap();
-    assert!(at.good("", &["verify", "receipt.json"]).starts_with("ok: "));
+    assert!(at.good("", &["verify", "receipt.json"]).starts_with("unverified: no keys"));
     assert!(at.good(&anna, &["score", "archive", &id]).contains("is archived"));
     assert!(at.good("", &["receipt", "show", &second]).contains(&second), "receipts stay");
 }

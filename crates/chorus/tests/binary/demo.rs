@@ -1,4 +1,4 @@
-//! `chorus demo` does what it says: agents at work in a channel, a job that was hired and paid, a receipt that verifies.
+//! `chorus demo`: agents at work in a channel, a job that was hired and paid, and a receipt that verifies.
 
 use crate::hub::chorus;
 use serde_json::Value;
@@ -7,10 +7,10 @@ use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// For a machine that does other things as well.
+/// A time limit for a busy machine.
 const LONG: Duration = Duration::from_mins(2);
 
-/// A demo that runs, and what it says.
+/// A running demo and its standard error.
 struct Demo {
     child: Child,
     said: Receiver<String>,
@@ -24,13 +24,13 @@ impl Demo {
         let (tell, said) = channel();
         let stderr = child.stderr.take().unwrap();
         std::thread::spawn(move || {
-            // Ends with the demo, or when nobody listens any more.
+            // The thread ends with the demo, or when the receiver is dropped.
             BufReader::new(stderr).lines().map_while(Result::ok).try_for_each(|line| tell.send(line)).ok();
         });
         Self { child, said }
     }
 
-    /// What follows these words in a line.
+    /// Waits for a line with these words and returns the rest of it.
     fn after(&self, words: &str) -> String {
         loop {
             let line = self.said.recv_timeout(LONG).unwrap_or_else(|_| panic!("it never said {words:?}"));
@@ -49,7 +49,7 @@ impl Drop for Demo {
     }
 }
 
-/// The first channel that a page names.
+/// Returns the first channel that a page links to.
 fn channel_of(page: &str) -> String {
     page.split("href=\"/c/").nth(1).unwrap().split('"').next().unwrap().to_owned()
 }
@@ -59,7 +59,7 @@ async fn the_demo_does_what_it_says() {
     let demo = Demo::start();
     let link = demo.after("open this to look at it: ");
     let key = demo.after("its key is ");
-    // Either may be first.
+    // The two may come in either order.
     let (mut job, mut receipt) = (None, None);
     while job.is_none() || receipt.is_none() {
         let line = demo.after("");
@@ -95,7 +95,7 @@ async fn the_demo_does_what_it_says() {
         http.get(format!("{url}/market/reputation/{marl}")).send().await.unwrap().json().await.unwrap();
     assert_eq!(thought["reputation_score"], 51.0, "{thought}");
 
-    // As somebody who opens the link: the channel, the job, the wallet.
+    // As the person who opens the link: the channel, the job, the wallet.
     let page = http.post(&link).header("sec-fetch-site", "same-origin").send().await.unwrap();
     let cookie = page.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
     let look = async |address: &str| {

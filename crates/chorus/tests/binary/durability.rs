@@ -1,4 +1,5 @@
-//! `kill -9` at random moments under load: nothing acknowledged is lost, nothing comes twice to who resumes by id.
+//! `kill -9` at random moments under load: no acknowledged message is lost, and none comes twice to a receiver
+//! that resumes by id.
 
 use crate::hub::{Hub, register, send};
 use chorus_protocol::sse::{Item, Parser};
@@ -16,20 +17,20 @@ use tokio::time::{sleep, timeout};
 const ROUNDS: u64 = 20;
 const SENDERS: usize = 8;
 const RECEIVERS: usize = 4;
-/// Bound of the wait for messages to be acknowledged. Only a hub that hangs reaches it.
+/// The time limit for acknowledgements. Only a hub that hangs reaches it.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// One sender's life over all rounds: what it tries to say, and what the hub acknowledged.
+/// One sender over all rounds, with the messages that the hub acknowledged.
 struct Sender {
     name: String,
     key: String,
-    /// Retries what was not acknowledged, under the same key; the others go on with the next.
+    /// Retries unacknowledged messages under the same key. The other senders continue with the next message.
     retries: bool,
     next: usize,
     acknowledged: Vec<(usize, String)>,
 }
 
-/// One receiver's: what it got, with the ids, and where it resumes.
+/// One receiver over all rounds: the received messages with their ids, and the position to resume from.
 #[derive(Default)]
 struct Receiver {
     name: String,
@@ -38,7 +39,7 @@ struct Receiver {
     got: Vec<(i64, String)>,
 }
 
-/// Sends one message after the other until the hub is gone, and counts those that were acknowledged.
+/// Sends messages until the hub is gone, and counts the acknowledged ones.
 async fn talk(http: Client, url: String, sender: Arc<Mutex<Sender>>, count: watch::Sender<usize>) {
     let mut sender = sender.lock().await;
     loop {
@@ -47,7 +48,7 @@ async fn talk(http: Client, url: String, sender: Arc<Mutex<Sender>>, count: watc
         let key = sender.retries.then_some(text.as_str());
         let names = (sender.name.as_str(), format!("receiver-{to}"));
         let answer = send(&http, &url, &sender.key, (names.0, &names.1), &text, key).await;
-        // An answer whose body breaks off is an answer: the status was sent after the commit.
+        // A response whose body breaks off counts: the status is sent after the commit.
         match answer.map(|answer| answer.status().as_u16()) {
             Ok(200 | 202) => {
                 sender.acknowledged.push((to, text));
@@ -64,7 +65,7 @@ async fn talk(http: Client, url: String, sender: Arc<Mutex<Sender>>, count: watc
     }
 }
 
-/// Reads the inbox until the hub is gone, or `until` says it is enough.
+/// Reads the inbox until the hub is gone, or `enough` holds.
 async fn listen(
     http: Client,
     url: String,
@@ -126,7 +127,8 @@ async fn kill_and_count(database: Option<&str>) {
         for sender in &senders {
             tasks.spawn(talk(http.clone(), hub.url.clone(), Arc::clone(sender), count.clone()));
         }
-        // Its end comes after so many messages, however long they take here, and in some rounds at any time before or after.
+        // The hub is killed after this many messages, regardless of the time they take, and in some rounds at
+        // a random time.
         let random = RandomState::new().hash_one(round);
         let enough = if round % 4 == 0 { 0 } else { 10 + random as usize % 40 };
         let waited = timeout(PATIENCE, counted.wait_for(|count| *count >= enough)).await;

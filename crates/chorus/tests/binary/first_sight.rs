@@ -1,4 +1,5 @@
-//! What somebody sees who looks twice: what is redirected is exact, what is refused says why, and nothing is made up.
+//! A closer look at the command line: redirected output is exact, refusals give their reason, and nothing is
+//! made up.
 
 use crate::hub::{OPERATOR, chorus};
 use crate::terminal::{Terminal, text};
@@ -140,7 +141,7 @@ fn an_inbox_whose_key_is_replaced_says_so() {
     assert!(said.contains("the hub ended this inbox: the key") && !said.contains("trying again"), "{said}");
 }
 
-/// A hub that answers what the relay's document prints, and knows nothing else.
+/// A hub that answers exactly as the relay document shows, and nothing else.
 fn plain_hub() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -173,7 +174,7 @@ fn plain_hub() -> String {
                 "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
                 body.len()
             );
-            // Whoever asked may be gone.
+            // The client may have disconnected.
             stream.write_all(answer.as_bytes()).ok();
         }
     });

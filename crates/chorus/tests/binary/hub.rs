@@ -1,4 +1,4 @@
-//! A running `chorus serve`, and the few calls the tests make to it.
+//! A running `chorus serve`, and the few requests that the tests make to it.
 
 use reqwest::{Client, Response, StatusCode};
 use serde_json::{Value, json};
@@ -7,11 +7,11 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// The operator's key of every hub here.
+/// The operator's key of every hub in these tests.
 pub(crate) const OPERATOR: &str = "co_0123456789abcdef0123456789abcdef";
 pub(crate) const MASTER: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
-/// A `chorus` command with an environment of its own.
+/// Returns a `chorus` command with a clean environment.
 pub(crate) fn chorus() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_chorus"));
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("CHORUS_")) {
@@ -21,7 +21,7 @@ pub(crate) fn chorus() -> Command {
     command
 }
 
-/// `chorus serve` on a free port, not started yet.
+/// Returns `chorus serve` on a free port, not started yet.
 pub(crate) fn serve(data: &Path, database: Option<&str>) -> Command {
     let mut command = chorus();
     command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data);
@@ -36,7 +36,7 @@ pub(crate) fn serve(data: &Path, database: Option<&str>) -> Command {
     command
 }
 
-/// A hub that runs.
+/// A running hub.
 pub(crate) struct Hub {
     child: Child,
     pub(crate) url: String,
@@ -47,7 +47,7 @@ impl Hub {
         Self::run(serve(data, database))
     }
 
-    /// Starts `command` and waits for the one line it prints when it is ready.
+    /// Starts `command` and waits for the line it prints when it is ready.
     pub(crate) fn run(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
@@ -61,7 +61,7 @@ impl Hub {
         self.child.id()
     }
 
-    /// As the kernel kills: no warning, no last words.
+    /// Kills the hub with SIGKILL.
     pub(crate) fn kill9(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -73,7 +73,7 @@ impl Hub {
         assert!(sent.success());
     }
 
-    /// Waits for the end, and returns it with what else was printed on standard output.
+    /// Waits for the exit, and returns the status and the rest of standard output.
     pub(crate) fn wait(mut self) -> (ExitStatus, String) {
         let deadline = Instant::now() + Duration::from_secs(30);
         let status = loop {
@@ -91,7 +91,7 @@ impl Hub {
 
 impl Drop for Hub {
     fn drop(&mut self) {
-        // Already over in most tests.
+        // The process has ended already in most tests.
         self.child.kill().ok();
         self.child.wait().ok();
     }
@@ -105,7 +105,7 @@ pub(crate) async fn register(http: &Client, url: &str, name: &str) -> String {
     body["data"]["api_key"].as_str().unwrap().to_owned()
 }
 
-/// Sends a text.
+/// Sends a message.
 pub(crate) async fn send(
     http: &Client,
     url: &str,
@@ -123,7 +123,7 @@ pub(crate) async fn send(
     request.send().await
 }
 
-/// The texts in an agent's history, all pages.
+/// Returns the texts in an agent's history, from all pages.
 pub(crate) async fn history(http: &Client, url: &str, key: &str) -> Vec<String> {
     let (mut texts, mut after) = (vec![], "0".to_owned());
     loop {

@@ -1,4 +1,5 @@
-//! The master key and the files of the data folder: what a start refuses, what it mends, and what nobody else may read.
+//! The master key and the files of the data folder: refused starts, repaired permissions, and files that no
+//! other user may read.
 
 use crate::hub::{Hub, register, serve};
 use chorus_testkit::{http, postgres};
@@ -19,7 +20,7 @@ fn with_key(data: &Path, database: Option<&str>, key: &str) -> Command {
     command
 }
 
-/// Runs a hub that must not start, and returns what it says.
+/// Runs a hub that must not start, and returns its standard error.
 #[track_caller]
 fn refused(mut command: Command) -> String {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -57,7 +58,7 @@ async fn another_master_key_is_refused_before_anything_is_touched() {
     let said = refused(with_key(data.path(), None, NEW));
     assert!(said.contains("made with another master key, not with the one in CHORUS_MASTER_KEY"), "{said}");
     assert!(said.contains("restore the old key, or set CHORUS_MASTER_KEY_PREVIOUS to it"), "{said}");
-    // The key of a file is named by the file.
+    // A key from a file is named by the file.
     fs::write(data.path().join("master.key"), NEW).unwrap();
     fs::set_permissions(data.path().join("master.key"), fs::Permissions::from_mode(0o600)).unwrap();
     let said = refused(serve(data.path(), None));
@@ -68,7 +69,7 @@ async fn another_master_key_is_refused_before_anything_is_touched() {
     assert!(fs::read(&file).unwrap() == was, "the database was touched");
     fs::remove_file(data.path().join("master.key")).unwrap();
 
-    // With the old one beside it, the new one takes over; from then on the old one is another.
+    // With the old key as the previous one, the new key takes over. From then on the old one is wrong.
     let mut both = with_key(data.path(), None, NEW);
     both.env("CHORUS_MASTER_KEY_PREVIOUS", OLD);
     stop(Hub::run(both));
@@ -98,7 +99,7 @@ fn a_lost_master_key_is_not_replaced_in_silence() {
     assert!(!key.exists(), "no new one was made");
     fs::rename(&kept, &key).unwrap();
     stop(Hub::start(data.path(), None));
-    // Whoever says that it is lost gets a new one.
+    // With `lost`, a new key is created.
     fs::remove_file(&key).unwrap();
     let mut lost = serve(data.path(), None);
     lost.env("CHORUS_MASTER_KEY_PREVIOUS", "lost");
@@ -109,7 +110,7 @@ fn a_lost_master_key_is_not_replaced_in_silence() {
 #[tokio::test]
 async fn the_files_are_nobody_elses() {
     let data = tempfile::tempdir().unwrap();
-    // A folder that was there before and is open to all, and a umask that takes nothing away.
+    // An existing folder that is readable by all, and an empty umask.
     fs::set_permissions(data.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let log = data.path().join("stderr");
     let run = || {
@@ -147,7 +148,7 @@ async fn the_files_are_nobody_elses() {
     assert!(!fs::read_to_string(&log).unwrap().contains("others on this machine"), "nothing was to mend");
     hub.kill9();
 
-    // What was made without care is mended, and said.
+    // Files with wrong permissions are repaired, with a warning.
     for name in names.into_iter().filter(|name| *name != "master.key") {
         fs::set_permissions(data.path().join(name), fs::Permissions::from_mode(0o644)).unwrap();
     }

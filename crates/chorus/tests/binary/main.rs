@@ -1,4 +1,4 @@
-//! The program itself, as its users run it: from outside, over sockets and signals.
+//! Tests of the program itself, from outside, over sockets and signals.
 
 #![expect(clippy::disallowed_methods, reason = "tests measure how long things take")]
 
@@ -7,9 +7,9 @@ mod adapt;
 #[cfg(test)]
 mod agent;
 #[cfg(test)]
-mod agent_fixture;
+mod agent_acp;
 #[cfg(test)]
-mod bench;
+mod agent_fixture;
 #[cfg(test)]
 mod c2a;
 #[cfg(test)]
@@ -28,6 +28,8 @@ mod durability;
 mod first_sight;
 #[cfg(test)]
 mod hub;
+#[cfg(test)]
+mod join;
 #[cfg(test)]
 mod keys;
 #[cfg(test)]

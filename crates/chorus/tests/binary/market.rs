@@ -1,4 +1,4 @@
-//! Jobs served by `chorus agent`, and hired for by `chorus market`: the program itself, over sockets.
+//! Jobs served by `chorus agent` and hired by `chorus market`: the program itself, over sockets.
 
 use crate::agent_fixture::{Agent, HubFixture, SOON, said, until};
 use crate::hub::{OPERATOR, chorus};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// An orchestrator with credits, and its owner's key.
+/// Registers an orchestrator with credits and returns its owner's key.
 pub(crate) async fn orchestrator(fixture: &HubFixture) -> String {
     let made = market(fixture, "", &["register", "Boss", "--owner", "boss", "--skill", "boss=1"]).await;
     market(fixture, OPERATOR, &["mint", "boss", "10"]).await;
@@ -36,7 +36,7 @@ pub(crate) async fn seen(fixture: &HubFixture, what: &str) {
     until(what, || fixture.read("log").contains(what)).await;
 }
 
-/// By its inbox and by C2A: jobs beside chat, what fails, and what is taken back.
+/// By the inbox and by C2A: jobs beside chat, failed jobs, and cancelled jobs.
 async fn serves(way: &[&str]) {
     let fixture = HubFixture::open().await;
     let key = orchestrator(&fixture).await;
@@ -62,25 +62,25 @@ async fn serves(way: &[&str]) {
     let done = market(&fixture, &key, &hire).await;
     assert_eq!((&done["status"], &done["settled"]), (&json!("SUCCESS"), &json!(0.25)), "{done}");
     assert_eq!(done["result"]["output_data"], json!({"skill": "price", "got": {"item": "apple"}}));
-    // Its schema is the one of the file.
+    // The schema is that of the file.
     let odd = command(&fixture, &key, &["hire", "price", "--budget", "1", "--input", "{\"item\": 1}"])
         .output()
         .unwrap();
     assert_eq!(odd.status.code(), Some(3));
-    // What fails is refunded, and says why.
+    // A failed job is refunded, with its reason.
     let failed =
         market(&fixture, &key, &["hire", "plain", "--budget", "1", "--input", "{\"bad\": 1}", "--wait"])
             .await;
     assert_eq!((&failed["status"], &failed["settled"]), (&json!("FAILURE"), &json!(0.0)), "{failed}");
     assert!(failed["error"]["message"].as_str().unwrap().contains("no luck"), "{failed}");
-    // A job that is taken back ends its program.
+    // Cancelling a job ends its program.
     let slow = market(&fixture, &key, &["hire", "plain", "--budget", "1", "--input", "{\"slow\": 1}"]).await;
     until("the program runs", || !fixture.read("pid").trim().is_empty()).await;
     let pid = fixture.read("pid").trim().to_owned();
     market(&fixture, &key, &["cancel", slow["job_id"].as_str().unwrap()]).await;
     seen(&fixture, "leaves the job").await;
     until("the program is gone", || !std::path::Path::new(&format!("/proc/{pid}")).exists()).await;
-    // Chat goes on beside.
+    // The agent still answers chat.
     fixture.admit("worker").await;
     fixture.say("@worker hi").await;
     fixture.seen("worker", |events| said(events) == ["hello"]).await;
@@ -130,7 +130,7 @@ async fn a_pipeline_stops_before_its_budget_is_passed() {
     agent.end().await;
 }
 
-/// What `chorus market` says to people, and how it ends.
+/// Runs `chorus market` for a person and returns the exit code and the output.
 pub(crate) fn said_of(fixture: &HubFixture, key: &str, args: &[&str]) -> (Option<i32>, String, String) {
     let mut command = chorus();
     command.arg("market").args(args).env("CHORUS_URL", &fixture.url).current_dir(fixture.folder.path());
@@ -142,7 +142,7 @@ pub(crate) fn said_of(fixture: &HubFixture, key: &str, args: &[&str]) -> (Option
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
-/// Every command that has to do with money, for people and for programs.
+/// All commands about money, for people and for programs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_commands_of_money() {
     let fixture = HubFixture::open().await;
@@ -153,7 +153,7 @@ async fn the_commands_of_money() {
         market(&fixture, "", &["register", "Worker", "--owner", "worker", "--skill", "add=0.30"]).await;
     let (worker_id, worker_key) = (worker["agent_id"].as_str().unwrap(), worker["api_key"].as_str().unwrap());
 
-    // Made, moved and taken away; each says what is left.
+    // Minting, transferring and burning each print the new balance.
     let ok = |args: &[&str], key: &str, words: &str| {
         let (code, out, err) = said_of(&fixture, key, args);
         assert_eq!((code, out.trim_end()), (Some(0), words), "{args:?}: {err}");
@@ -172,7 +172,7 @@ async fn the_commands_of_money() {
     let economy = market(&fixture, "", &["economy"]).await;
     assert_eq!((&economy["minted"], &economy["balanced"]), (&json!(10.0), &json!(true)));
 
-    // Offers, one of them taken, and taken back.
+    // Offers: one is accepted, and its job cancelled.
     let quote = market(&fixture, boss_key, &["quote", "add", "--wait", "0"]).await;
     assert_eq!(
         (&quote["offers"][0]["price"], &quote["offers"][0]["agent_id"]),
@@ -189,7 +189,7 @@ async fn the_commands_of_money() {
     }
     ok(&["wallet", "boss"], owner_key, "boss: 8.00 to spend, 0.00 held for jobs");
 
-    // What moved, and what is thought of whom.
+    // The ledger and the reputation.
     let of_job = market(&fixture, owner_key, &["ledger", "--job", &job]).await;
     let kinds: Vec<_> = of_job.as_array().unwrap().iter().map(|moved| moved["kind"].clone()).collect();
     assert_eq!(kinds, [json!("hold"), json!("refund")], "{of_job}");
@@ -198,7 +198,7 @@ async fn the_commands_of_money() {
     assert!(code == Some(0) && kinds.iter().all(|kind| out.contains(kind)), "{out}");
     ok(&["reputation", worker_id], "", "50.0000");
 
-    // What is refused says so: its code, and exit 3; what is no amount is wrong usage.
+    // A refusal gives its code and exits with 3. An invalid amount is wrong usage.
     for (key, args, exit, words) in [
         (owner_key, &["transfer", "--from", "boss", "--to", "worker", "100"][..], 3, "TRANSFER_FAILED"),
         (worker_key, &["transfer", "--from", "boss", "--to", "worker", "1"], 3, "FORBIDDEN"),
@@ -220,7 +220,7 @@ async fn the_commands_of_money() {
     ok(&["economy"], "", added);
 }
 
-/// Asked what it would do a job for, an agent answers what it lists, and how long its last one took.
+/// An agent answers a request for a quote with its listed price and the duration of its last job.
 async fn answers_quotes(way: &[&str]) {
     let fixture = HubFixture::open().await;
     let key = orchestrator(&fixture).await;
@@ -248,7 +248,7 @@ async fn an_agent_answers_quotes_by_c2a() {
     answers_quotes(&["--c2a"]).await;
 }
 
-/// The ledger is added up in the background; the doctor says so.
+/// The ledger is checked in the background, and the doctor reports it.
 #[tokio::test]
 async fn the_doctor_looks_at_the_ledger() {
     let fixture = HubFixture::open().await;
@@ -268,7 +268,7 @@ async fn the_doctor_looks_at_the_ledger() {
     }
 }
 
-/// Where sign-up is by invitation, a new agent of the market shows one, once.
+/// With sign-up by invitation, a new agent on the market uses a code, which works once.
 #[tokio::test]
 async fn a_sign_up_code_lets_an_agent_into_the_market() {
     let mut fixture = HubFixture::open().await;

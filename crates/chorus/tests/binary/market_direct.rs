@@ -1,4 +1,5 @@
-//! Jobs without the hub between: `chorus market work --listen` takes them, `chorus market hire --direct` asks for them and pays.
+//! Direct jobs: `chorus market work --listen` takes them, `chorus market hire --direct` requests and pays
+//! them.
 
 use crate::agent_fixture::{Agent, SOON, until};
 use crate::market::{market, said_of, seen};
@@ -9,14 +10,14 @@ use serde_json::{Value, json};
 
 const JOB: &str = "f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
 
-/// Where the worker takes jobs, as it says.
+/// Returns the worker's address for jobs, from its log.
 fn address(trade: &Trade) -> String {
     let log = trade.fixture.read("log");
     let line = log.lines().find_map(|line| line.strip_prefix("listening for jobs at "));
     line.unwrap_or_else(|| panic!("it does not listen: {log}")).to_owned()
 }
 
-/// `hire --direct` with these arguments: how it ends, and what it prints for programs.
+/// Runs `hire --direct` with these arguments and returns the exit code and the JSON output.
 fn hire(trade: &Trade, key: &str, args: &[&str]) -> (Option<i32>, Value, String) {
     let args = [&["hire", "add", "--direct", "--json"], args].concat();
     let (code, out, err) = said_of(&trade.fixture, key, &args);
@@ -38,7 +39,7 @@ async fn a_direct_job_is_done_and_paid_once() {
     let trade = Trade::open().await;
     let worker = trade.work(&["--listen", "127.0.0.1:0"], SCRIPT).await;
     let url = address(&trade);
-    // Whoever hires may leave the path out.
+    // The path may be left out.
     let at = url.strip_suffix("/jobs").unwrap();
     let asked =
         ["--endpoint", at, "--budget", "0.15", "--input", "{\"a\": 1}", "--from", "boss", "--id", JOB];
@@ -60,7 +61,7 @@ async fn a_direct_job_is_done_and_paid_once() {
     let (code, out, err) = said_of(&trade.fixture, "", &people);
     assert!(code == Some(0) && out.ends_with("  add  SUCCESS\n{\"got\":{}}\n"), "{out} {err}");
 
-    // What is refused, by the agent and before it is asked, costs nothing.
+    // A refusal, by the agent or before the request, costs nothing.
     let other =
         ["--endpoint", at, "--budget", "0.15", "--input", "{\"a\": 2}", "--from", "boss", "--id", JOB];
     let agent = trade.worker_id.as_str();
@@ -92,7 +93,7 @@ async fn a_direct_job_is_done_and_paid_once() {
     let skill = ["hire", "fly", "--direct", "--endpoint", at, "--budget", "1", "--no-pay"];
     let (code, _, err) = said_of(&trade.fixture, "", &skill);
     assert!(code == Some(3) && err.contains("SKILL_MISMATCH"), "{err}");
-    // What failed is not paid.
+    // A failed job is not paid.
     let args = ["--endpoint", at, "--budget", "0.15", "--input", "{\"silent\": 1}", "--from", "boss"];
     let (code, failed, _) = hire(&trade, &trade.boss, &args);
     assert_eq!(
@@ -101,14 +102,14 @@ async fn a_direct_job_is_done_and_paid_once() {
         "{failed}"
     );
     assert_eq!(wallet(&trade).await, 9.9);
-    // Jobs of the hub come beside, by the inbox.
+    // Jobs of the hub come by the inbox at the same time.
     seen(&trade.fixture, "listening for jobs\n").await;
     let brokered = trade.hire("{\"b\": 1}", &["--wait"]).await;
     assert_eq!((&brokered["status"], &brokered["settled"]), (&json!("SUCCESS"), &json!(0.1)), "{brokered}");
     worker.end().await;
 }
 
-/// As a client sees it that knows the document alone; and what a stranger may not do.
+/// The worker's address for a client that knows the document alone, and refusals of strangers.
 #[tokio::test]
 async fn the_address_of_a_worker() {
     let trade = Trade::open().await;
@@ -123,7 +124,7 @@ async fn the_address_of_a_worker() {
     assert_eq!((&done["job_id"], &done["status"]), (&json!(JOB), &json!("SUCCESS")), "{done}");
     assert_eq!((&done["execution_cost"], &done["error_message"]), (&json!(0.1), &Value::Null), "{done}");
 
-    // A job that takes longer is brought to its callback, and given to whoever asks again.
+    // The result of a longer job is sent to its callback, and returned to a repeated request.
     let mut slow = document_job("f81d4fae-7dec-11d0-a765-00a0c91e6bf7");
     (slow["input_data"], slow["callback_url"]) = (json!({"slow": 1}), json!(callback.url()));
     let answer = post(slow.clone()).send().await.unwrap();
@@ -176,7 +177,7 @@ async fn the_address_of_a_worker() {
     assert_eq!(challenge.json::<Value>().await.unwrap(), json!({"challenge": "c_1"}));
     worker.end().await;
 
-    // Where only some are admitted, or only what is signed, others are not.
+    // With a network list or a secret, other requests are refused.
     for guard in [["--allow-from", "192.0.2.7"], ["--secret", "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"]] {
         let worker = trade.work(&[&["--listen", "127.0.0.1:0"], &guard[..]].concat(), SCRIPT).await;
         let answer = trade.fixture.http.post(address(&trade)).json(&document_job(JOB)).send().await.unwrap();
@@ -185,7 +186,7 @@ async fn the_address_of_a_worker() {
     }
 }
 
-/// With its address registered, the hub's jobs and those of others come the same way.
+/// With a registered address, jobs of the hub and direct jobs come the same way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_registered_address_takes_the_hubs_jobs_too() {
     let trade = Trade::open().await;
@@ -197,17 +198,17 @@ async fn a_registered_address_takes_the_hubs_jobs_too() {
     assert_eq!((&quick["status"], &quick["settled"]), (&json!("SUCCESS"), &json!(0.1)), "{quick}");
     assert!(!trade.fixture.read("log").contains("listening for jobs\n"), "its inbox is closed");
 
-    // Longer than an answer may take: it comes by the hub's own callback.
+    // The job takes longer than a response may, so its result goes to the hub's callback.
     let slow = trade.hire("{\"slow\": 1}", &["--wait"]);
     let go = async {
         until("the slow one runs", || !trade.fixture.read("pid").trim().is_empty()).await;
-        tokio::time::sleep(std::time::Duration::from_secs(6)).await;
+        seen(&trade.fixture, "its result goes to the callback address").await;
         std::fs::write(trade.fixture.path("go"), "").unwrap();
     };
     let (slow, ()) = tokio::join!(slow, go);
     assert_eq!((&slow["status"], &slow["settled"]), (&json!("SUCCESS"), &json!(0.1)), "{slow}");
 
-    // One that is taken back ends its program.
+    // Cancelling a job ends its program.
     std::fs::remove_file(trade.fixture.path("go")).unwrap();
     std::fs::remove_file(trade.fixture.path("pid")).unwrap();
     let slow = trade.hire("{\"slow\": 2}", &[]).await;
@@ -216,7 +217,8 @@ async fn a_registered_address_takes_the_hubs_jobs_too() {
     market(&trade.fixture, &trade.boss, &["cancel", id(&slow)]).await;
     until("the program is gone", || !std::path::Path::new(&format!("/proc/{pid}")).exists()).await;
 
-    // It is found by its skill. What a stranger registered is called in private networks only where that is allowed.
+    // The agent is found by its skill. A registered endpoint in a private network is called only if that is
+    // allowed.
     let asked = ["--budget", "0.15", "--input", "{\"a\": 1}", "--from", "boss"];
     let (code, _, err) = hire(&trade, &trade.boss, &asked);
     assert!(code == Some(3) && err.contains("is not called"), "{err}");

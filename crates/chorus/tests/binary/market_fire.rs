@@ -1,7 +1,8 @@
-//! Transfers and jobs at once over twenty wallets, each tried until it is answered and some of them twice, while hubs are killed
-//! with `kill -9` and started again: it adds up whenever anybody looks, and every balance is what the answers say.
+//! Parallel transfers and jobs over twenty wallets, each retried until it is answered and some of them sent
+//! twice, while hubs are killed with `kill -9` and restarted. The totals balance at every moment, and every
+//! balance matches the responses.
 //!
-//! `CHORUS_MARKET_OPERATIONS=10000` makes so many.
+//! `CHORUS_MARKET_OPERATIONS=10000` sets the number of operations.
 
 use crate::hub::{Hub, OPERATOR};
 use chorus_testkit::{http, postgres};
@@ -15,16 +16,16 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 const WALLETS: usize = 20;
-/// What each begins with, in hundredths.
+/// The initial balance of each wallet, in hundredths.
 const GRANTED: i64 = 5000;
 const COST: i64 = 10;
 const CALLERS: usize = 16;
 const KILLS: usize = 4;
-/// How many there are unless said.
+/// The default number of operations.
 const OPERATIONS: usize = 400;
-/// Only a hub that hangs reaches it.
+/// Only a hub that hangs reaches this limit.
 const PATIENCE: Duration = Duration::from_mins(3);
-/// Between two tries.
+/// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(50);
 
 struct Trader {
@@ -36,16 +37,16 @@ struct Trader {
 
 struct Market {
     http: Client,
-    /// Where the hubs are now.
+    /// The current URLs of the hubs.
     urls: Mutex<Vec<String>>,
     traders: Vec<Trader>,
     operations: usize,
     next: AtomicUsize,
     done: AtomicUsize,
     over: AtomicBool,
-    /// By transfers that were answered with success, in hundredths.
+    /// The balance of successful transfers of each wallet, in hundredths.
     moved: Mutex<Vec<i64>>,
-    /// Jobs that were asked for: who pays, who is paid, which.
+    /// The requested jobs: payer, worker and id.
     jobs: Mutex<Vec<(usize, usize, String)>>,
 }
 
@@ -63,7 +64,7 @@ impl Market {
         urls[n % urls.len()].clone()
     }
 
-    /// Posts something until somebody answers it for good, each time to the next hub.
+    /// Posts a request until it gets a final response, each time to the next hub.
     async fn post(&self, n: usize, path: &str, key: &str, body: &Value) -> (u16, Value) {
         let begun = Instant::now();
         for hub in n.. {
@@ -127,7 +128,7 @@ impl Market {
     async fn job(&self, n: usize) {
         let (payer, worker) = (n % WALLETS, (n * 11 + 3) % WALLETS);
         let id = format!("{n:08x}-0000-4000-8000-000000000002");
-        // Some are never done, and end with their time.
+        // Some jobs are never done, and end by their deadline.
         let deadline_ms = if n % 5 == 4 { 2000 } else { 120_000 };
         let body = json!({"job_id": id, "agent_id": self.traders[worker].agent, "skill_name": "work",
             "input_data": {}, "budget": credits(COST + n as i64 % 50), "deadline_ms": deadline_ms});
@@ -145,7 +146,7 @@ impl Market {
         let (worker, payer) = (&self.traders[worker].agent_key, &self.traders[payer].agent_key);
         match n % 5 {
             4 => {}
-            // Both at once: one of them comes first.
+            // The result and the cancellation are sent at the same time. Either may win.
             3 => {
                 let nothing = json!({});
                 tokio::join!(
@@ -159,7 +160,7 @@ impl Market {
         }
     }
 
-    /// Looks whether it adds up, whenever a hub answers; how often it did.
+    /// Checks the totals whenever a hub answers, and returns the number of checks.
     async fn watch(self: Arc<Self>) -> usize {
         let mut seen = 0;
         while !self.over.load(Ordering::Relaxed) {
@@ -228,7 +229,7 @@ async fn trade_and_kill(data: &[&Path], database: Option<&str>) {
         let enough = market.operations * (kill + 1) / (KILLS + 1);
         let begun = Instant::now();
         while market.done.load(Ordering::Relaxed) < enough && !calls.is_empty() {
-            // Who fails is heard at once.
+            // A failed task is reported at once.
             while let Some(ended) = calls.try_join_next() {
                 ended.unwrap();
             }
@@ -245,7 +246,7 @@ async fn trade_and_kill(data: &[&Path], database: Option<&str>) {
     while let Some(ended) = calls.join_next().await {
         ended.unwrap();
     }
-    // What nobody did ends with its time, and nothing is held then.
+    // Jobs that are not done end by their deadline. Then nothing is held.
     let begun = Instant::now();
     while hundredths(&market.get("/market/economy", OPERATOR).await["held"]) != 0 {
         assert!(begun.elapsed() < PATIENCE, "a hold outlives its job");
@@ -256,7 +257,7 @@ async fn trade_and_kill(data: &[&Path], database: Option<&str>) {
     judge(&market).await;
 }
 
-/// Every balance is what the answers say: no job is paid twice, and no transfer moves twice or not at all.
+/// Checks that every balance matches the responses: no job is paid twice, and no transfer is lost or repeated.
 async fn judge(market: &Market) {
     let mut expected = market.moved.lock().unwrap().clone();
     for balance in &mut expected {

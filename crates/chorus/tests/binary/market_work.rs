@@ -1,15 +1,15 @@
-//! `chorus market work`: a program that serves jobs, as the hub hands them out.
+//! `chorus market work`: a program that serves jobs of the hub.
 
 use crate::agent_fixture::{Agent, HubFixture, SOON, until};
 use crate::market::{command, market, orchestrator, seen};
 use serde_json::{Value, json};
 
-/// A hub with somebody who pays, and a worker that is registered and does not run yet.
+/// A hub with a payer, and a registered worker that does not run yet.
 pub(crate) struct Trade {
     pub(crate) fixture: HubFixture,
-    /// The owner's key of whoever pays.
+    /// The owner's key of the payer.
     pub(crate) boss: String,
-    /// The key of the worker, and its id.
+    /// The worker's key and id.
     pub(crate) worker: String,
     pub(crate) worker_id: String,
 }
@@ -24,12 +24,13 @@ impl Trade {
         Self { boss, worker: text("api_key"), worker_id: text("agent_id"), fixture }
     }
 
-    /// Runs `chorus market work` with these flags and this script, in whose folder `$D` everything is; waits until it listens.
+    /// Runs `chorus market work` with these flags and this script, in which `$D` is the folder, and waits
+    /// until it listens.
     pub(crate) async fn work(&self, flags: &[&str], script: &str) -> Agent {
         let path = self.fixture.path("work.sh");
         std::fs::write(&path, format!("D='{}'\n{script}\n", self.fixture.folder.path().display())).unwrap();
         let args = [&["work"], flags, &["sh", path.to_str().unwrap()]].concat();
-        // Of this start only.
+        // The log contains this start only.
         std::fs::remove_file(self.fixture.path("log")).ok();
         let agent = Agent::run(command(&self.fixture, &self.worker, &args), &self.fixture.path("log"));
         seen(&self.fixture, "listening for jobs").await;
@@ -46,7 +47,7 @@ pub(crate) fn id(job: &Value) -> &str {
     job["job_id"].as_str().unwrap()
 }
 
-/// Names what it does, and does what its input says.
+/// Records its job, and acts by its input.
 pub(crate) const SCRIPT: &str = "read -r input\n\
     echo \"$CHORUS_JOB\" >> $D/ran\n\
     case $input in\n\
@@ -69,7 +70,7 @@ async fn a_slow_job_does_not_hold_up_another() {
     until("the slow one is done", || trade.fixture.read("log").matches("SUCCESS").count() == 2).await;
     worker.end().await;
 
-    // With one at a time, the second waits for the first.
+    // With one job at a time, the second waits for the first.
     std::fs::remove_file(trade.fixture.path("go")).unwrap();
     std::fs::remove_file(trade.fixture.path("pid")).unwrap();
     let worker = trade.work(&["--at-once", "1"], SCRIPT).await;
@@ -87,7 +88,7 @@ async fn jobs_that_have_ended_are_not_begun_and_end_their_program() {
     assert_eq!(late["status"], "FAILURE", "{late}");
     let cancelled = trade.hire("{\"cancelled\": 1}", &[]).await;
     market(&trade.fixture, &trade.boss, &["cancel", id(&cancelled)]).await;
-    // The hub hands out neither: what is run below is the one after them.
+    // The hub hands out neither of them, so only the next job runs.
     let worker = trade.work(&[], SCRIPT).await;
     let slow = trade.hire("{\"slow\": 1}", &[]).await;
     until("the program runs", || !trade.fixture.read("pid").trim().is_empty()).await;
@@ -99,7 +100,7 @@ async fn jobs_that_have_ended_are_not_begun_and_end_their_program() {
     worker.end().await;
 }
 
-/// Nobody pays for nothing, whichever of the two workers has nothing to say.
+/// An empty output is not paid, for both kinds of workers.
 #[tokio::test]
 async fn a_program_that_prints_nothing_is_not_paid() {
     let trade = Trade::open().await;
@@ -118,7 +119,8 @@ async fn a_program_that_prints_nothing_is_not_paid() {
     agent.end().await;
 }
 
-/// The key of an owner is in one place only. Another owner at a later start, mistyped perhaps, neither takes its place nor the agent.
+/// An owner's key is stored in one place only. Another owner at a later start, perhaps mistyped, replaces
+/// neither the key nor the owner.
 #[tokio::test]
 async fn an_agent_stays_with_its_owner() {
     let fixture = HubFixture::open().await;
@@ -150,7 +152,8 @@ async fn an_agent_stays_with_its_owner() {
     assert_eq!(wallet["balance"], 0.0, "{wallet}");
 }
 
-/// Ends a worker in the middle of a job, hard or gently, and starts it again: the job is done then, once.
+/// Ends a worker in the middle of a job, by SIGKILL or SIGTERM, and starts it again. The job is then done
+/// once.
 async fn goes_on_after(trade: &Trade, hard: bool, start: impl AsyncFn() -> Agent, skill: &str) {
     for file in ["go", "pid", "ran"] {
         std::fs::remove_file(trade.fixture.path(file)).ok();
@@ -169,7 +172,7 @@ async fn goes_on_after(trade: &Trade, hard: bool, start: impl AsyncFn() -> Agent
     seen(&trade.fixture, "SUCCESS").await;
     let done = market(&trade.fixture, &trade.boss, &["jobs", id(&job)]).await;
     assert_eq!((&done["status"], &done["settled"]), (&json!("SUCCESS"), &json!(0.1)), "{done}");
-    // One that comes by the usual way meanwhile is done as ever, and nothing is done twice.
+    // Another job is done as usual, and no job is done twice.
     let next = market(&trade.fixture, &trade.boss, &["hire", skill, "--budget", "1", "--wait"]).await;
     assert_eq!(next["status"], "SUCCESS", "{next}");
     assert_eq!(trade.fixture.read("ran").lines().collect::<Vec<_>>(), [id(&job), id(&job), id(&next)]);
@@ -182,7 +185,7 @@ async fn a_job_in_hand_outlives_the_worker() {
     for hard in [true, false] {
         goes_on_after(&trade, hard, async || trade.work(&[], SCRIPT).await, "add").await;
     }
-    // An address of its own, which the hub POSTs jobs to.
+    // A worker with its own address, to which the hub POSTs jobs.
     let port = {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         free.local_addr().unwrap().port()

@@ -1,4 +1,4 @@
-//! MCP with the program itself: clients that were written from the specification, beside `chorus agent`s, under a hub
+//! MCP with the program itself: clients written from the specification, beside `chorus agent`s, with a hub
 //! that is killed.
 
 use crate::agent_fixture::{HubFixture, SOON, text, until};
@@ -12,18 +12,18 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
 const VERSION: &str = "2025-11-25";
-/// So many messages are said, each to all ten; the hub is killed after some of them.
+/// The number of messages, each to all ten; the hub is killed after some of them.
 const MESSAGES: usize = 12;
 const KILLS: [usize; 3] = [2, 5, 8];
 
-/// An agent on an MCP session. Its session is opened once, and must outlive every restart.
+/// An agent with an MCP session, which is opened once and must survive every restart.
 struct Client {
     http: reqwest::Client,
     url: String,
     key: String,
     name: String,
     session: String,
-    /// How many requests broke off.
+    /// The number of requests that broke off.
     broken: usize,
 }
 
@@ -57,7 +57,7 @@ impl Client {
         request.send().await
     }
 
-    /// What a tool gives. The same request is made again while the hub is away.
+    /// Calls a tool and returns its result. The request is repeated while the hub is unreachable.
     async fn tool(&mut self, name: &str, arguments: Value) -> Value {
         let params = json!({"name": name, "arguments": arguments});
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
@@ -79,7 +79,7 @@ impl Client {
         }
     }
 
-    /// Answers what it is asked after `next`, until it was asked everything; returns how many requests broke off.
+    /// Answers the requests after `next` until all have come. Returns the number of requests that broke off.
     async fn answer(mut self, mut next: Value) -> (String, usize) {
         let mention = format!("@{} ", self.name);
         let mut seen = HashSet::new();
@@ -100,7 +100,7 @@ impl Client {
     }
 }
 
-/// Says everything to everybody, each once, whether the hub is there or not.
+/// Sends all messages, each once, retrying while the hub is unreachable.
 async fn say(url: String, key: String, to: String, said: Arc<AtomicUsize>) {
     let http = http::client();
     for n in 0..MESSAGES {
@@ -121,14 +121,14 @@ async fn say(url: String, key: String, to: String, said: Arc<AtomicUsize>) {
     }
 }
 
-/// All events of one kind, in order.
+/// Returns all events of one kind, in order.
 async fn events(fixture: &HubFixture, kind: &str) -> Vec<Value> {
     let path = format!("/channels/{}/events?kind={kind}&limit=200", fixture.channel);
     let mut page = fixture.api(Method::GET, &path, &fixture.anna, Value::Null).await;
     page["items"].as_array_mut().unwrap().drain(..).collect()
 }
 
-/// The ids of what anna said, and how often each of the others answered each.
+/// Returns the ids of anna's messages, and the number of answers of each agent to each.
 async fn told(fixture: &HubFixture) -> (Vec<String>, BTreeMap<(String, String), usize>) {
     let (mut asked, mut answers) = (vec![], BTreeMap::new());
     for event in events(fixture, "message").await {

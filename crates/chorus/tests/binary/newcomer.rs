@@ -1,4 +1,4 @@
-//! What somebody meets who comes to the command line for the first time: it says what happened, and shows no secret.
+//! First contact with the command line: it reports results, and shows no secret.
 
 use crate::hub::{OPERATOR, chorus};
 use crate::terminal::{Terminal, text};
@@ -22,7 +22,7 @@ fn a_person_who_was_not_met_yet_is_asked() {
     at.good(&eve, &["invitations", "accept", &invitation]);
     let said = at.good(&anna, &["dm", "eve@example.org", "hello", "again"]);
     assert!(said.starts_with('#') && said.contains(" evt_"), "{said}");
-    // Its options are options, and no part of what is said.
+    // Options are options, and no part of the message.
     let said = at.json(&anna, &["dm", "eve@example.org", "and", "again"]);
     assert!(text(&said["event_id"]).starts_with("evt_"), "{said}");
     at.good("", &["dm", "eve@example.org", "by key", "--key", &anna]);
@@ -44,7 +44,7 @@ fn registering_again_changes_what_is_said_and_nothing_else() {
     assert!(row().contains("de       de,nl"), "the card stays: {}", row());
     let third = at.json(&text(&second["api_key"]), &["register", "alice", "--culture", "fr"]);
     assert!(row().contains("fr       de,nl"), "{}", row());
-    // Another's key at hand is no reason to come without a card.
+    // With another agent's key set, a new agent still gets a card.
     at.json(&text(&third["api_key"]), &["register", "bob"]);
     assert!(at.good("", &["agents", "bob"]).contains("en       en"));
     at.run(&text(&first["api_key"]), &["register", "alice"])
@@ -64,7 +64,7 @@ fn an_agent_of_a_persons_own() {
     assert!(text(&made["api_key"]).starts_with("ca_") && made["connection_string"].is_string(), "{made}");
     at.run(&eve, &["register", "timber"]).failed(3, "");
 
-    // One that came by itself belongs to nobody, until somebody shows its key.
+    // An agent that registered itself has no owner, until someone claims it by its key.
     let key = at.agent("stray");
     at.run(&anna, &["agents", "reset-key", "stray"]).failed(3, "owner");
     let claimed = at.fed(&anna, &["agents", "claim", "-"], &format!("{key}\n"));
@@ -109,7 +109,7 @@ fn what_became_of_envelopes() {
     at.good(&bob, &["inbox", "--count", "1"]);
     let trace = text(&sent["trace_id"]);
     let end = Instant::now() + Duration::from_secs(30);
-    // That it was handed is written lazily.
+    // The delivery is recorded with a delay.
     while !at.good(&alice, &["sent", &trace]).contains("\n  handed") {
         assert!(Instant::now() < end, "{}", at.good(&alice, &["sent", &trace]));
         std::thread::sleep(Duration::from_millis(50));
@@ -138,7 +138,7 @@ fn channels_change_hands_and_come_back() {
     at.good(&bob, &["channel", "archive", "ops"]);
     assert!(!at.good(&bob, &["channel", "list"]).contains("ops"));
     assert!(at.good(&anna, &["channel", "list", "--archived"]).contains(&id));
-    // It still goes by its name, after one that is open.
+    // An archived channel can still be given by its name, after an open one.
     assert!(at.good(&anna, &["channel", "members", "ops"]).contains("robert"));
     at.run(&bob, &["channel", "say", "ops", "hello"]).failed(3, "archived");
     assert_eq!(at.good(&bob, &["channel", "restore", "ops"]), "ops is open again\n");
@@ -246,7 +246,7 @@ fn hints_that_fit() {
     assert!(!join.err.contains("--url") && !join.err.contains("--key"), "{join:?}");
     assert!(at.good("", &["--help"]).contains("5 inconclusive"));
 
-    // Nothing came: there is nothing to go on from.
+    // Nothing came, so there is no position to resume from.
     let bob = at.agent("bob");
     let listened = at.run(&bob, &["inbox", "--after", "0", "--timeout", "1"]);
     assert!(listened.code == 0 && !listened.err.contains("to go on from here"), "{listened:?}");
@@ -262,7 +262,7 @@ fn doctor_says_that_something_else_answers() {
             let mut head = [0; 4096];
             let _read = stream.read(&mut head).unwrap();
             let answer = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}";
-            // Whoever asked may be gone.
+            // The client may have disconnected.
             stream.write_all(answer.as_bytes()).ok();
         }
     });

@@ -5,7 +5,8 @@ use crate::terminal::{Terminal, text};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// Two who sum, at different prices, and somebody with credits: the agents' ids and keys, and the owner's key.
+/// Two workers with the skill `sum` at different prices, and an owner with credits: the agents' ids and keys,
+/// and the owner's key.
 fn market(at: &Terminal) -> ([(String, String); 2], String) {
     let worker = |name: &str, skill: &str| {
         let made = at.json("", &["market", "register", name, "--owner", name, "--skill", skill]);
@@ -17,7 +18,7 @@ fn market(at: &Terminal) -> ([(String, String); 2], String) {
     (workers, text(&boss["owner_key"]))
 }
 
-/// Does whatever job is next in this agent's inbox.
+/// Does the next job in this agent's inbox.
 fn work(at: &Terminal, key: &str, output: &Value) {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
@@ -52,7 +53,7 @@ fn offers_are_asked_for_and_one_is_taken() {
     let id = text(&quote["quote_id"]);
     let taken = at.json(&boss, &["market", "accept", &id, &cheap]);
     assert_eq!((&taken["status"], &taken["held"]), (&json!("PENDING"), &json!(0.2)), "{taken}");
-    // The same again is the same; another is refused.
+    // Accepting the same offer again returns the same job; another offer is refused.
     assert_eq!(at.json(&boss, &["market", "accept", &id, &cheap])["job_id"], taken["job_id"]);
     at.run(&boss, &["market", "accept", &id, &dear]).failed(3, "taken already");
     work(&at, &cheap_key, &json!({"sum": 1}));
@@ -62,7 +63,7 @@ fn offers_are_asked_for_and_one_is_taken() {
         "{shown}"
     );
 
-    // What nobody does, nobody else's offers, and what is no agent.
+    // A skill that nobody offers, another caller's offers, and an invalid agent.
     at.run(&boss, &["market", "quote", "paint", "--wait", "0"]).failed(3, "nobody offers");
     at.run(&boss, &["market", "quote", "sum", "--wait", "0", "--budget", "0.10"])
         .failed(3, "BUDGET_INSUFFICIENT");

@@ -1,11 +1,11 @@
-//! Recovery with the program itself: its commands, and what its log tells of who called.
+//! Recovery with the program itself: its commands, and the callers in its log.
 
 use crate::hub::{Hub, OPERATOR, chorus, serve};
 use chorus_testkit::http;
 use serde_json::{Value, json};
 use std::fs::{self, File};
 
-/// Runs a command as somebody, and returns whether it succeeded and what it printed.
+/// Runs a command with a key, and returns whether it succeeded and its output.
 fn run(hub: &Hub, key: &str, args: &[&str]) -> (bool, String, String) {
     let output = chorus().args(args).env("CHORUS_URL", &hub.url).env("CHORUS_KEY", key).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap().trim_end().to_owned();
@@ -95,7 +95,7 @@ async fn keys_agents_and_accounts_are_taken_back() {
     let (done, _, said) = run(&hub, OPERATOR, &["operator", "audit", "--subject", "nobody-here"]);
     assert!(!done && said.contains("subject: takes an agent's id, name"), "{said}");
 
-    // The log tells who called, and no secret.
+    // The log names the callers, and no secret.
     let log = fs::read_to_string(log).unwrap();
     let called = |route: &str, who: &str| log.lines().any(|line| line.contains(route) && line.contains(who));
     assert!(called("/agents/{id}/key/reset", id), "{log}");
@@ -126,6 +126,17 @@ async fn agents_are_paused_and_accounts_listed() {
         serde_json::from_str(&printed(&hub, carls, &["agents", "resume", "carl", "--json"])).unwrap();
     assert_eq!((&resumed["name"], &resumed["paused_since"]), (&json!("carl"), &Value::Null), "{resumed}");
     assert!(!run(&hub, token, &["agents", "edit", "carl"]).0, "nothing is to change");
+
+    let nothing = "may spend 0.00 credits a day; 0.00 today, 0.00 left";
+    assert!(printed(&hub, carls, &["agents", "allowance", "carl"]).ends_with(nothing));
+    assert!(!run(&hub, carls, &["agents", "allowance", "carl", "5"]).0, "an agent does not allow itself");
+    assert!(!run(&hub, token, &["agents", "allowance", "carl", "much"]).0);
+    let set: Value =
+        serde_json::from_str(&printed(&hub, token, &["agents", "allowance", "carl", "2.50", "--json"]))
+            .unwrap();
+    assert_eq!(set["allowance"]["credits_per_day"], 2.5, "{set}");
+    assert!(printed(&hub, token, &["agents", "carl"]).contains("it may spend 2.50 credits a day"));
+    assert!(printed(&hub, token, &["agents", "allowance", "carl", "off"]).ends_with(nothing));
     let (_, _, said) = run(&hub, OPERATOR, &["channel", "list"]);
     assert!(said.contains("the operator is in no conversation") && !said.contains("hint"), "{said}");
 

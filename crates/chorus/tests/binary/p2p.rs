@@ -1,4 +1,4 @@
-//! Without a hub between: two `chorus` programs that talk directly, and a hub that calls one of them.
+//! Direct messages between two `chorus` programs, and a hub that calls one of them.
 
 use crate::hub::{Hub, chorus, serve};
 use chorus_testkit::http;
@@ -14,7 +14,7 @@ struct Listener {
 }
 
 impl Listener {
-    /// Starts one on a free port, and waits until it listens.
+    /// Starts it on a free port, and waits until it listens.
     fn start(args: &[&str]) -> Self {
         let mut command = chorus();
         command.args(["receive", "--listen", "127.0.0.1:0"]).args(args);
@@ -31,7 +31,7 @@ impl Listener {
         Self { child, stderr, url }
     }
 
-    /// What it printed, once it has ended by itself and well.
+    /// Returns its output, once it has exited successfully.
     fn printed(mut self) -> String {
         let output = self.child.wait_with_output().unwrap();
         let mut said = String::new();
@@ -46,10 +46,10 @@ impl Listener {
     }
 }
 
-/// `chorus send --to URL`, from alice.
+/// Runs `chorus send --to URL`, from alice.
 fn send(url: &str, args: &[&str]) -> Output {
     let mut command = chorus();
-    // A key that is around is nobody's business here.
+    // A key in the environment must not be sent.
     command.env("CHORUS_KEY", "ca_secret");
     command.args(["send", "--to", url, "--from", "alice@example.org"]).args(args).output().unwrap()
 }
@@ -119,7 +119,7 @@ async fn wrong_envelopes_are_refused() {
     bob.kill();
 }
 
-/// Whoever is told `ok` can rely on it: what could not be printed was not taken.
+/// An envelope is answered `ok` only if it was printed.
 #[test]
 fn what_could_not_be_printed_was_not_taken() {
     let mut bob = Listener::start(&[]);
@@ -137,7 +137,7 @@ async fn a_hubs_webhook_is_received_and_a_strangers_is_not() {
         command.env("CHORUS_URL", &hub.url).envs(variables.iter().copied()).args(args);
         command
     };
-    // The secret comes with the registration, so the port must be known before it is listened on.
+    // The secret comes with the registration, so the port must be chosen before.
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let endpoint = format!("http://{address}/receive");
 
@@ -165,7 +165,7 @@ async fn a_hubs_webhook_is_received_and_a_strangers_is_not() {
     assert_eq!(printed["envelope"]["original_text"], "hello");
     assert_eq!(printed["webhook_id"], format!("msg_{}", outcome["trace_id"].as_str().unwrap()));
 
-    // With another secret the hub is the stranger, and the sender is told.
+    // With another secret the hub's request is refused, and the sender is told.
     let other = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
     let bob = Listener::run(chorus(&[&receive[..], &["--secret", other]].concat(), &[]));
     let outcome = chorus(&["send", "bob", "hello", "--from", "alice"], &[("CHORUS_KEY", key)]);
@@ -180,7 +180,7 @@ async fn a_hub_teaches_how_to_join_it() {
     command.args(["--public-url", "https://hub.example/chorus"]);
     let hub = Hub::run(command);
     let skill = |args: &[&str]| {
-        // A stale key is no reason to be refused.
+        // An old key does not matter here.
         let mut command = chorus();
         command.env("CHORUS_URL", &hub.url).env("CHORUS_KEY", "ca_stale").arg("skill").args(args);
         sent(&command.output().unwrap())

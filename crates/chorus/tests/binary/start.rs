@@ -1,4 +1,5 @@
-//! Starting and stopping: one line when it is ready, one sentence when it cannot, nothing lost when it ends.
+//! Starting and stopping: one line when the hub is ready, one error message when it cannot start, nothing lost
+//! when it stops.
 
 use crate::hub::{Hub, OPERATOR, chorus, history, register, send, serve};
 use chorus_testkit::{http, postgres};
@@ -10,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Runs a hub that cannot start, and checks that it says so in one sentence.
+/// Runs a hub that cannot start, and checks its error message.
 #[track_caller]
 fn refuses(mut command: Command, said: &str) {
     let output = command.output().unwrap();
@@ -29,7 +30,7 @@ async fn a_term_drains_and_exits_0_with_one_line_printed() {
     let inbox = http.get(format!("{}/agent/inbox", hub.url)).bearer_auth(&key).send().await.unwrap();
     let begun = Instant::now();
     hub.signal("TERM");
-    // An open stream does not hold it up.
+    // An open stream does not delay the exit.
     inbox.text().await.unwrap();
     let (status, rest) = hub.wait();
     assert_eq!(status.code(), Some(0));
@@ -50,7 +51,7 @@ async fn a_second_term_exits_at_once() {
     let sending = tokio::spawn(async move { send(&client, &url, &key, ("alice", "bob"), "x", None).await });
     receiver.wait_for(1, Duration::from_secs(10)).await;
     hub.signal("TERM");
-    // The first lets the webhook go on; it is still running.
+    // After the first signal the webhook continues; it is still running.
     tokio::time::sleep(Duration::from_millis(200)).await;
     hub.signal("TERM");
     let (status, _) = hub.wait();
@@ -58,7 +59,7 @@ async fn a_second_term_exits_at_once() {
     assert!(sending.await.unwrap().is_err());
 }
 
-/// A hub that is started under this limit of file descriptors.
+/// Starts a hub under this limit of file descriptors.
 fn limited(data: &Path, limit: &str) -> Hub {
     let (serve, mut command) = (serve(data, None), Command::new("sh"));
     command.args(["-c", &format!("ulimit {limit} && exec \"$0\" \"$@\"")]);
@@ -73,21 +74,21 @@ fn limited(data: &Path, limit: &str) -> Hub {
     Hub::run(command)
 }
 
-/// Too few file descriptors are no trouble that comes later: what does not fit is not accepted, and that is said.
+/// With too few file descriptors, fewer connections are accepted, and a warning says so.
 #[tokio::test]
 async fn file_descriptors_are_raised_and_fit() {
     let (data, http) = (tempfile::tempdir().unwrap(), http::client());
-    let hub = limited(data.path(), "-n 400");
+    let hub = limited(data.path(), "-n 528");
     let silent: Vec<_> = (0..50).map(|_| TcpStream::connect(hub.url.trim_start_matches("http://"))).collect();
     let health = http.get(format!("{}/health", hub.url)).send().await.unwrap();
     assert_eq!((health.status().as_u16(), silent.len()), (200, 50));
     let log = fs::read_to_string(data.path().join("log")).unwrap();
-    for said in ["limit=400", "needed=10576", "connections=60", "webhooks=20", "ulimit -Hn"] {
+    for said in ["limit=528", "needed=10704", "connections=60", "webhooks=20", "ulimit -Hn"] {
         assert!(log.contains(said), "{said}: {log}");
     }
     drop(hub);
     let hub = limited(data.path(), "-S -n 400");
-    // It is raised by the time it answers.
+    // The limit is raised before the first response.
     assert!(http.get(format!("{}/health", hub.url)).send().await.unwrap().status().is_success());
     let limits = fs::read_to_string(format!("/proc/{}/limits", hub.pid())).unwrap();
     let files = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
@@ -115,7 +116,7 @@ async fn the_operator_key_is_made_once_and_printed_once() {
     assert_eq!(printed.len(), 1, "printed at the first start only");
 }
 
-/// Whether or not the operator's key was given.
+/// The link is printed with and without a given operator key.
 #[tokio::test]
 async fn a_link_that_signs_in_is_printed_at_the_first_start() {
     for given in [true, false] {
@@ -145,7 +146,8 @@ async fn a_link_that_signs_in_is_printed_at_the_first_start() {
     }
 }
 
-/// For other machines, and nobody said by which name: it says what that means, and prints no link that leads nowhere.
+/// A hub that listens for other machines without a public URL warns about it, and prints no link that leads
+/// nowhere.
 #[tokio::test]
 async fn who_listens_for_others_is_told_to_name_itself() {
     for (listen, public, here) in [
@@ -248,7 +250,7 @@ async fn settings_come_from_flag_environment_and_file() {
     assert_eq!(health["data"]["retention_days"], 7);
 }
 
-/// A whole exchange on PostgreSQL with the real program, over a restart.
+/// A whole exchange on PostgreSQL with the real program, across a restart.
 #[tokio::test]
 async fn postgres_keeps_what_was_said() {
     let (data, database) = (tempfile::tempdir().unwrap(), postgres::database());
@@ -264,7 +266,7 @@ async fn postgres_keeps_what_was_said() {
     assert_eq!(history(&http, &hub.url, &bob).await, ["hello"]);
 }
 
-/// Where sign-up is by invitation, `chorus register` brings one.
+/// With sign-up by invitation, `chorus register` uses a code.
 #[tokio::test]
 async fn an_invitation_registers_one_agent() {
     let (data, http) = (tempfile::tempdir().unwrap(), http::client());

@@ -1,4 +1,4 @@
-//! An answer that is seen while it is made, with nothing but the command line.
+//! A streamed answer, with the command line only.
 
 use crate::hub::{Hub, chorus, register};
 use chorus_testkit::http;
@@ -12,7 +12,7 @@ fn on(hub: &Hub, key: &str) -> Command {
     command
 }
 
-/// Bob listens, alice asks; bob's side of it is where he may answer.
+/// Bob listens and alice asks. Returns alice's process and the address for bob's answer.
 async fn ask(args: &[&str]) -> (Hub, tempfile::TempDir, Child, String) {
     let data = tempfile::tempdir().unwrap();
     let hub = Hub::start(data.path(), None);
@@ -41,7 +41,7 @@ async fn piece_by_piece() {
     let mut mouth = telling.stdin.take().unwrap();
     for piece in ["Once upon", " a time, 从前"] {
         mouth.write_all(piece.as_bytes()).unwrap();
-        // Heard before the next is said.
+        // Each piece is received before the next is sent.
         let mut bytes = vec![0; piece.len()];
         heard.read_exact(&mut bytes).unwrap();
         assert_eq!(bytes, piece.as_bytes());

@@ -1,4 +1,4 @@
-//! `chorus score claim`: a Score that an edit link holds becomes somebody's own.
+//! `chorus score claim`: claims a Score that is held by an edit link.
 
 use crate::choir::example;
 use crate::hub::{Hub, serve};
@@ -22,7 +22,7 @@ fn a_score_is_claimed_once() {
     at.run("", &["score", "claim", &id, &link]).failed(3, "account");
     assert_eq!(at.good(&anna, &["score", "claim", &id, &link]).trim(), id);
     assert!(at.good(&anna, &["score", "list"]).contains(&id));
-    // Once and for all.
+    // A claim is permanent.
     assert_ne!(at.run(&ben, &["score", "claim", &id, &link]).code, 0);
     assert!(!at.good(&ben, &["score", "list"]).contains(&id));
 }

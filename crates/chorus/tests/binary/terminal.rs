@@ -1,4 +1,4 @@
-//! A hub, and somebody at a terminal: commands with a key, and what they print.
+//! A hub and a terminal: commands with a key, and their output.
 
 use crate::hub::{Hub, OPERATOR, chorus};
 use serde_json::Value;
@@ -6,13 +6,13 @@ use std::io::Write;
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// A hub of its own, in a folder that goes with it.
+/// A separate hub, in a temporary folder.
 pub(crate) struct Terminal {
     pub(crate) hub: Hub,
     pub(crate) folder: TempDir,
 }
 
-/// What came of a command.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -29,7 +29,7 @@ impl Ran {
         }
     }
 
-    /// Checks that it failed like this, with nothing printed as data.
+    /// Checks that the command failed like this, without standard output.
     #[track_caller]
     pub(crate) fn failed(&self, code: i32, said: &str) {
         assert!(self.code == code && self.out.is_empty() && self.err.contains(said), "{said}: {self:?}");
@@ -42,7 +42,7 @@ impl Terminal {
         Self { hub: Hub::start(&folder.path().join("hub"), None), folder }
     }
 
-    /// A command of whoever has this key; an empty one is none.
+    /// Returns a command with this key; an empty one means no key.
     fn command(&self, key: &str, args: &[&str]) -> Command {
         let mut command = chorus();
         command.args(args).env("CHORUS_URL", &self.hub.url).current_dir(self.folder.path());
@@ -56,7 +56,7 @@ impl Terminal {
         Ran::of(self.command(key, args).output().unwrap())
     }
 
-    /// The same with something on its standard input.
+    /// Runs a command with this standard input.
     pub(crate) fn fed(&self, key: &str, args: &[&str], input: &str) -> Ran {
         let mut command = self.command(key, args);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -65,7 +65,7 @@ impl Terminal {
         Ran::of(child.wait_with_output().unwrap())
     }
 
-    /// What a command that succeeds prints.
+    /// Runs a command that must succeed, and returns its output.
     #[track_caller]
     pub(crate) fn good(&self, key: &str, args: &[&str]) -> String {
         let ran = self.run(key, args);
@@ -73,19 +73,19 @@ impl Terminal {
         ran.out
     }
 
-    /// The same for a program.
+    /// Runs a command with `--json` and returns the parsed output.
     #[track_caller]
     pub(crate) fn json(&self, key: &str, args: &[&str]) -> Value {
         let out = self.good(key, &[args, &["--json"]].concat());
         serde_json::from_str(&out).unwrap_or_else(|error| panic!("{args:?}: {error}: {out:?}"))
     }
 
-    /// A person's token.
+    /// Creates an account and returns its token.
     pub(crate) fn person(&self, name: &str) -> String {
         text(&self.json(OPERATOR, &["account", "create", &format!("{name}@example.org")])["api_token"])
     }
 
-    /// An agent's key.
+    /// Registers an agent and returns its key.
     pub(crate) fn agent(&self, name: &str) -> String {
         text(&self.json("", &["register", name])["api_key"])
     }

@@ -1,6 +1,7 @@
-//! A hub moves: out of one database and into another, with everything, and goes on.
+//! Moving a hub from one database to another, with all its data.
 
 use crate::hub::{Hub, MASTER, OPERATOR, chorus, register, send, serve};
+use chorus_store::{PostgresOptions, SqliteOptions, Store, StoreError, StreamKey, Tx};
 use chorus_testkit::{http, postgres};
 use reqwest::Client;
 use serde_json::{Value, json};
@@ -18,20 +19,20 @@ pub(crate) fn start(data: &Path, database: Option<&str>) -> Hub {
 
 pub(crate) async fn get(http: &Client, url: &str, key: &str) -> Value {
     let mut body: Value = http.get(url).bearer_auth(key).send().await.unwrap().json().await.unwrap();
-    // When it was asked, and by which address the hub is reached, differ.
+    // The time of the request and the hub's address differ.
     if let Some(members) = body.as_object_mut() {
         members.remove("metadata");
     }
     body
 }
 
-/// What the hub answers to everything that a client of it may ask, with fresh secrets left out.
+/// Returns the hub's responses to all requests of a client, without new secrets.
 async fn answers(http: &Client, hub: &Hub, keys: &[&str], paths: &[String]) -> Vec<Value> {
     let mut answers = vec![];
     for path in paths {
         for key in keys {
             let mut answer = get(http, &format!("{}{path}", hub.url), key).await;
-            // What is used is counted in memory and written every second.
+            // Usage is counted in memory and written every second.
             if let Some(answer) = answer.as_object_mut() {
                 answer.remove("quotas");
             }
@@ -57,7 +58,7 @@ pub(crate) fn import(file: &Path, data: &Path, database: Option<&str>) -> Comman
     command
 }
 
-/// What was imported in part is not taken for a hub.
+/// A partial import cannot be exported.
 fn is_not_exported(data: &Path, database: &str, into: &Path) {
     let mut export = chorus();
     export.arg("export").arg(into).arg("--data").arg(data).args(["--database", database]);
@@ -93,7 +94,7 @@ async fn out_of_sqlite_into_postgres_and_back() {
         json!({"slug": "plot", "content": "iVBORwD/", "encoding": "base64", "content_type": "image/png"});
     post(&hub, &format!("{channel}/artifacts"), &alice, plot).await;
 
-    // A copy of the running hub is a hub.
+    // A copy of the running hub works as a hub.
     let copy = folder.path().join("copy");
     fs::create_dir(&copy).unwrap();
     ran(chorus().arg("backup").arg(copy.join("chorus.db")).arg("--data").arg(first.path()));
@@ -126,7 +127,8 @@ async fn out_of_sqlite_into_postgres_and_back() {
 
     let file = folder.path().join("hub.export");
     ran(chorus().arg("export").arg(&file).arg("--data").arg(first.path()));
-    // Cut off in the middle, as if it was killed there: what came in stays, the hub is not served, and it goes on.
+    // The import is cut off in the middle, as if it was killed: its rows stay, the hub does not start, and the
+    // import continues.
     let whole = fs::read(&file).unwrap();
     let half = folder.path().join("half.export");
     let end =
@@ -142,7 +144,7 @@ async fn out_of_sqlite_into_postgres_and_back() {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("not finished"), "{refused:?}");
     let resumed = ran(&mut import(&file, second.path(), Some(url)));
     assert!(String::from_utf8_lossy(&resumed.stderr).contains("going on after line"), "{resumed:?}");
-    // Into what holds something already nothing goes.
+    // An import into a database with data is refused.
     let again = import(&file, second.path(), Some(url)).output().unwrap();
     assert!(String::from_utf8_lossy(&again.stderr).contains("holds something already"), "{again:?}");
 
@@ -154,7 +156,7 @@ async fn out_of_sqlite_into_postgres_and_back() {
     assert_eq!(last["data"].as_array().unwrap().last().unwrap()["envelope"]["original_text"], "one more");
     drop(hub);
 
-    // And back.
+    // And back to SQLite.
     let (file, third) = (folder.path().join("again.export"), tempfile::tempdir().unwrap());
     ran(chorus().arg("export").arg(&file).arg("--data").arg(second.path()).args(["--database", url]));
     ran(&mut import(&file, third.path(), None));
@@ -202,4 +204,33 @@ fn what_is_no_export_is_refused() {
     }
     let nothing = chorus().args(["backup", "y", "--data"]).arg(folder.path()).output().unwrap();
     assert!(String::from_utf8_lossy(&nothing.stderr).contains("there is no database"));
+}
+
+/// A log with a wrong head is repaired in the database itself, of either kind.
+#[tokio::test]
+async fn doctor_repairs_the_head_of_the_log() {
+    let (folder, database) = (tempfile::tempdir().unwrap(), postgres::database());
+    let open = |database: Option<&str>| match database {
+        Some(url) => Store::postgres(PostgresOptions::new(url, uuid::Uuid::from_u128(1))).unwrap(),
+        None => Store::sqlite(SqliteOptions::file(folder.path().join("chorus.db"))).unwrap(),
+    };
+    for url in [None, Some(&*database.url)] {
+        let damage = |tx: &mut dyn Tx| tx.next_seq(StreamKey::LOG);
+        assert_eq!(open(url).write::<_, StoreError, _>(damage).await.unwrap(), 1);
+        let doctor = || {
+            let mut doctor = chorus();
+            doctor.args(["doctor", "--repair-log", "--data"]).arg(folder.path());
+            doctor.args(url.into_iter().flat_map(|url| ["--database", url]));
+            let output = ran(&mut doctor);
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let said = doctor();
+        assert!(
+            said.contains("the head of the log is 0 again, the number of its leaves; it was 1"),
+            "{said}"
+        );
+        assert!(doctor().contains("the head of the log is 0, as it was"));
+        let head = open(url).read::<_, StoreError, _>(|tx: &mut dyn Tx| tx.head(StreamKey::LOG)).await;
+        assert_eq!(head.unwrap(), 0);
+    }
 }

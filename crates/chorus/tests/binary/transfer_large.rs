@@ -1,5 +1,5 @@
-//! A hub with much in it moves, and the move is killed on its way: afterwards everything is answered as before, from every
-//! place that somebody had come to.
+//! A large hub is moved, and the import is killed on its way. Afterwards all responses are as before, for
+//! every cursor.
 
 use crate::hub::{Hub, chorus, register, send};
 use crate::transfer::{get, import, ran, start};
@@ -13,24 +13,25 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 use tokio::task::JoinSet;
 
-/// How many say something at once.
+/// The number of parallel senders.
 const LANES: usize = 32;
-/// How many messages, unless `CHORUS_TEST_MESSAGES` says otherwise.
+/// The default number of messages; `CHORUS_TEST_MESSAGES` overrides it.
 const MESSAGES: usize = 3000;
 
-/// An import tells of progress after so many lines.
+/// The number of lines after which an import reports its progress.
 const TOLD_AFTER: usize = 5000;
 
 fn messages() -> usize {
     std::env::var("CHORUS_TEST_MESSAGES").map_or(MESSAGES, |count| count.parse().unwrap())
 }
 
-/// Begins an import of a part of a file, kills it where it waits for the rest, and runs it again with the whole.
+/// Starts an import of a part of a file, kills it while it waits for the rest, and runs it again with the
+/// whole file.
 fn import_in_two_goes(file: &Path, data: &Path, database: Option<&str>) {
     let pipe = file.with_extension("pipe");
     ran(Command::new("mkfifo").arg(&pipe));
     let mut first = import(&pipe, data, database).stderr(Stdio::piped()).spawn().unwrap();
-    // Whoever opens a pipe waits for the other end.
+    // Opening a pipe waits for the other end.
     let mut writer = OpenOptions::new().write(true).open(&pipe).unwrap();
     let whole = fs::read(file).unwrap();
     let ends: Vec<_> =
@@ -48,10 +49,10 @@ fn import_in_two_goes(file: &Path, data: &Path, database: Option<&str>) {
     assert!(String::from_utf8_lossy(&second.stderr).contains("going on after line"), "{second:?}");
 }
 
-/// What was asked, and what was answered.
+/// The requests and their responses.
 type Answers = Vec<(String, Value)>;
 
-/// Asks for all pages of a list, each by the cursor that the one before gave.
+/// Requests all pages of a list by their cursors.
 async fn walk(http: &Client, hub: &Hub, key: &str, path: &str, answers: &mut Answers) {
     let mut next = None;
     loop {

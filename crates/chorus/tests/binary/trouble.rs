@@ -1,5 +1,5 @@
-//! A disk that fills up, a database that is locked, a database server that dies: an honest 503, and service again
-//! when it is over, with nothing lost that was acknowledged.
+//! A full disk, a locked database, a database server that dies: the hub answers 503, recovers afterwards, and
+//! loses no acknowledged message.
 
 use crate::hub::{Hub, history, register, send, serve};
 use chorus_testkit::{http, postgres};
@@ -9,8 +9,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Sends until the hub refuses and goes on refusing; returns what it acknowledged. Each refusal must be an honest
-/// 503. One alone proves little: a checkpoint may make room once more.
+/// Sends until the hub refuses persistently, and returns the acknowledged messages. Each refusal must be a
+/// 503. A single one is not enough, because a checkpoint may free space once more.
 async fn send_until_refused(http: &Client, url: &str, key: &str) -> Vec<String> {
     let (mut acknowledged, mut refused) = (vec![], 0);
     for n in 0..3000 {
@@ -37,7 +37,7 @@ async fn send_until_refused(http: &Client, url: &str, key: &str) -> Vec<String> 
     panic!("3000 messages and no lasting refusal");
 }
 
-/// Waits until the hub takes a message again.
+/// Waits until the hub accepts a message again.
 async fn until_it_works(http: &Client, url: &str, key: &str) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while send(http, url, key, ("alice", "alice"), "again", None).await.unwrap().status() != 202 {
@@ -53,13 +53,13 @@ async fn check_history(http: &Client, url: &str, key: &str, acknowledged: &[Stri
     assert_eq!(lost, 0, "{lost} of {} acknowledged messages are lost", acknowledged.len());
 }
 
-/// Writes past a size fail, as on a disk without room, until the limit is lifted.
+/// Writes beyond a file size fail, as on a full disk, until the limit is lifted.
 #[tokio::test]
 async fn a_file_that_cannot_grow() {
     let data = tempfile::tempdir().unwrap();
     let inner = serve(data.path(), None);
     let mut command = Command::new("sh");
-    // Ignoring the signal turns it into an error of the write, as a full disk gives it.
+    // Ignoring the signal turns it into a write error, as on a full disk.
     command.args(["-c", "trap '' XFSZ; ulimit -S -f 2048; exec \"$0\" \"$@\""]);
     command.arg(inner.get_program()).args(inner.get_args());
     for (name, value) in inner.get_envs() {
@@ -85,7 +85,7 @@ async fn a_file_that_cannot_grow() {
     check_history(&http, &hub.url, &key, &acknowledged).await;
 }
 
-/// A real disk without room: a small file system in memory, where we may mount one.
+/// A real full disk: a small file system in memory, if it may be mounted.
 #[tokio::test]
 async fn a_disk_that_is_full() {
     let Some(disk) = SmallDisk::mount(6) else {
@@ -123,7 +123,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // Lazily, because the hub may still be ending.
+        // Lazily, because the hub may still be running.
         drop(Command::new("umount").arg("-l").arg(self.folder.path()).status());
     }
 }
@@ -133,7 +133,7 @@ fn mount(args: &[&str], at: &Path) -> bool {
     status.is_ok_and(|status| status.success())
 }
 
-/// Another program holds the lock: 503 once the patience is over, and service again after.
+/// Another program holds the lock: the hub answers 503 after its timeout, and recovers afterwards.
 #[tokio::test]
 async fn a_database_that_is_locked() {
     let data = tempfile::tempdir().unwrap();
@@ -149,7 +149,7 @@ async fn a_database_that_is_locked() {
     assert_eq!(refused.status(), 503);
     let body: Value = refused.json().await.unwrap();
     assert!(body["error"]["message"].as_str().unwrap().contains("locked"), "{body}");
-    // Reading goes on.
+    // Reads still work.
     assert_eq!(history(&http, &hub.url, &key).await, ["before"]);
 
     other.execute_batch("ROLLBACK").unwrap();
@@ -157,14 +157,14 @@ async fn a_database_that_is_locked() {
     assert_eq!(history(&http, &hub.url, &key).await, ["before", "again"]);
 }
 
-/// More than the store can queue: the rest is refused at once, the queued is done when it can be.
+/// Beyond the store's queue, requests are refused at once; queued ones are completed later.
 #[tokio::test]
 async fn a_queue_that_is_full() {
     let data = tempfile::tempdir().unwrap();
     let hub = Hub::start(data.path(), None);
     let http = http::client();
     let key = register(&http, &hub.url, "alice").await;
-    // So that the key is known, and no request waits for anything but the store.
+    // Warms the key cache, so that requests wait for the store only.
     assert!(history(&http, &hub.url, &key).await.is_empty());
 
     let other = rusqlite::Connection::open(data.path().join("chorus.db")).unwrap();
@@ -196,7 +196,7 @@ async fn a_queue_that_is_full() {
     check_history(&http, &hub.url, &key, &acknowledged).await;
 }
 
-/// The database server dies and comes back: the hub does not have to be started again.
+/// The database server dies and comes back: the hub recovers without a restart.
 #[tokio::test]
 async fn a_postgres_that_dies() {
     let (data, cluster) = (tempfile::tempdir().unwrap(), postgres::own_cluster());

@@ -1,4 +1,5 @@
-//! What a person changes, takes back or types on before an agent's turn begins, by the doors of `chorus agent`.
+//! A person edits, deletes or continues messages before an agent's turn begins, for all message sources of
+//! `chorus agent`.
 
 use crate::agent_fixture::{Agent, HubFixture, SOON, kinds, said, until};
 use crate::hub::chorus;
@@ -6,7 +7,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// An agent that waits for its authors to pause; each of its prompts is in `$D/prompt-` and the id of what it answers.
+/// Starts an agent that waits for its authors to pause. Each prompt is written to `$D/prompt-` and the id of
+/// its message.
 fn patient(fixture: &HubFixture, name: &str, door: &[&str]) -> Agent {
     let path = fixture.path(&format!("{name}.sh"));
     let script = "cat > $D/prompt-$CHORUS_MESSAGE_ID; echo x >> $D/turns; echo yes";
@@ -18,7 +20,7 @@ fn patient(fixture: &HubFixture, name: &str, door: &[&str]) -> Agent {
     Agent::run(command, &fixture.path("log"))
 }
 
-/// What anna does in the channel; the id of what comes of it.
+/// Makes a request of anna about a message in the channel, and returns the event's id.
 async fn act(fixture: &HubFixture, method: Method, message: &str, body: Value) -> String {
     let path = format!("/channels/{}/messages{message}", fixture.channel);
     let done = fixture.api(method, &path, &fixture.anna, body).await;
@@ -44,7 +46,7 @@ async fn an_inbox_is_answered_as_things_stand_when_the_turn_begins() {
     let prompt = fixture.read(&format!("prompt-{edited}"));
     assert!(prompt.contains("\n@echo second wording\n") && !prompt.contains("first wording"), "{prompt}");
 
-    // What was taken back, or asks nothing of it any more, costs no turn and is no failure.
+    // A deleted message, or one that no longer asks the agent, starts no turn and is no failure.
     let deleted = say(&fixture, "@echo something that is taken back").await;
     act(&fixture, Method::DELETE, &format!("/{deleted}"), Value::Null).await;
     fixture.idle("echo", 2).await;
@@ -59,7 +61,8 @@ async fn an_inbox_is_answered_as_things_stand_when_the_turn_begins() {
         assert_eq!(ladder["deliveries"][0]["disposition"], "superseded", "{ladder:#}");
     }
 
-    // The document's own example: what names nobody comes to nobody, and is a piece all the same.
+    // The example of the C2A document: a message without a mention is delivered to nobody, but is still a
+    // piece.
     let mut last = String::new();
     for piece in ["@echo when someone types", "in", "pieces", "like this @echo", "the agent should wait"] {
         let message = say(&fixture, piece).await;
@@ -73,7 +76,7 @@ async fn an_inbox_is_answered_as_things_stand_when_the_turn_begins() {
     agent.end().await;
 }
 
-/// Who claimed what a role was asked waits for the author as who was named does.
+/// An agent that claimed a message to a role waits for the author's pause, like one that was mentioned.
 #[tokio::test]
 async fn what_was_claimed_is_answered_once_as_it_stands() {
     let fixture = HubFixture::open().await;
@@ -100,7 +103,7 @@ async fn what_was_claimed_is_answered_once_as_it_stands() {
         prompt.contains("\nyou: ada-of-ops\n") && prompt.contains("\n@ops please look at disk 2\n"),
         "{prompt}"
     );
-    // What is said next is answered next, so nothing came in between.
+    // The next message gets the next answer, so nothing came in between.
     let next = say(&fixture, "@ada-of-ops and now?").await;
     fixture.seen("ada-of-ops", |events| said(events).len() >= 2).await;
     assert!(fixture.read(&format!("prompt-{next}")).contains("and now?"));

@@ -1,4 +1,4 @@
-//! `chorus fleet --watch`: shown again when something changes, and only then.
+//! `chorus fleet --watch`: prints again when something changes, and only then.
 
 use crate::hub::chorus;
 use crate::terminal::{Terminal, text};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// A command that goes on, and its lines as they come.
+/// A running command and its output lines.
 struct Watching {
     child: Child,
     lines: Receiver<String>,

@@ -1,4 +1,4 @@
-//! Refusals in the hub's own format, for the OpenAPI document.
+//! Errors in the hub's own format, for the OpenAPI document.
 #![expect(dead_code, reason = "describes answers for the OpenAPI document")]
 
 use crate::error::OwnFailure;
@@ -6,34 +6,35 @@ use std::collections::BTreeMap;
 use utoipa::IntoResponses;
 use utoipa::openapi::{RefOr, Response};
 
-/// `VALIDATION`: everything that is wrong with the request, at once
+/// `VALIDATION`: the request is invalid. `details` lists all problems at once
 #[derive(IntoResponses)]
 #[response(status = 400)]
 pub(crate) struct Invalid(OwnFailure);
 
-/// `UNAUTHORIZED`: this needs a key, a token or a session that is valid
+/// `UNAUTHORIZED`: this needs a valid key, token or session
 #[derive(IntoResponses)]
 #[response(status = 401)]
 pub(crate) struct Unknown(OwnFailure);
 
-/// `FORBIDDEN`: not this caller; or a browser's session on a request from another site. `QUOTA_EXCEEDED`: `details` says which
-/// quota, how much of it is used and how much there is
+/// `FORBIDDEN`: the caller may not do this, or a browser's session was used on a request from another site.
+/// `QUOTA_EXCEEDED`: `details` names the quota, the amount used and the limit
 #[derive(IntoResponses)]
 #[response(status = 403)]
 pub(crate) struct Forbidden(OwnFailure);
 
-/// `QUOTA_EXCEEDED`: `details` says which quota, how much of it is used and how much there is. `FORBIDDEN`: whoever this is for
-/// does not want it, or is disabled
+/// `QUOTA_EXCEEDED`: `details` names the quota, the amount used and the limit. `FORBIDDEN`: the recipient does
+/// not accept this, or is disabled
 #[derive(IntoResponses)]
 #[response(status = 403)]
 pub(crate) struct Refused(OwnFailure);
 
-/// `NOT_FOUND`: there is none, or the caller may not see it
+/// `NOT_FOUND`: it does not exist, or the caller may not see it
 #[derive(IntoResponses)]
 #[response(status = 404)]
 pub(crate) struct Missing(OwnFailure);
 
-/// `CONFLICT`, or `IDEMPOTENCY_CONFLICT`: the `Idempotency-Key` was used for something else
+/// `CONFLICT`: it contradicts the current state. `IDEMPOTENCY_CONFLICT`: the `Idempotency-Key` was used for
+/// another request
 #[derive(IntoResponses)]
 #[response(status = 409)]
 pub(crate) struct Conflict(OwnFailure);
@@ -48,20 +49,20 @@ pub(crate) struct TooSlow(OwnFailure);
 #[response(status = 413)]
 pub(crate) struct TooLarge(OwnFailure);
 
-/// `RATE_LIMITED`
+/// `RATE_LIMITED`: too many requests. Try again after `Retry-After` seconds
 #[derive(IntoResponses)]
-#[response(status = 429, headers(("Retry-After" = u64, description = "Seconds to wait")))]
+#[response(status = 429, headers(("Retry-After" = u64, description = "The seconds to wait before a retry")))]
 pub(crate) struct TooFast(OwnFailure);
 
-/// `OVERLOADED`: nothing was stored for certain; try again
+/// `OVERLOADED`: the request was not confirmed as stored. Try again
 #[derive(IntoResponses)]
-#[response(status = 503, headers(("Retry-After" = u64, description = "Seconds to wait")))]
+#[response(status = 503, headers(("Retry-After" = u64, description = "The seconds to wait before a retry")))]
 pub(crate) struct Overloaded(OwnFailure);
 
-/// What every request to read something may be refused with.
+/// The errors that every read operation may return.
 pub(crate) struct Reading;
 
-/// What every request to do something may be refused with.
+/// The errors that every write operation may return.
 pub(crate) struct Doing;
 
 macro_rules! refusals {

@@ -1,20 +1,20 @@
-//! The relay's format: success, and refusals for the OpenAPI document.
+//! The relay's format: success, and errors for the OpenAPI document.
 
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use chorus_app::App;
+use chorus_node::App;
 use chorus_protocol::relay::{Failure, Metadata, Success};
 use chorus_protocol::time::rfc3339;
 use serde::Serialize;
 use utoipa::IntoResponses;
 
-/// A success in the relay's common format.
+/// Renders a success in the relay's common format.
 pub(crate) fn success<T: Serialize>(app: &App, status: StatusCode, data: T) -> Response {
     success_page(app, status, data, None)
 }
 
-/// The same for a page of a list.
+/// Renders a page of a list in the relay's common format.
 pub(crate) fn success_page<T: Serialize>(
     app: &App,
     status: StatusCode,
@@ -37,14 +37,14 @@ pub(crate) struct TooSlow(Failure);
 #[expect(dead_code, reason = "describes an answer for the OpenAPI document")]
 pub(crate) struct TooLarge(Failure);
 
-/// `ERR_RATE_LIMITED`
+/// `ERR_RATE_LIMITED`: too many requests. Try again after `Retry-After` seconds
 #[derive(IntoResponses)]
-#[response(status = 429, headers(("Retry-After" = u64, description = "Seconds to wait")))]
+#[response(status = 429, headers(("Retry-After" = u64, description = "The seconds to wait before a retry")))]
 #[expect(dead_code, reason = "describes an answer for the OpenAPI document")]
 pub(crate) struct TooFast(Failure);
 
-/// `ERR_OVERLOADED`: nothing was stored for certain; try again
+/// `ERR_OVERLOADED`: the request was not confirmed as stored. Try again
 #[derive(IntoResponses)]
-#[response(status = 503, headers(("Retry-After" = u64, description = "Seconds to wait")))]
+#[response(status = 503, headers(("Retry-After" = u64, description = "The seconds to wait before a retry")))]
 #[expect(dead_code, reason = "describes an answer for the OpenAPI document")]
 pub(crate) struct Overloaded(Failure);

@@ -1,4 +1,4 @@
-//! The Channel Protocol 0.1, both sides: callbacks of agents the hub posted to, and connection strings the hub issues.
+//! The Channel Protocol 0.1, both sides: callbacks of agents, and connection strings issued by the hub.
 //!
 //! Neither needs a key: the address is the secret.
 
@@ -9,14 +9,14 @@ use crate::route::{Credentials, Grant, Route};
 use crate::routes::Routes;
 use utoipa_axum::routes;
 
-/// Where agents answer what they were posted: at an address that we signed.
+/// Callbacks: agents answer a posted message at a signed address.
 const CALLBACK: Route = Route {
     credentials: Credentials::Ignored,
     grant: Some(Grant { purpose: "answers", read: callback::agent_of }),
     keeps_time: true,
     ..Route::API
 };
-/// Where other services post to agents.
+/// Connection strings: other services post to agents.
 const FOREIGN: Route = Route { credentials: Credentials::Door, ..Route::API };
 
 pub(crate) fn routes() -> Routes {

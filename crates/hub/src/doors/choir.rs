@@ -1,4 +1,4 @@
-//! Choir: Scores, evidence and receipts for their owners, and what anybody may check.
+//! Choir: Scores, evidence and receipts for their owners, and public verification.
 
 mod adapt;
 mod public;

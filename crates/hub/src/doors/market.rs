@@ -1,6 +1,6 @@
 //! The market's door: Chorus Registry 0.1, under `/market`.
 //!
-//! Errors are `{"error": {"code": "SKILL_MISMATCH", …}}`, which is the hub's own format with the document's codes.
+//! Errors are `{"error": {"code": "SKILL_MISMATCH", …}}`: the hub's own format with the codes of the document.
 
 pub(crate) mod agents;
 mod answers;
@@ -14,7 +14,7 @@ use utoipa_axum::routes;
 
 /// A route of the market.
 const MARKET: Route = Route::API;
-/// Where agents report results without a key: at an address that we made for one job.
+/// Result callbacks: an agent reports without a key, at an address made for one job.
 const RESULT: Route = Route {
     credentials: Credentials::Ignored,
     grant: Some(Grant { purpose: "results", read: jobs::agent_of }),

@@ -1,10 +1,12 @@
-//! MCP at `/mcp/{channel}`: who calls, and the channel as MCP shows it. The protocol itself is `chorus_mcp`'s, what can be done
-//! is `chorus_app`'s.
+//! MCP at `/mcp/{channel}` and `/mcp`: authentication, and the channel or the agent as an MCP server. The
+//! protocol is in `chorus_mcp`, the actions are in `chorus_app`.
 //!
-//! A caller shows an agent's key, an account's token, or an MCP token, which is good for one agent in one channel and comes
-//! with each message; never a browser's cookie. What lasts (a wait, a stream) looks up again whether that still holds, and
-//! ends with it. Who is no member is told the same as if there were no such channel. A job is a server of its own, `job.rs`.
+//! A caller presents an agent's key, an account's token, or an MCP token, which is valid for one agent in one
+//! channel and comes with each message. Browser cookies are not accepted. Long waits and streams check the
+//! credential again, and end when it is revoked. A non-member gets the same error as for a missing channel. A
+//! job is a server of its own, in `job.rs`; so is an agent that presents its own key, in `agent.rs`.
 
+mod agent;
 mod calling;
 mod job;
 mod notices;
@@ -16,19 +18,25 @@ mod words;
 use crate::body;
 use crate::credentials::bearer;
 use crate::error::ApiError;
+use crate::middleware::Client;
 use crate::route::{ForeignPages, Grant, Route};
 use crate::routes::Routes;
-use axum::Router;
+use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::http::HeaderMap;
+use axum::http::request::Parts;
 use axum::response::Response;
 use axum::routing::{any, post};
-use chorus_app::caller::{Caller, key_hash};
+use axum::{Extension, Router};
+use chorus_app::conversation;
 use chorus_app::market::jobs;
 use chorus_app::market::results::Worker;
-use chorus_app::secrets::McpToken;
-use chorus_app::tools::{Context, Hired, key_holds, token_holds};
-use chorus_app::{App, AppState, conversation};
+use chorus_app::tools::{AgentContext, Context, Hired, key_holds, token_holds};
+use chorus_mcp::Service;
+use chorus_node::caller::{Caller, key_hash};
+use chorus_node::secrets::McpToken;
+use chorus_node::{App, AppState, Error};
+use chorus_protocol::code::Code;
 use chorus_protocol::ids::ConversationId;
 use chorus_web::Rendered;
 use serde_json::{Value, json};
@@ -36,14 +44,15 @@ use std::sync::Arc;
 use utoipa::OpenApi as _;
 use utoipa::openapi::OpenApi;
 
+const AGENT_PATH: &str = "/mcp";
 const PATH: &str = "/mcp/{channel}";
 const JOB_PATH: &str = "/mcp/jobs/{job}";
 /// The largest message, in bytes.
 const MAX_BODY: usize = 2 * 1024 * 1024;
-/// The largest message with the result of a job: it is no larger than where it is POSTed as it is.
+/// The largest message that carries a job result, in bytes. It equals the limit for results that are POSTed.
 const MAX_RESULT: usize = 256 * 1024;
 
-/// Which server this is.
+/// Returns the server's name and version.
 fn info() -> Value {
     json!({"name": "chorus", "title": "Chorus", "version": env!("CARGO_PKG_VERSION")})
 }
@@ -53,13 +62,13 @@ fn no_credential() -> ApiError {
     ApiError::unauthorized(what)
 }
 
-/// An MCP token that we signed and that has not run out, if a request shows one.
+/// Returns the request's MCP token, if its signature is valid and it has not expired.
 fn token(app: &App, headers: &HeaderMap) -> Option<McpToken> {
     let token = app.config.master_key.read_mcp_token(bearer(headers).ok().flatten()?)?;
     (app.now() < token.expires_at).then_some(token)
 }
 
-/// Pages of other sites are kept out altogether, as the protocol asks.
+/// Pages of other sites are refused, as the protocol requires.
 const MCP: Route = Route {
     grant: Some(Grant {
         purpose: "mcp tokens",
@@ -69,12 +78,16 @@ const MCP: Route = Route {
     ..Route::API
 };
 
+/// An MCP token is for one channel or one job, so it is no credential of the agent itself.
+const AGENT: Route = Route { grant: None, ..MCP };
+
 pub(crate) fn routes() -> Routes {
     let router = Router::new().route(PATH, any(answer)).route(JOB_PATH, post(answer_job));
-    Routes::default().group(MCP, router).under("/mcp/", MCP)
+    let agent = Router::new().route(AGENT_PATH, post(answer_agent));
+    Routes::default().group(MCP, router).group(AGENT, agent).under("/mcp/", MCP)
 }
 
-/// What the OpenAPI document says of it.
+/// Returns the OpenAPI description of the MCP routes.
 pub(crate) fn documented() -> OpenApi {
     operations::Operations::openapi()
 }
@@ -82,6 +95,7 @@ pub(crate) fn documented() -> OpenApi {
 async fn answer(
     State(app): State<AppState>,
     Path(channel): Path<String>,
+    Extension(client): Extension<Client>,
     request: Request,
 ) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
@@ -91,7 +105,7 @@ async fn answer(
         (Some(token), _) if conversation.as_ref().ok() == Some(&token.channel) => {
             (token.agent.into(), token_holds(&app, token).await?)
         }
-        // It is good for another channel: this one is not there.
+        // The token is valid for another channel, so this one does not exist for it.
         (Some(_), _) => return Err(conversation::no_conversation().into()),
         (None, Some(key)) => {
             let who = caller.principal()?;
@@ -100,13 +114,32 @@ async fn answer(
         (None, None) => return Err(no_credential()),
     };
     let conversation = conversation?;
-    let body = body::read(&app, &parts.headers, body, MAX_BODY).await?;
-    let request = chorus_mcp::Request { method: parts.method, headers: parts.headers, body };
-    let channel = service::Channel(Context { app, door: "mcp", who, holds, conversation });
-    let mut response = chorus_mcp::answer(Arc::new(channel), request).await?;
-    // Errors of this protocol are in its own format.
-    response.extensions_mut().insert(Rendered);
-    Ok(response)
+    let source = client.source();
+    let channel =
+        service::Channel(Context { app: app.clone(), door: "mcp", source, who, holds, conversation });
+    serve(&app, channel, parts, body, MAX_BODY).await
+}
+
+async fn answer_agent(
+    State(app): State<AppState>,
+    Extension(client): Extension<Client>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let (parts, body) = request.into_parts();
+    let caller = parts.extensions.get::<Caller>().cloned().unwrap_or(Caller::Nobody);
+    let (identity, key) = match (caller, bearer(&parts.headers)?) {
+        (Caller::Agent(identity), Some(key)) => (identity, key),
+        (Caller::Nobody, _) | (_, None) => {
+            return Err(ApiError::unauthorized("this needs Authorization: Bearer and an agent's key ca_…"));
+        }
+        (_, Some(_)) => {
+            let what = "this is the MCP server of an agent, for its own key ca_…; people use /mcp/{channel}";
+            return Err(Error::new(Code::Forbidden, what).into());
+        }
+    };
+    let holds = key_holds(&app, identity.id.into(), key_hash(key));
+    let context = AgentContext { app: app.clone(), source: client.source(), identity, holds };
+    serve(&app, agent::Agent(context), parts, body, MAX_BODY).await
 }
 
 async fn answer_job(
@@ -129,9 +162,25 @@ async fn answer_job(
         (None, None) => return Err(no_credential()),
     };
     let job = job?;
-    let body = body::read(&app, &parts.headers, body, MAX_RESULT).await?;
+    serve(&app.clone(), job::Job(Hired { app, worker, job }), parts, body, MAX_RESULT).await
+}
+
+/// Reads the request and answers it. A large body is read only for an authorized caller; for a small one, the
+/// service checks that where it reads its data.
+async fn serve<S: Service<Refusal = ApiError>>(
+    app: &App,
+    service: S,
+    parts: Parts,
+    body: Body,
+    limit: usize,
+) -> Result<Response, ApiError> {
+    if !body::is_small(&body) {
+        service.check_session(None).await?;
+    }
+    let body = body::read(app, &parts, body, limit).await?;
     let request = chorus_mcp::Request { method: parts.method, headers: parts.headers, body };
-    let mut response = chorus_mcp::answer(Arc::new(job::Job(Hired { app, worker, job })), request).await?;
+    let mut response = chorus_mcp::answer(Arc::new(service), request).await?;
+    // Errors of this protocol are already in their own format.
     response.extensions_mut().insert(Rendered);
     Ok(response)
 }

@@ -1,4 +1,4 @@
-//! Pages for people, mounted: `chorus_web` has them, and the API's reference is made of the routes here.
+//! Mounts the pages of `chorus_web`, and builds the API reference from the documented routes.
 
 use crate::extract::query;
 use crate::route::{Credentials, Route};
@@ -9,12 +9,12 @@ use axum::http::{HeaderMap, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
-use chorus_app::AppState;
+use chorus_node::AppState;
 use chorus_web::Fault;
 use chorus_web::reference::{self, Group};
 use std::sync::LazyLock;
 
-/// What operations are about, by their tags: each has a page of its own.
+/// The groups of operations by tag. Each has its own page.
 const GROUPS: [(&str, &str); 14] = [
     ("relay", "Agents register, find each other, send envelopes and read their inbox"),
     ("agents", "Agents as their owners see them: making, changing, connecting and pausing them"),
@@ -32,13 +32,13 @@ const GROUPS: [(&str, &str); 14] = [
     ("hub", "The hub itself: its health, its figures, what it teaches agents"),
 ];
 
-/// What is told of the routes themselves.
+/// The OpenAPI document and its rendered groups.
 struct Reference {
     document: Bytes,
     groups: Vec<Group>,
 }
 
-/// Made when somebody first asks for it: a hub that nobody asks does without the memory it takes.
+/// Built on first use, so that a hub without readers saves the memory.
 static REFERENCE: LazyLock<Reference> = LazyLock::new(|| {
     let document = serde_json::to_value(crate::openapi()).unwrap_or_default();
     let groups = reference::groups(&document, &GROUPS);
@@ -62,13 +62,13 @@ pub(crate) fn routes() -> Routes {
         .under("/tokens", Route::API)
 }
 
-/// The API, for reading: what there is, or what has the words of a search in it.
+/// Shows the API reference: all operations, or those that match a search.
 async fn api(State(app): State<AppState>, headers: HeaderMap, uri: Uri) -> Result<Response, Fault> {
     let asked = query(&uri).find(|(name, _)| name == "q").map(|(_, words)| words).unwrap_or_default();
     reference::show(&app, &headers, &REFERENCE.groups, &asked).await
 }
 
-/// The API, for programs.
+/// Returns the OpenAPI document.
 async fn openapi() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], REFERENCE.document.clone()).into_response()
 }
@@ -116,7 +116,7 @@ mod tests {
         assert!(missing.is_empty() && text.contains(r##""$ref":"#/"##), "{missing:?}");
     }
 
-    /// Programs that make clients out of the document name their functions so.
+    /// Code generators name their functions by the operation id.
     #[test]
     fn every_operation_has_its_own_name() {
         let document = serde_json::to_value(crate::openapi()).unwrap();

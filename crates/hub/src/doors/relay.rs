@@ -1,4 +1,4 @@
-//! The relay's door: Chorus Transport 0.4, exactly where its document puts things.
+//! The relay's door: Chorus Transport 0.4, at the paths of its document.
 
 pub(crate) mod bodies;
 pub(crate) mod directory;
@@ -11,7 +11,7 @@ use crate::routes::Routes;
 use utoipa_axum::routes;
 
 pub(crate) fn routes() -> Routes {
-    // Who wants to register again has a stale key; its door looks at the key itself.
+    // A client that registers again may send a stale key. The door checks the key itself.
     let register = Route { credentials: Credentials::Ignored, ..Route::RELAY };
     Routes::default()
         .at(register, routes!(directory::register))

@@ -1,8 +1,8 @@
-//! Teaching agents: `/skill` tells one how to join this very hub and how to write across cultures; `/llms.txt` points
-//! there.
+//! Instructions for agents: `/skill` explains how to join this hub and how to write across cultures;
+//! `/llms.txt` refers to it.
 //!
-//! The texts are templates with this hub's own addresses in them. What they say of paths, codes and retries is
-//! compared with the router and the protocol by the tests below, and so are the two languages.
+//! The texts are templates with this hub's addresses. The tests below compare their paths, codes and retries
+//! with the router and the protocol, and the two languages with each other.
 
 use crate::answers::relay::TooFast;
 use crate::error::ApiError;
@@ -12,8 +12,8 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::{HeaderMap, Uri, header};
 use axum::response::{IntoResponse, Response};
-use chorus_app::AppState;
-use chorus_app::Config;
+use chorus_node::AppState;
+use chorus_node::Config;
 use std::cmp::Reverse;
 use utoipa_axum::routes;
 
@@ -22,7 +22,7 @@ use utoipa_axum::routes;
 struct English<'a> {
     url: &'a str,
     host: &'a str,
-    /// How long a webhook may take.
+    /// The webhook timeout, in seconds.
     seconds: f64,
 }
 
@@ -41,7 +41,7 @@ struct Llms<'a> {
     host: &'a str,
 }
 
-/// The languages the text is there in.
+/// The languages of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Language {
     English,
@@ -56,14 +56,15 @@ impl Language {
         }
     }
 
-    /// What `?lang=` asks for, if it is there: any kind of Chinese, or else English.
+    /// Returns the language of `?lang=`, if present: Chinese for any Chinese tag, otherwise English.
     fn asked(uri: &Uri) -> Option<Self> {
         let mut query = url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
         let (_, tag) = query.find(|(name, value)| name == "lang" && !value.is_empty())?;
         Some(if is(&tag, "zh") { Self::Chinese } else { Self::English })
     }
 
-    /// What `Accept-Language` likes best: the highest quality, then the first. `*` stands for what is not named.
+    /// Returns the preferred language of `Accept-Language`: the highest quality, then the first. `*` stands
+    /// for every unnamed language.
     fn accepted(header: &str) -> Self {
         let ranges: Vec<_> = header.split(',').map(range).collect();
         let wish = |language| {
@@ -85,12 +86,12 @@ impl Language {
     }
 }
 
-/// Whether a tag is of this language, of whatever script or region. Shells write `zh_CN`.
+/// Returns whether a tag is of this language, in any script or region. Shells write `zh_CN`.
 fn is(tag: &str, language: &str) -> bool {
     tag.split(['-', '_']).next().is_some_and(|first| first.eq_ignore_ascii_case(language))
 }
 
-/// One range of `Accept-Language` and its quality in thousandths; one that cannot be read is not wanted.
+/// Parses one range of `Accept-Language` and its quality in thousandths. An unreadable quality counts as 0.
 fn range(text: &str) -> (&str, u16) {
     let (tag, parameters) = text.split_once(';').unwrap_or((text, "q=1"));
     let quality = parameters.trim().strip_prefix(['q', 'Q']).and_then(|rest| rest.trim().strip_prefix('='));
@@ -103,13 +104,14 @@ pub(crate) fn routes() -> Routes {
     Routes::default().at(Route::PUBLIC, routes!(skill)).at(Route::PUBLIC, routes!(llms))
 }
 
-/// How an agent joins this hub
+/// Read how an agent joins this hub
 ///
-/// Markdown for the agent itself: how to register, receive, send and try again, how webhooks are signed, how to write
-/// and read across cultures. In Chinese if `lang` or `Accept-Language` asks for it, else in English.
+/// Markdown for the agent itself: how to register, receive, send and retry, how webhooks are signed, and how
+/// to write and read across cultures. In Chinese if `lang` or `Accept-Language` asks for it, otherwise in
+/// English.
 #[utoipa::path(get, path = "/skill", tag = "hub",
-    params(("lang" = Option<String>, Query, description = "`zh-CN` for Chinese; wins over `Accept-Language`"),
-           ("Accept-Language" = Option<String>, Header, nullable = false, description = "The languages you like, with their qualities")),
+    params(("lang" = Option<String>, Query, description = "`zh-CN` for Chinese; overrides `Accept-Language`"),
+           ("Accept-Language" = Option<String>, Header, nullable = false, description = "The preferred languages with their qualities")),
     responses((status = 200, description = "The text", body = String, content_type = "text/markdown"),
               TooFast))]
 pub(crate) async fn skill(
@@ -131,9 +133,9 @@ pub(crate) async fn skill(
     Ok((headers, text + "\n").into_response())
 }
 
-/// What a language model should read here
+/// Read the summary for language models
 ///
-/// The convention of llmstxt.org: a title, a summary, links.
+/// The convention of llmstxt.org: a title, a summary and links.
 #[utoipa::path(get, path = "/llms.txt", tag = "hub",
     responses((status = 200, description = "Markdown", body = String, content_type = "text/plain"), TooFast))]
 pub(crate) async fn llms(State(app): State<AppState>) -> Result<Response, ApiError> {
@@ -145,7 +147,7 @@ pub(crate) async fn llms(State(app): State<AppState>) -> Result<Response, ApiErr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use chorus_app::secrets::MasterKey;
+    use chorus_node::secrets::MasterKey;
     use chorus_protocol::code::Code;
     use std::collections::BTreeSet;
     use uuid::Uuid;
@@ -161,7 +163,7 @@ mod tests {
         Llms { url: URL, host: "hub.test" }.render().unwrap()
     }
 
-    /// The paths on this hub that a text names, without their queries.
+    /// Returns the paths on this hub that a text names, without queries.
     fn paths(text: &str) -> BTreeSet<String> {
         let ends =
             |c: char| c.is_whitespace() || !c.is_ascii() || matches!(c, '`' | '\'' | '"' | ')' | '|' | '?');
@@ -172,7 +174,7 @@ mod tests {
             .collect()
     }
 
-    /// All that is set as code within the prose of a text.
+    /// Returns all code spans in a text.
     fn code(text: &str) -> BTreeSet<String> {
         let prose: String = text.split("```").step_by(2).collect();
         let spans = prose.split('`').skip(1).step_by(2);
@@ -183,7 +185,7 @@ mod tests {
     fn every_path_is_a_route() {
         let document = serde_json::to_value(crate::openapi()).unwrap();
         let mut routes: Vec<_> = document["paths"].as_object().unwrap().keys().map(String::as_str).collect();
-        // Pages, which the document does not describe.
+        // Pages are not in the OpenAPI document.
         routes.extend(["/api", "/api/openapi.json"]);
         let fits = |path: &str, route: &str| {
             let (path, route) = (path.split('/'), route.split('/'));
@@ -247,7 +249,7 @@ mod tests {
             assert_eq!(bodies.len(), 5);
             Register::read(&serde_json::from_str(bodies[0]).unwrap(), false).unwrap();
             let sent = Send::read(bodies[1].as_bytes()).unwrap();
-            // Passed on as it is written, and living clients take only a whole address.
+            // Clients pass it on unchanged, and existing clients accept only a full address.
             assert!(bodies[1].contains("\"sender_id\": \"NAME@hub.test\""), "{sent:?}");
             schema::read_exact::<Registration>(bodies[2].as_bytes()).unwrap();
             schema::read_exact::<NewStream>(bodies[3].as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! People: accounts, tokens and invitations; `signin` is about links and sessions.
+//! Accounts, tokens and invitations of people. `signin` covers links and sessions.
 
 mod list;
 mod sessions;
@@ -17,20 +17,20 @@ use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// When tests that watch the clock begin.
+/// The start time of tests with a manual clock.
 const BEGIN: i64 = 1_800_000_000_000;
 const MINUTE: i64 = 60_000;
 const DAY: i64 = 24 * 60 * MINUTE;
 const SIGNUPS: [Signup; 3] = [Signup::Open, Signup::Invite, Signup::Closed];
 
-/// A hub whose mail goes into a folder, and that folder.
+/// Starts a hub that writes its mails into the returned folder.
 pub(crate) fn hub_with_mail(setup: Setup) -> (TestHub, TempDir) {
     let mails = tempfile::tempdir().unwrap();
     let hub = setup.config(|config| config.mail = Mail::Folder(mails.path().into())).start();
     (hub, mails)
 }
 
-/// The mails to an address, oldest first.
+/// Returns the mails to an address, oldest first.
 pub(crate) fn mails_to(mails: &Path, to: &str) -> Vec<String> {
     let mut files: Vec<_> = fs::read_dir(mails).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "eml"));
@@ -39,7 +39,7 @@ pub(crate) fn mails_to(mails: &Path, to: &str) -> Vec<String> {
     texts.filter(|text| text.contains(&format!("To: {to}\r\n"))).collect()
 }
 
-/// The path of the link in a mail.
+/// Returns the path of the link in a mail.
 fn path_in(hub: &TestHub, mail: &str) -> String {
     let link =
         mail.split_whitespace().find_map(|word| word.strip_prefix(&*hub.url)).expect("a link to this hub");
@@ -48,7 +48,7 @@ fn path_in(hub: &TestHub, mail: &str) -> String {
     link.to_owned()
 }
 
-/// Asks for a link and waits for it.
+/// Requests a link and waits for its mail.
 pub(crate) async fn link_for(
     hub: &TestHub,
     mails: &TempDir,
@@ -62,30 +62,30 @@ pub(crate) async fn link_for(
     path_in(hub, all.last().unwrap())
 }
 
-/// Sends the form of the first page.
+/// Submits the form of the first page.
 async fn send_form(hub: &TestHub, fields: &[(&str, &str)]) -> Answer {
     let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
     let request = hub.request(Method::POST, "/signin", None);
     Answer::of(request.header("content-type", "application/x-www-form-urlencoded").body(body)).await
 }
 
-/// As a browser sends it from one of the hub's own pages.
+/// Adds the headers that a browser sends from one of the hub's own pages.
 pub(crate) fn by_page(request: RequestBuilder) -> RequestBuilder {
     request.header("sec-fetch-site", "same-origin")
 }
 
-/// Presses the button of a link's page.
+/// Presses the button on a link's page.
 pub(crate) async fn press(hub: &TestHub, link: &str) -> Answer {
     Answer::of(by_page(hub.request(Method::POST, link, None))).await
 }
 
-/// The cookie that an answer sets: its pair, and its attributes.
+/// Returns the cookie that a response sets: its pair and its attributes.
 pub(crate) fn cookie_of(answer: &Answer) -> (String, Vec<String>) {
     let mut parts = answer.header("set-cookie").split("; ").map(str::to_owned);
     (parts.next().unwrap(), parts.collect())
 }
 
-/// Signs in, and returns the browser's cookie.
+/// Signs in and returns the browser's cookie.
 pub(crate) async fn session(hub: &TestHub, mails: &TempDir, email: &str) -> String {
     let link = link_for(hub, mails, email, None).await;
     let answer = press(hub, &link).await;
@@ -155,7 +155,7 @@ async fn tokens_come_in_pages_and_are_bounded() {
     }
 }
 
-/// The same request again gives the same token, although the database does not know it.
+/// Repeating the request returns the same token, although the database does not store it.
 #[tokio::test]
 async fn a_token_is_made_once_for_a_key_and_not_kept() {
     let hub = TestHub::start();
@@ -169,7 +169,7 @@ async fn a_token_is_made_once_for_a_key_and_not_kept() {
     assert_eq!((first.header("idempotent-replayed"), again.header("idempotent-replayed")), ("", "true"));
     make("y").await.own_failure(Code::IdempotencyConflict);
     let read = |tx: &mut dyn chorus_store::Tx| {
-        tx.query("SELECT answer FROM idempotency", &[])?.iter_mut().map(|row| row.text(0)).collect()
+        tx.query("SELECT answer FROM idempotency", &[])?.iter_mut().map(|row| row.text("answer")).collect()
     };
     let kept: Vec<String> = hub.store().read::<_, StoreError, _>(read).await.unwrap();
     assert_eq!(kept.len(), 1);
@@ -241,7 +241,7 @@ async fn an_invitation_lets_one_person_in() {
     let hidden = format!(r#"<input type="hidden" name="invitation" value="{code}">"#);
     assert!(form.text.contains(&hidden), "{}", form.text);
 
-    // Several may come with it; whoever is first has it.
+    // Several people may try the code; the first one uses it up.
     let fields = [("email", "bob@mail.example"), ("invitation", code)];
     assert_eq!(send_form(&hub, &fields).await.status, 200);
     let bob = eventually(async || mails_to(mails.path(), "bob@mail.example"), |all| !all.is_empty()).await;
@@ -315,13 +315,13 @@ async fn a_closed_hub_takes_no_invitation() {
         .await
         .failure(Code::Forbidden);
     hub.post("/api/v1/signin", None, &json!({"email": "eve@mail.example", "invitation": code})).await;
-    // Its mail was sent when this could still be.
+    // The mail was sent while sign-up was still possible.
     assert_eq!(press(&hub, &link).await.status, 303);
     hub.stop().await;
     assert_eq!(mails_to(mails.path(), "eve@mail.example").len(), 0);
 }
 
-/// The link that is printed at the first start works whoever may sign up, for a day, and there is one.
+/// The link printed at the first start works under every sign-up policy, for a day, and there is only one.
 #[tokio::test]
 async fn the_first_link_signs_the_operator_in() {
     for signup in SIGNUPS {
@@ -428,7 +428,8 @@ async fn what_is_over_is_forgotten() {
     invitation(&hub, &token, &json!({"days": 90})).await;
     let left = async |hub: &TestHub| {
         let count = |tx: &mut dyn chorus_store::Tx| {
-            tx.first("SELECT count(*) FROM credentials", &[])?.map_or(Ok(0), |mut row| row.int(0))
+            tx.first("SELECT count(*) AS count FROM credentials", &[])?
+                .map_or(Ok(0), |mut row| row.int("count"))
         };
         hub.store().read::<_, StoreError, _>(count).await.unwrap()
     };

@@ -1,4 +1,4 @@
-//! Agents of an account: making, finding, connecting and claiming them.
+//! Agents of an account: creating, finding, connecting and claiming them.
 
 use crate::channel_fixture::{BEGIN, ChannelFixture, HOUR, MINUTE, inbox_of};
 use crate::support::{Answer, HOST, OPERATOR, TestHub, eventually, members};
@@ -37,7 +37,7 @@ async fn an_account_makes_agents() {
     let leads_to = json!({"state": "ok", "host": "127.0.0.1"});
     assert_eq!((&me.body["card"], &me.body["connection"]), (&card, &leads_to));
     assert!(!me.text.contains("sk_"), "no secret is shown twice");
-    // It is an agent like any other.
+    // The agent works like any other.
     let mut inbox = fixture.hub.inbox(key, None).await;
     let alice = fixture.hub.register("alice").await;
     assert_eq!(fixture.hub.send(&alice, "alice", "timber", "hello").await.outcome(), (200, "delivered_sse"));
@@ -79,7 +79,7 @@ async fn every_fault_at_once_and_nothing_is_made() {
     assert_eq!(fixture.get(AGENTS).await.body["items"], json!([]));
 }
 
-/// A retry of the same request makes no second agent, and the key is not lost.
+/// A retry creates no second agent and returns the same key.
 #[tokio::test]
 async fn making_is_idempotent() {
     let fixture = ChannelFixture::start().await;
@@ -193,7 +193,7 @@ async fn who_sets_a_connection_string() {
         .own_failure(Code::Unauthorized);
 }
 
-/// What waits when the connection string is taken away waits for the next one.
+/// Deliveries that wait when the connection string is removed wait for the next one.
 #[tokio::test]
 async fn without_a_connection_string_it_waits_for_the_next() {
     let ((fixture, clock), timber) = (ChannelFixture::with_clock().await, FakeAgent::start().await);
@@ -239,6 +239,6 @@ async fn claiming() {
     assert_eq!(mine.body["items"][0]["name"], "timber");
     assert_eq!(mine.body["items"][0]["connection"]["state"], "none");
     claim(Some(owner), json!({"api_key": key})).await.own_failure(Code::Conflict);
-    // It goes on as it was.
+    // The agent still works as before.
     assert_eq!(hub.send(&key, "timber", "timber", "note").await.outcome(), (202, "queued"));
 }

@@ -1,4 +1,4 @@
-//! Messages that wait until a person agrees: who knows of them, who decides, and what becomes of them by themselves.
+//! Messages that wait for approval: who sees them, who decides, and how they expire.
 
 use crate::channel_fixture::ChannelFixture;
 use crate::recovery::acts;
@@ -9,7 +9,7 @@ use chorus_testkit::sse::SseClient;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-/// A channel of anna's, with a person and two agents besides.
+/// A channel of anna with another person and two agents.
 struct Room {
     fixture: ChannelFixture,
     ben: String,
@@ -40,7 +40,7 @@ impl Room {
         self.fixture.hub.post(&path, Some(key), body).await
     }
 
-    /// What the agent wants to say, as it waits.
+    /// Posts a message that needs approval and returns the approval's id.
     async fn hold(&self, text: &str) -> String {
         let held = self.send(&self.bot, &json!({"content": text, "requires_approval": true})).await;
         assert_eq!((held.status, &held.body["status"]), (202, &json!("held")), "{}", held.text);
@@ -92,7 +92,7 @@ async fn only_its_author_and_people_know_of_it() {
             assert_eq!(one.body["may_decide"], json!(key != &room.bot));
         }
     }
-    // Nowhere else, neither whole nor counted.
+    // The message appears nowhere else and is not counted.
     anybody.assert_quiet().await;
     assert_eq!(room.fixture.log().await.len(), 0);
     let found = hub.get("/api/v1/search?q=quick", Some(anna)).await;
@@ -103,7 +103,7 @@ async fn only_its_author_and_people_know_of_it() {
     assert_eq!(hub.get("/api/v1/unread", Some(&stranger)).await.body["items"], json!([]));
     let audit = hub.get("/api/v1/audit?limit=200", Some(OPERATOR)).await;
     assert!(audit.text.contains("approval.held") && !audit.text.contains("quick"), "{}", audit.text);
-    // An agent decides nothing, whatever it is; nor does anybody about its own words.
+    // An agent cannot decide, and nobody can decide on their own message.
     for key in [&room.bot, &room.other] {
         room.decide(key, &id, "agree").await.own_failure(Code::Forbidden);
     }
@@ -127,7 +127,7 @@ async fn what_is_held_is_checked_masked_and_counted() {
     let mut wrong = held.clone();
     wrong["to"] = json!(["nobody"]);
     assert_eq!(room.send(&room.bot, &wrong).await.status, 404);
-    // So many of one author, and no more; withdrawn is withdrawn.
+    // An author may have a limited number of waiting messages. A withdrawn one is gone.
     let mut ids = vec![];
     for n in 0..10 {
         ids.push(room.hold(&format!("number {n}")).await);
@@ -143,17 +143,17 @@ async fn what_is_held_is_checked_masked_and_counted() {
     assert_eq!(page.body["items"].as_array().unwrap().len(), 4);
     let rest = format!("/api/v1/approvals?limit=200&after={}", page.body["next"].as_str().unwrap());
     assert_eq!(hub.get(&rest, Some(&room.ben)).await.body["items"].as_array().unwrap().len(), 6);
-    // A channel without another person has nobody to agree.
+    // A channel without another person has nobody who can approve.
     let alone = hub.channel(&room.bot, &json!({"name": "alone"})).await;
     hub.post(&format!("{alone}/messages"), Some(&room.bot), &held).await.own_failure(Code::Validation);
-    // The tool of MCP says the same.
+    // The MCP tool gives the same result.
     let sent = mcp_tool(hub, &room.fixture.channel, &room.other, "chat_send_message", held).await;
     let sent = &sent["structuredContent"];
     assert_eq!((&sent["status"], &sent["sequence"]), (&json!("held"), &Value::Null), "{sent}");
     assert!(sent["event_id"].as_str().unwrap().starts_with("apr_"), "{sent}");
 }
 
-/// However many decide at once: one does, and it is said once or never.
+/// If several people decide at once, one decision counts, and the message is posted once or never.
 async fn one_decides(setup: &Setup) {
     let room = Room::on(setup).await;
     let anna = room.fixture.anna.clone();
@@ -218,7 +218,7 @@ async fn nothing_comes_of_it_when_its_author_goes_or_the_channel_ends() {
     eventually(async || room.actions("approval.ended").await, |count| *count == 3).await;
 }
 
-/// With nothing but forms: a card in the inbox and in the channel, and two buttons.
+/// The page needs only forms: a card in the inbox and in the channel, with two buttons.
 #[tokio::test]
 async fn the_page_shows_what_waits_and_takes_the_word_of_a_person() {
     let room = Room::on(&Setup::new()).await;
@@ -242,7 +242,7 @@ async fn the_page_shows_what_waits_and_takes_the_word_of_a_person() {
     }
     let answered = send(hub, &format!("/approvals/{yes}/agree"), Some(anna), &[("back", channel)]).await;
     assert_eq!((answered.status, answered.header("location")), (303, &*format!("/c/{channel}")));
-    // A form that makes up where to go back leads to the inbox.
+    // A form with a made-up return address leads to the inbox.
     let away = [("back", "//evil.example"), ("reason", " not on a Friday ")];
     let answered = send(hub, &format!("/approvals/{no}/decline"), Some(anna), &away).await;
     assert_eq!((answered.status, answered.header("location")), (303, "/inbox"));
@@ -251,14 +251,14 @@ async fn the_page_shows_what_waits_and_takes_the_word_of_a_person() {
     assert!(page.text.contains("anna agreed") && !page.text.contains("/approvals/"), "{}", page.text);
     let declined = hub.get(&format!("/api/v1/approvals/{no}"), Some(&room.bot)).await;
     assert_eq!(declined.body["reason"], "not on a Friday", "{}", declined.text);
-    // Nobody takes back what another wants to say, and an agent has no page to decide on.
+    // Nobody can withdraw another author's message, and an agent has no page to decide on.
     let other = room.hold("and this?").await;
     assert_eq!(send(hub, &format!("/approvals/{other}/withdraw"), Some(anna), &[]).await.status, 403);
     assert!(send(hub, &format!("/approvals/{other}/agree"), Some(&room.bot), &[]).await.status >= 300);
     assert_eq!(room.state(&other).await, "held");
 }
 
-/// A page that is open asks again when it is told; nobody is told what waits, and an agent not even that something does.
+/// An open page is told to reload. The notice does not hold the message, and agents get no notice.
 #[tokio::test]
 async fn people_who_follow_are_told_that_something_waits_and_agents_are_not() {
     let room = Room::on(&Setup::new()).await;
@@ -287,8 +287,92 @@ async fn people_who_follow_are_told_that_something_waits_and_agents_are_not() {
     room.decide(&room.ben, &yes, "agree").await;
     let told = [next(&mut anna).await.event, next(&mut anna).await.event];
     assert!(told.contains(&"approvals".to_owned()) && told.contains(&"message".to_owned()), "{told:?}");
-    // The first that an agent hears of is what was said.
+    // The first event that an agent sees is the posted message.
     let said = next(&mut other).await;
     assert!(said.event == "message" && said.data.contains("may I?"), "{said:?}");
     assert_eq!(hub.get(&format!("/c/{channel}/waiting"), Some(&room.fixture.anna)).await.text.trim(), "");
+}
+
+/// An approval covers one text: an edit waits for approval like the message did.
+async fn an_edit_of_an_approved_message_waits(setup: &Setup) {
+    let room = Room::on(setup).await;
+    let (hub, anna, channel) = (&room.fixture.hub, &room.fixture.anna, &room.fixture.channel);
+    let mut inbox = hub.inbox(&room.other, None).await;
+    let agreed = room.decide(anna, &room.hold("please review the plan").await, "agree").await;
+    let event = agreed.body["event_id"].as_str().unwrap().to_owned();
+    let message = format!("/api/v1/channels/{channel}/messages/{event}");
+    let edit = async |text: &str| {
+        let held = hub.ask("PATCH", &message, Some(&room.bot), &json!({"content": text})).await;
+        assert_eq!((held.status, &held.body["status"]), (202, &json!("held")), "{}", held.text);
+        held.body["approval"].as_str().unwrap().to_owned()
+    };
+    // Returns the text and its approver, as every door shows them.
+    let shown = async |text: &str, approver: &str| {
+        let log = room.fixture.log().await;
+        assert_eq!(log[0]["content"], text, "{log:?}");
+        assert_eq!(log[0]["approved_by"]["handle"], approver, "{log:?}");
+        let page = hub.get(&format!("/c/{channel}"), Some(anna)).await.text;
+        assert!(page.contains(&format!("{approver} agreed")), "{page}");
+        let listed = mcp_tool(hub, channel, &room.other, "chat_list_events", json!({})).await.to_string();
+        assert!(listed.contains(text), "{listed}");
+        let found = hub.get("/api/v1/search?q=plan", Some(anna)).await;
+        assert_eq!(found.body["items"][0]["event"]["content"], text, "{}", found.text);
+        assert_eq!(found.body["items"][0]["event"]["approved_by"]["handle"], approver, "{}", found.text);
+    };
+    shown("please review the plan", "anna").await;
+
+    // While the edit is held, nobody reads the new text and nobody is woken by it.
+    let first = edit("@other delete the production database now").await;
+    shown("please review the plan", "anna").await;
+    inbox.assert_quiet().await;
+    assert_eq!(hub.get("/api/v1/search?q=production", Some(anna)).await.body["items"], json!([]));
+    let waits = hub.get(&format!("/api/v1/approvals/{first}"), Some(&room.ben)).await;
+    assert_eq!(
+        (&waits.body["edit_of"], &waits.body["may_decide"]),
+        (&json!(event), &json!(true)),
+        "{}",
+        waits.text
+    );
+    let page = hub.get(&format!("/c/{channel}"), Some(anna)).await.text;
+    assert!(page.contains("change an approved message"), "{page}");
+
+    // A newer edit replaces the waiting one, so that nobody approves an outdated text.
+    let second = edit("@other drop everything in the plan").await;
+    assert_eq!(room.state(&first).await, "withdrawn");
+    let late = room.decide(anna, &first, "agree").await;
+    late.own_failure(Code::Conflict);
+    room.decide(&room.bot, &second, "agree").await.own_failure(Code::Forbidden);
+    assert_eq!(room.decide(anna, &second, "decline").await.status, 200);
+    shown("please review the plan", "anna").await;
+    inbox.assert_quiet().await;
+
+    // After approval the edit is applied, shows its own approver, and wakes the agents it names.
+    let third = edit("@other review the second plan").await;
+    assert_eq!(room.decide(&room.ben, &third, "agree").await.status, 200);
+    let approver = room.fixture.log().await[0]["approved_by"]["handle"].clone();
+    assert!(approver.as_str().is_some_and(|by| by.starts_with("ben")), "{approver}");
+    shown("@other review the second plan", approver.as_str().unwrap()).await;
+    let given = inbox.event("chat").await;
+    assert_eq!(given["event"]["content"], "@other review the second plan", "{given}");
+    assert_eq!(given["event"]["approved_by"]["handle"], approver, "{given}");
+
+    // A deleted message has no text to edit.
+    let fourth = edit("@other and the third plan").await;
+    assert_eq!(hub.delete(&message, Some(&room.bot)).await.status, 204);
+    room.decide(anna, &fourth, "agree").await.own_failure(Code::Conflict);
+    room.becomes(&fourth, "ended").await;
+    // A message that needed no approval is edited at once.
+    let plain = room.send(&room.bot, &json!({"content": "hello"})).await.body["event_id"].clone();
+    let path = format!("/api/v1/channels/{channel}/messages/{}", plain.as_str().unwrap());
+    assert_eq!(hub.ask("PATCH", &path, Some(&room.bot), &json!({"content": "hello!"})).await.status, 200);
+}
+
+#[tokio::test]
+async fn an_edit_of_an_approved_message_waits_on_sqlite() {
+    an_edit_of_an_approved_message_waits(&Setup::new()).await;
+}
+
+#[tokio::test]
+async fn an_edit_of_an_approved_message_waits_on_postgres() {
+    an_edit_of_an_approved_message_waits(&Setup::postgres()).await;
 }

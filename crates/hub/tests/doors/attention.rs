@@ -1,4 +1,4 @@
-//! Who is woken by what is said, who only finds it, and that agents among themselves come to an end.
+//! The agents that a message wakes, those that only find it, and the end of exchanges between agents.
 
 use crate::channel_fixture::ChannelFixture;
 use crate::support::SOON;
@@ -27,7 +27,7 @@ impl Two {
         Self { fixture, receivers, keys }
     }
 
-    /// Says something, and returns what the hub said.
+    /// Posts a message and returns the response.
     async fn say(&self, key: &str, body: &Value) -> Value {
         let path = format!("/api/v1/channels/{}/messages", self.fixture.channel);
         let said = self.fixture.hub.post(&path, Some(key), body).await;
@@ -35,12 +35,12 @@ impl Two {
         said.body
     }
 
-    /// The person says something.
+    /// Posts a message as the person.
     async fn ask(&self, body: &Value) -> Value {
         self.say(&self.fixture.anna, body).await
     }
 
-    /// An agent answers the last thing it was sent, and returns its answer's event.
+    /// Answers the agent's last delivery and returns the event of the answer.
     async fn answer(&self, agent: usize, requests: usize, text: impl Fn(&str) -> String) -> String {
         let requests = self.receivers[agent].wait_for(requests, SOON).await;
         let sent = &requests.last().unwrap().body;
@@ -51,7 +51,7 @@ impl Two {
         answer.body["events"][0].as_str().unwrap().to_owned()
     }
 
-    /// Whom an event went to, and why.
+    /// Returns the recipients of an event with the reasons.
     async fn went_to(&self, event: &str) -> Vec<(String, String)> {
         let ladder = self.fixture.get(&format!("/api/v1/events/{event}")).await;
         let deliveries = ladder.body["deliveries"].as_array().unwrap();
@@ -82,7 +82,7 @@ async fn thanks_wake_nobody_and_their_author_is_told() {
         assert_eq!(said["attention"], expected, "{text}");
         assert_eq!(two.went_to(said["event_id"].as_str().unwrap()).await, []);
     }
-    // Behind a thanks there may be a request; and what its author says it is, it is.
+    // A thanks followed by a request wakes. An intent declared by the author is taken as declared.
     let said = two.ask(&json!({"content": "@bob thanks! Can you do the rest too?"})).await;
     assert_eq!(woken(&said), &json!(["bob"]));
     let said = two.ask(&json!({"content": "@bob the rest is done", "intent": "status"})).await;
@@ -107,7 +107,7 @@ async fn what_comes_next_in_a_thread_reaches_whom_it_was_about() {
     let two = Two::start().await;
     let asked = two.ask(&json!({"content": "@bob which parser is the fastest?"})).await;
     let thread = &asked["event_id"];
-    // It was asked, and has not answered yet.
+    // The agent was asked and has not answered yet.
     let correction = two.ask(&json!({"content": "I meant the one for dates", "thread": thread})).await;
     assert_eq!(woken(&correction), &json!(["bob"]));
     two.answer(1, 2, |_| "the first one".into()).await;
@@ -120,7 +120,7 @@ async fn what_comes_next_in_a_thread_reaches_whom_it_was_about() {
         let said = two.ask(&json!({"content": silent, "thread": thread})).await;
         assert_eq!(woken(&said), &json!([]), "{silent}");
     }
-    // Who is named takes over; whoever's message is answered is meant.
+    // A named agent takes over the thread; a reply addresses the author of the message it answers.
     let named = two.ask(&json!({"content": "@ada do you agree?", "thread": thread})).await;
     assert_eq!(woken(&named), &json!(["ada"]));
     let adas = two.answer(0, 1, |_| "I do not: it is wrong about leap years".into()).await;
@@ -130,7 +130,7 @@ async fn what_comes_next_in_a_thread_reaches_whom_it_was_about() {
     let to_bob = json!({"content": "what do you say to that?", "reply_to": correction["event_id"]});
     let person_to_person = two.ask(&to_bob).await;
     assert_eq!(woken(&person_to_person), &json!(["ada"]), "it answers a person, and ada is the last");
-    // Outside of threads nobody is meant who is not named.
+    // Outside of threads, only named agents are addressed.
     let aside = two.ask(&json!({"content": "which parser do we have?"})).await;
     assert_eq!(woken(&aside), &json!([]));
 }
@@ -145,7 +145,7 @@ async fn an_agents_question_to_a_person_wakes_no_other_agent() {
     }
 }
 
-/// Two programs that print what they read, and one message that names both: two answers.
+/// Two programs that echo their input, and one message that names both, produce two answers.
 #[tokio::test]
 async fn two_that_print_what_they_read_answer_once_each() {
     let two = Two::start().await;
@@ -170,7 +170,7 @@ async fn two_agents_that_thank_each_other_stop() {
     let thanks = two.answer(0, 1, |_| "@bob thank you so much!".into()).await;
     assert_eq!(two.went_to(&thanks).await, []);
 
-    // And when they find new words each time.
+    // The same holds when their words differ each time.
     let mut turns = 0;
     for n in 0..20 {
         let (from, to) = (n % 2, NAMES[1 - n % 2]);
@@ -191,13 +191,13 @@ async fn two_agents_that_thank_each_other_stop() {
         (&decision["policy"], &decision["reason"]),
         (&json!("must_not_respond"), &json!("loop_guard"))
     );
-    // A person who speaks ends it, whatever is said.
+    // Any message of a person resets the loop guard.
     two.ask(&json!({"content": "go on"})).await;
     let said = two.say(&two.keys[0], &body).await;
     assert_eq!(woken(&said), &json!(["bob"]));
 }
 
-/// Of a role one is asked; not one that takes nothing for now, as long as there is another.
+/// One agent of a role is asked. A paused agent is passed over while another one is available.
 #[tokio::test]
 async fn who_is_paused_is_not_asked_first() {
     for paused in NAMES {
@@ -221,7 +221,7 @@ async fn who_is_paused_is_not_asked_first() {
     }
 }
 
-/// What was only found is decided by all that its author declared, as what is given is.
+/// A found message is judged by everything its author declared, like a delivered one.
 #[tokio::test]
 async fn what_is_declared_for_nobody_is_answered_by_nobody() {
     let two = Two::start().await;

@@ -1,4 +1,4 @@
-//! Who did what to whom: each act is in the log, its secrets are not, and nobody fills it.
+//! The audit log: every act is recorded, secrets are not, and nobody can flood it.
 
 use crate::c2a::endpoint::Endpoint;
 use crate::channel_fixture::ChannelFixture;
@@ -12,8 +12,7 @@ use chorus_testkit::receiver::{FakeAgent, Reply};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// Does everything that is written down, once.
-/// Returns all secrets that were shown or told.
+/// Performs every recorded act once. Returns all secrets that were shown or sent.
 async fn do_everything(fixture: &ChannelFixture) -> Vec<String> {
     let hub = &fixture.hub;
     let mut secrets = vec![fixture.anna.clone(), OPERATOR.to_owned()];
@@ -38,13 +37,8 @@ async fn do_everything(fixture: &ChannelFixture) -> Vec<String> {
     let timber = "/api/v1/agents/timber";
     let bob = ask("POST", "/register", "", json!({"agent_id": "bob"})).await;
     let key = text(&bob["data"]["api_key"]).to_owned();
-    let bob = ask(
-        "POST",
-        "/register",
-        &key,
-        json!({"agent_id": "bob", "endpoint": "https://b.example/hook_s3cr3t"}),
-    )
-    .await;
+    let with_endpoint = json!({"agent_id": "bob", "endpoint": "https://b.example/hook_s3cr3t"});
+    let bob = ask("POST", "/register", &key, with_endpoint).await;
     let key = text(&bob["data"]["api_key"]).to_owned();
     ask("POST", "/agents", OPERATOR, json!({"agent_id": "bob", "endpoint": "https://b.example/"})).await;
     let skills = json!([{"skill_name": "sum", "cost_per_call": 1}]);
@@ -60,9 +54,10 @@ async fn do_everything(fixture: &ChannelFixture) -> Vec<String> {
     let connection = json!({"connection_string": "https://agent.example/inbox/sk_hush"});
     ask("PUT", &format!("{timber}/connection"), &fixture.anna, connection).await;
     ask("DELETE", &format!("{timber}/connection"), &fixture.anna, json!({})).await;
+    ask("PUT", &format!("{timber}/allowance"), &fixture.anna, json!({"credits_per_day": 1})).await;
     for what in ["disable", "enable"] {
         ask("POST", &format!("/api/v1/operator/agents/timber/{what}"), OPERATOR, json!({})).await;
-        // Once more is no news.
+        // A repetition is not recorded.
         ask("POST", &format!("/api/v1/operator/agents/timber/{what}"), OPERATOR, json!({})).await;
         ask("POST", &format!("/api/v1/operator/accounts/anna@example.org/{what}"), OPERATOR, json!({})).await;
     }
@@ -86,7 +81,7 @@ async fn do_everything(fixture: &ChannelFixture) -> Vec<String> {
     let drafted = ask("POST", crate::choir::SCORES, "", crate::choir::score()).await;
     let score = format!("{}/{}", crate::choir::SCORES, text(&drafted["score_id"]));
     let link = text(&drafted["edit_link"]).to_owned();
-    // What nobody does is not written down: nobody could be kept from filling the log.
+    // An act without an actor is not recorded, because nobody could be limited for flooding the log.
     ask("POST", &format!("{score}/signing-secrets"), link.rsplit('/').next().unwrap(), json!({})).await;
     ask("POST", &format!("{score}/claim"), &fixture.anna, json!({"edit_link": link})).await;
     let made = ask("POST", &format!("{score}/signing-secrets"), &fixture.anna, json!({})).await;
@@ -98,7 +93,7 @@ async fn do_everything(fixture: &ChannelFixture) -> Vec<String> {
     ask("PATCH", &channel, &fixture.anna, json!({"owner": "bob"})).await;
     ask("DELETE", "/agents/bob", OPERATOR, json!({})).await;
     let (old, new) = ([1; 32], [2; 32]);
-    // Whatever it is that this hub runs with.
+    // This works with any master key.
     let keys = [(MasterKey::new(old), true), (MasterKey::new(new).replacing(old), false)];
     for (key, lost) in keys.into_iter().chain([(MasterKey::new(new), false)]) {
         keep_fingerprint(hub.store(), &key, &Environment::system(), lost).await.unwrap();
@@ -113,7 +108,7 @@ async fn set_and_remove_a_harness(fixture: &ChannelFixture) {
     let (path, key) = ("/api/v1/agents/timber/harness", Some(fixture.anna.as_str()));
     let body = json!({"endpoint": endpoint.url});
     assert_eq!(fixture.hub.ask("PUT", path, key, &body).await.status, 200);
-    // Once more is no news.
+    // A repetition is not recorded.
     for _ in 0..2 {
         assert_eq!(fixture.hub.delete(path, key).await.status, 200);
     }
@@ -130,7 +125,7 @@ async fn do_all_there_is_to_a_stream(fixture: &ChannelFixture) {
     let made = ask("POST", "/api/v1/streams", new).await;
     let (id, path) = (text(&made["id"]), format!("/api/v1/streams/{}", text(&made["id"])));
     ask("PATCH", &path, json!({"name": "migration", "owners": ["anna"]})).await;
-    // Each twice: the second is no news.
+    // Each is done twice; the second is not recorded.
     for what in ["leave", "leave", "join", "join"] {
         ask("POST", &format!("{path}/{what}"), json!({})).await;
     }
@@ -156,7 +151,7 @@ async fn replay_what_was_refused(fixture: &ChannelFixture) {
     assert_eq!(replay(&fixture.anna).await.body["replayed"], 1, "not the operator's");
 }
 
-/// Each action is there, and no secret of all that were shown.
+/// Every action is recorded, and no secret appears.
 async fn everything_is_written_down(setup: Setup) {
     let fixture = ChannelFixture::on(&setup.config(|config| config.anonymous_scores = true)).await;
     let (hub, secrets) = (&fixture.hub, do_everything(&fixture).await);
@@ -165,7 +160,7 @@ async fn everything_is_written_down(setup: Setup) {
     let log = hub.get("/api/v1/audit?limit=200", Some(OPERATOR)).await;
     let all = log.body["items"].as_array().unwrap();
     let found: BTreeSet<_> = all.iter().map(|act| text(&act["action"])).collect();
-    // What members say is no matter of rights: `approvals` and `ephemeral` look at what is written of it.
+    // The tests of `approvals` and `ephemeral` cover the acts about messages.
     let said = |action: &&str| action.starts_with("approval.") || *action == "message.shown";
     let rights = Action::ALL.iter().map(|action| action.as_str()).filter(|action| !said(action));
     assert_eq!(found, rights.collect::<BTreeSet<_>>());
@@ -182,21 +177,21 @@ async fn everything_is_written_down(setup: Setup) {
             (members(&act["actor"]), members(&act["subject"])),
             (vec!["id", "kind"], vec!["id", "kind"])
         );
-        // What is done by no request comes from nowhere.
+        // An act without a request has no source.
         let is_request = act["action"] != "master_key.replaced";
         assert!(act["detail"].is_object() && (act["client"] == "127.0.0.1") == is_request, "{act}");
         assert_eq!(act["request_id"] != "", is_request, "{act}");
     }
     assert!(secrets.len() > 12, "{secrets:?}");
     for secret in secrets {
-        // Not even without what stands before it.
+        // Secrets do not appear without their prefix either.
         let bare = if secret.len() > 20 { secret.rsplit(['_', '/']).next().unwrap() } else { &secret };
         assert!(!log.text.contains(bare), "{secret}");
     }
     check_filters(hub, all).await;
 }
 
-/// Filters, and pages of each.
+/// Checks the filters and their pages.
 async fn check_filters(hub: &TestHub, all: &[Value]) {
     let timber = all.iter().find(|act| act["action"] == "webhook_secret.rotated").unwrap();
     let timber = text(&timber["subject"]["id"]);
@@ -242,7 +237,7 @@ async fn each_act_is_in_the_audit_log_on_postgres() {
     everything_is_written_down(Setup::postgres()).await;
 }
 
-/// What a key does that it may do again and again leaves a bounded trail; what was refused leaves none.
+/// Repeated acts of one key leave a bounded number of entries; refused requests leave none.
 #[tokio::test]
 async fn nobody_fills_the_log() {
     let hub = TestHub::start();
@@ -261,4 +256,34 @@ async fn nobody_fills_the_log() {
     assert_eq!(found, ["account.made", "account.made", "agent.registered", "token.made"]);
     let registered = all.iter().find(|act| act["action"] == "agent.registered").unwrap();
     assert_eq!(registered["actor"], json!({"kind": "nobody", "id": "nobody"}));
+}
+
+/// Creating and revoking tokens repeatedly hides neither a live token nor the repetition itself.
+#[tokio::test]
+async fn repetitions_push_no_row_out() {
+    let hub = TestHub::start();
+    let anna = hub.account("anna@example.org").await;
+    let (first, _) = token(&hub, &anna).await;
+    let mut kept = vec![first];
+    for n in 0..420 {
+        let (id, _) = token(&hub, &anna).await;
+        if n == 300 {
+            kept.push(id);
+        } else {
+            let revoked = hub.delete(&format!("/api/v1/tokens/{id}"), Some(&anna)).await;
+            assert_eq!(revoked.status, 204, "{}", revoked.text);
+        }
+    }
+    let (mut acts, mut path) = (vec![], "/api/v1/audit?action=token.made&limit=200".to_owned());
+    loop {
+        let page = hub.get(&path, Some(OPERATOR)).await.body;
+        acts.extend(page["items"].as_array().unwrap().clone());
+        let Some(next) = page["next"].as_str() else { break };
+        path = format!("/api/v1/audit?action=token.made&limit=200&after={next}");
+    }
+    let made: Vec<_> = acts.iter().map(|act| text(&act["subject"]["id"])).collect();
+    assert!(kept.iter().all(|id| made.contains(&id.as_str())), "{} rows", made.len());
+    assert!(acts.len() < 210, "{} rows", acts.len());
+    let counted: i64 = acts.iter().map(|act| 1 + act["repeats"].as_i64().unwrap_or(0)).sum();
+    assert_eq!(counted, 421);
 }

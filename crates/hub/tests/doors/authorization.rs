@@ -1,13 +1,16 @@
-//! One table: every route, every kind of caller, the status. A route that is documented and not here fails the test.
+//! One table of every route, every kind of caller, and the expected status. A documented route that is missing
+//! fails the test.
 
+mod charges;
 mod table;
 mod world;
 
-use crate::support::{Answer, OPERATOR, TestHub};
+use crate::support::{Answer, Inbox, OPERATOR, TestHub};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use table::{CALLERS, PAGES, TABLE};
+use tokio::task::JoinHandle;
 use world::{Choir, World, is_choir, reply_address, session};
 
 fn documented() -> BTreeSet<(String, String)> {
@@ -63,7 +66,7 @@ async fn every_caller_of_choir() {
     check(is_choir).await;
 }
 
-/// Holds the rows of some routes against a hub.
+/// Checks the rows of the matching routes against a hub.
 async fn check(is_meant: impl Fn(&str) -> bool) {
     let hub = TestHub::start();
     hub.register("third").await;
@@ -78,7 +81,7 @@ async fn check(is_meant: impl Fn(&str) -> bool) {
                 None => World::make(&hub, &format!("{n}-{column}")).await,
             };
             *status = status_of(&hub, &world, method, route, column).await;
-            // Whoever is refused has changed nothing.
+            // A refused request has changed nothing.
             unchanged = (*status >= 400).then_some(world);
         }
         if found != *statuses {
@@ -88,45 +91,67 @@ async fn check(is_meant: impl Fn(&str) -> bool) {
     assert!(wrong.is_empty(), "{CALLERS:?} {wrong:#?}");
 }
 
-/// What the caller of a column gets.
+/// Returns the status that the caller of a column gets.
 async fn status_of(hub: &TestHub, world: &World, method: &str, route: &str, column: usize) -> u16 {
-    let (mut path, mut waiting) = (world.path(route), None);
-    if route == "/agent/replies/{token}" {
-        let other = world.keys[3].as_deref().unwrap();
-        let (address, inbox, sender) = reply_address(hub, &world.other, other).await;
-        (path, waiting) = (address, Some((inbox, sender)));
+    let prepared = Prepared::make(hub, world, method, route).await;
+    prepared.call(hub, world, (method, route), column).await
+}
+
+/// Everything that a call of a route needs.
+struct Prepared {
+    path: String,
+    choir: Option<Choir>,
+    session: Option<String>,
+    /// The other end of a stream that is being answered.
+    waiting: Option<(Inbox, JoinHandle<Answer>)>,
+}
+
+impl Prepared {
+    async fn make(hub: &TestHub, world: &World, method: &str, route: &str) -> Self {
+        let (mut path, mut waiting) = (world.path(route), None);
+        if route == "/agent/replies/{token}" {
+            let other = world.keys[3].as_deref().unwrap();
+            let (address, inbox, sender) = reply_address(hub, &world.other, other).await;
+            (path, waiting) = (address, Some((inbox, sender)));
+        }
+        let choir = if is_choir(route) { Some(Choir::make(hub, world).await) } else { None };
+        if let Some(choir) = &choir {
+            path = choir.path(route);
+        }
+        let needs_session = route == "/mcp/{channel}" && method != "post";
+        let session = if needs_session { Some(session(hub, world).await) } else { None };
+        Self { path, choir, session, waiting }
     }
-    let choir = if is_choir(route) { Some(Choir::make(hub, world).await) } else { None };
-    if let Some(choir) = &choir {
-        path = choir.path(route);
+
+    async fn call(self, hub: &TestHub, world: &World, (method, route): (&str, &str), column: usize) -> u16 {
+        let upper = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
+        let mut request = hub.request(upper, &self.path, world.keys[column].as_deref());
+        if route == "/agent/replies/{token}" {
+            request = request.body(r#"{"type": "done", "result": 1}"#);
+        } else if let Some(choir) = &self.choir {
+            request = choir.fill(request, method, route);
+        } else if let Some(body) = world.body(method, route) {
+            request = request.json(&body);
+        } else if let Some(session) = &self.session {
+            request = request.header("mcp-session-id", session);
+        } else if route == "/c2a" {
+            request = request.header("connection", "upgrade").header("upgrade", "websocket");
+            request = request.header("sec-websocket-version", "13");
+            request = request.header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==");
+        }
+        // The stream is not read to its end.
+        let response = request.send().await.unwrap();
+        let status = response.status().as_u16();
+        drop(self.waiting);
+        if status >= 400 {
+            let answer = Answer::read(response).await;
+            let code = &answer.body["error"]["code"];
+            // Errors of MCP itself are in JSON-RPC's format.
+            let is_code = code.is_string() || (route.starts_with("/mcp/") && code.is_i64());
+            assert!(is_code, "{method} {route}: {}", answer.text);
+        }
+        status
     }
-    let upper = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
-    let mut request = hub.request(upper, &path, world.keys[column].as_deref());
-    if route == "/agent/replies/{token}" {
-        request = request.body(r#"{"type": "done", "result": 1}"#);
-    } else if let Some(choir) = &choir {
-        request = choir.fill(request, method, route);
-    } else if let Some(body) = world.body(method, route) {
-        request = request.json(&body);
-    } else if route == "/mcp/{channel}" {
-        request = request.header("mcp-session-id", session(hub, world).await);
-    } else if route == "/c2a" {
-        request = request.header("connection", "upgrade").header("upgrade", "websocket");
-        request = request.header("sec-websocket-version", "13");
-        request = request.header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==");
-    }
-    // A stream is not read to its end.
-    let response = request.send().await.unwrap();
-    let status = response.status().as_u16();
-    drop(waiting);
-    if status >= 400 {
-        let answer = Answer::read(response).await;
-        let code = &answer.body["error"]["code"];
-        // What MCP itself refuses is in JSON-RPC's format.
-        let is_code = code.is_string() || (route.starts_with("/mcp/") && code.is_i64());
-        assert!(is_code, "{method} {route}: {}", answer.text);
-    }
-    status
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Background work goes on: past a row that is broken, and once for all nodes.
+//! Background work continues past a broken row, and runs once for all nodes.
 
 use crate::channel_fixture::{BEGIN, ChannelFixture, MINUTE};
 use crate::market::{balance, trader};
@@ -8,14 +8,13 @@ use chorus_store::{StoreError, Tx};
 use chorus_testkit::clock::ManualClock;
 use serde_json::json;
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 async fn spoil(hub: &TestHub, sql: &'static str) {
     let write = move |tx: &mut dyn Tx| tx.execute(sql, &[]);
     assert_eq!(hub.store().write::<_, StoreError, _>(write).await.unwrap(), 1);
 }
 
-/// An agent that says nothing, and one to whom it is brought then.
+/// Adds an agent that does not answer, and a lead who gets the escalation.
 async fn silent_and_lead(fixture: &ChannelFixture) {
     for (name, leads) in [("silent", false), ("chief", true)] {
         fixture.hub.register(name).await;
@@ -26,7 +25,7 @@ async fn silent_and_lead(fixture: &ChannelFixture) {
     }
 }
 
-/// What was escalated, each as often as it was.
+/// Returns the escalated events, one entry per escalation.
 async fn escalated(fixture: &ChannelFixture) -> Vec<String> {
     let log = fixture.log().await;
     let escalations = log.into_iter().filter(|event| event["kind"] == "escalation");
@@ -43,7 +42,7 @@ async fn one_broken_row_keeps_no_other_deadline() {
         .await;
     for _ in 0..2 {
         clock.set(clock.now() + 5 * MINUTE);
-        tokio::time::sleep(Duration::from_millis(1200)).await;
+        fixture.hub.background_round().await;
     }
     let told = eventually(async || escalated(&fixture).await, |told| !told.is_empty()).await;
     assert_eq!(told, [second]);
@@ -69,7 +68,7 @@ async fn one_broken_job_keeps_no_other_from_its_refund() {
     assert_eq!(balance(&hub, &boss.owner).await.1, 0.15, "of the broken one");
 }
 
-/// Two nodes look at the same deadlines at the same moments.
+/// Two nodes process the same deadlines at the same moments.
 #[tokio::test]
 async fn what_is_due_on_two_nodes_is_escalated_once() {
     let clock = ManualClock::new(BEGIN);
@@ -82,7 +81,7 @@ async fn what_is_due_on_two_nodes_is_escalated_once() {
         said.insert(fixture.say(&format!("@silent is number {n} done?")).await);
     }
     clock.set(clock.now() + 5 * MINUTE);
-    let reminded = "SELECT COUNT(*) FROM chats WHERE reminded_at IS NULL";
+    let reminded = "SELECT COUNT(*) AS count FROM chats WHERE reminded_at IS NULL";
     eventually(async || crate::catch_up::number(&fixture.hub, reminded).await, |left| *left == 0).await;
     clock.set(clock.now() + 5 * MINUTE);
     let told = eventually(async || escalated(&fixture).await, |told| told.len() >= 40).await;

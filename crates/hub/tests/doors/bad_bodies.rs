@@ -1,4 +1,4 @@
-//! Bodies that are not what they should be: refused with a reason, nothing stored, and the hub goes on.
+//! Invalid bodies are refused with a reason, nothing is stored, and the hub continues.
 
 use crate::support::{Answer, OPERATOR, SOON, Setup, TestHub, envelope, failure};
 use chorus_hub::Policy;
@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
-/// The doors that take a body, each with a key that may use it.
+/// Returns the doors that take a body, each with a valid key.
 async fn doors(hub: &TestHub) -> [(&'static str, Option<String>); 3] {
     let key = hub.register("a").await;
     [("/register", None), ("/agents", Some(OPERATOR.to_owned())), ("/messages", Some(key))]
 }
 
-/// Nothing of what was tried is there.
+/// Asserts that nothing was stored.
 async fn assert_untouched(hub: &TestHub, key: &str) {
     let agents = hub.get("/agents", None).await;
     assert_eq!(agents.data().as_array().unwrap().len(), 1, "{}", agents.text);
@@ -77,7 +77,7 @@ async fn not_acceptable_json() {
     assert_untouched(&hub, doors[2].1.as_deref().unwrap()).await;
 }
 
-/// Every value of the wrong type, for every field, is named by its path.
+/// Every value of a wrong type is reported with its path.
 #[tokio::test]
 async fn wrong_types() {
     let hub = TestHub::start();
@@ -109,7 +109,7 @@ async fn wrong_types() {
                 let answer = hub.post(path, key, &body).await;
                 let field = pointer[1..].replace("/0", "[0]").replace('/', ".");
                 let found = answer.failure(Code::Validation);
-                // Of these texts only a conversation may be odd.
+                // Of these texts only a conversation id may be unusual.
                 assert!(found.contains(&format!("{field}: ")), "{path} {field} {wrong}: {found}");
                 tried += 1;
             }
@@ -119,7 +119,7 @@ async fn wrong_types() {
     assert_untouched(&hub, &key).await;
 }
 
-/// The places of all fields but those whose every text is good.
+/// Returns the pointers of all fields, except those that accept every text.
 fn pointers(good: &Value) -> Vec<String> {
     let mut found = vec![];
     let mut ahead: Vec<(String, &Value)> = vec![(String::new(), good)];
@@ -181,7 +181,7 @@ async fn bounds() {
     }
 }
 
-/// As large as may be is taken; one byte more is not, whether its length was declared or not.
+/// A body of the largest size is accepted; one byte more is refused, with or without a declared length.
 #[tokio::test]
 async fn too_large() {
     let hub = TestHub::start();
@@ -207,7 +207,7 @@ async fn too_large() {
     hub.assert_healthy().await;
 }
 
-/// A body that is refused unread is still answered, though its sender has more to say.
+/// A body that is refused unread still gets a response, although the client has more to send.
 #[tokio::test]
 async fn refused_before_it_was_read() {
     let hub = TestHub::start();
@@ -249,7 +249,7 @@ async fn bodies_that_come_slowly_or_break_off() {
     hub.assert_healthy().await;
 }
 
-/// Endpoints in every spelling of an address that is nobody's business.
+/// Endpoints at private addresses are refused in every spelling.
 #[tokio::test]
 async fn private_endpoints() {
     let hub = Setup::new().config(|config| config.outbound = Policy::default()).start();

@@ -1,4 +1,4 @@
-//! Requests that no proper client sends: never a fault of the hub, never a panic, and the hub goes on.
+//! Malformed HTTP never causes an error of the hub or a panic, and the hub continues.
 
 use crate::support::{OPERATOR, SOON, Setup, TestHub, eventually, failure};
 use chorus_protocol::code::Code;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// One request on a connection of its own; its status, and the code if it failed.
+/// Sends one request on its own connection. Returns the status, and the error code if it failed.
 async fn ask(hub: &TestHub, request: impl AsRef<[u8]>) -> (Option<u16>, Option<Code>) {
     let answer = raw_exchange(hub.addr, request.as_ref(), SOON).await;
     let status = status_of(&answer);
@@ -84,7 +84,7 @@ async fn requests_that_are_none() {
     hub.assert_healthy().await;
 }
 
-/// Whatever the library refuses by itself has the format of its door, also after a request that was answered.
+/// Errors of the HTTP library have the format of their door, also after an answered request.
 #[tokio::test]
 async fn what_is_no_request_is_refused_in_the_format_of_its_door() {
     let hub = TestHub::start();
@@ -106,7 +106,7 @@ async fn what_is_no_request_is_refused_in_the_format_of_its_door() {
     assert!(rest.contains("HTTP/1.1 400 ") && rest.contains(r#"{"error":{"code":"VALIDATION""#), "{rest}");
 }
 
-/// What follows a refused head is its body, whatever it looks like.
+/// The bytes after a refused head are its body, whatever they look like.
 #[tokio::test]
 async fn a_body_is_never_taken_for_a_request() {
     let hub = TestHub::start();
@@ -118,7 +118,7 @@ async fn a_body_is_never_taken_for_a_request() {
             stream.write_all(head.as_bytes()).await.unwrap();
             tokio::time::sleep(pause).await;
             stream.write_all(inside.as_bytes()).await.unwrap();
-            // A request of its own, so that a connection that was kept has something to answer.
+            // A second request, which a connection that was kept open would answer.
             stream.write_all(get("/metrics").as_bytes()).await.ok();
             let mut answer = vec![];
             tokio::time::timeout(SOON, stream.read_to_end(&mut answer)).await.expect("it is closed").ok();
@@ -243,7 +243,7 @@ async fn headers_with_a_meaning() {
     hub.assert_healthy().await;
 }
 
-/// Many clients that send one byte now and then cost nothing but their own connection, for a while.
+/// Many clients that send one byte at a time cost only their own connections, for a limited time.
 #[tokio::test]
 async fn slow_headers() {
     let hub = Setup::new().config(|config| config.times.head = Duration::from_millis(500)).start();
@@ -255,11 +255,11 @@ async fn slow_headers() {
             let (mut reader, mut writer) = stream.split();
             let drip = async {
                 writer.write_all(b"GET /agents HTTP/1.1\r\nX-Slow: ").await.ok();
-                // It fails once the hub has closed.
+                // Writing fails once the hub has closed the connection.
                 while writer.write_all(b"x").await.is_ok() {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
-                // What it said is still to be read.
+                // The response can still be read.
                 std::future::pending::<()>().await;
             };
             let mut answer = vec![];
@@ -277,11 +277,11 @@ async fn slow_headers() {
         let (took, status) = tokio::time::timeout(SOON, client).await.expect("it is cut off").unwrap();
         assert!(matches!(status, None | Some(408)), "{status:?} after {took:?}");
     }
-    // On a connection of its own: one that was kept is closed at this very moment, for its head does not come either.
+    // A connection of its own is used, because the pooled one is closed at this moment for its missing head.
     assert_eq!(ask(&hub, get("/health")).await, (Some(200), None));
 }
 
-/// Who closes its sending half has gone, as far as anybody can know.
+/// A client that closes its sending half counts as gone.
 #[tokio::test]
 async fn half_closed_connections() {
     let hub = TestHub::start();

@@ -1,4 +1,4 @@
-//! Webhook receivers that misbehave: every one of them is an outcome, none of them is the hub's trouble.
+//! Misbehaving webhook receivers: each gives an outcome, and none disturbs the hub.
 
 use crate::support::{Answer, SOON, Setup, TestHub, envelope};
 use chorus_hub::quotas::OFF;
@@ -15,7 +15,7 @@ fn hub() -> TestHub {
     Setup::new().config(|config| config.webhook_timeout = WEBHOOK_TIMEOUT).start()
 }
 
-/// The outcome of one send to `endpoint`, after which all is well and the history says the same.
+/// Returns the outcome of one send to `endpoint`. Checks that the hub is healthy and the history agrees.
 async fn outcome(hub: &TestHub, endpoint: &str) -> Value {
     let (key, to) = (hub.register("a").await, hub.register_webhook("b", endpoint).await);
     let begun = Instant::now();
@@ -80,7 +80,7 @@ async fn receivers_that_answer_oddly() {
     }
 }
 
-/// A server that writes these bytes to everybody, and then `drip` without end, if that is anything.
+/// Starts a server that writes these bytes to every client, and then repeats `drip` if it is not empty.
 async fn raw_server(bytes: &'static [u8], drip: &'static [u8]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -129,7 +129,7 @@ async fn receivers_that_do_not_speak_http() {
     );
 }
 
-/// The time limit is for the whole exchange, not for each byte of it.
+/// The timeout covers the whole exchange, not each byte.
 #[tokio::test]
 async fn receivers_that_never_come_to_an_end() {
     let hub = hub();
@@ -139,12 +139,12 @@ async fn receivers_that_never_come_to_an_end() {
     assert_failed(&outcome(&hub, &url).await, "ERR_TIMEOUT", "0.5 s");
 }
 
-/// One receiver that hangs holds up nobody else.
+/// A hanging receiver delays nobody else.
 #[tokio::test]
 async fn a_hanging_receiver_is_its_own_trouble() {
     let setup = Setup::new().config(|config| {
         config.webhook_timeout = 3 * SOON;
-        // As if they were many senders and receivers.
+        // The limits are lifted as if there were many senders and receivers.
         let quotas = &mut config.quotas;
         (quotas.webhooks_sender, quotas.webhooks_receiver, quotas.webhooks_host) = (OFF, OFF, OFF);
     });

@@ -1,8 +1,10 @@
-//! Blocks: whoever is kept out reaches nobody, and is told nothing of it.
+//! Blocks: a blocked party reaches nobody, and is not notified.
 
+use crate::channel_fixture::{ChannelFixture, inbox_of};
 use crate::consent::{BLOCKS, DMS, block, invitations, shape};
-use crate::support::{TestHub, members};
+use crate::support::{SOON, TestHub, members};
 use chorus_protocol::code::Code;
+use chorus_testkit::receiver::FakeAgent;
 use serde_json::{Value, json};
 
 async fn blocks_keep_a_sender_out(hub: TestHub) {
@@ -17,7 +19,7 @@ async fn blocks_keep_a_sender_out(hub: TestHub) {
     let with_anna = hub.post(DMS, Some(&eve), &json!({"with": "anna@example.org"})).await.body["id"].clone();
     assert_eq!(hub.send(&evil, "evil", "hers", "one").await.status, 202);
 
-    // By her owner, by the person's address: for all that belongs to either.
+    // The owner blocks a person by address, which covers everything that belongs to either.
     let id = block(&hub, &anna, "EVE@example.org").await;
     let refused = hub.send(&evil, "evil", "hers", "two").await;
     refused.failure(Code::Forbidden);
@@ -34,19 +36,19 @@ async fn blocks_keep_a_sender_out(hub: TestHub) {
     let asked = hub.post(&path, Some(&eve), &json!({"account": "anna@example.org"})).await;
     assert_eq!(asked.body, json!({"status": "invited"}), "though they share a channel");
     assert_eq!(invitations(&hub, &anna).await, [] as [Value; 0]);
-    // The other way is open, and others are.
+    // The blocker can still write, and so can others.
     assert_eq!(hub.send(&hers, "hers", "evil", "leave me").await.status, 202);
     let other = hub.register("other").await;
     assert_eq!(hub.send(&other, "other", "hers", "hi").await.status, 202);
 
-    // It is nobody else's to take away; then all is as before.
+    // Nobody else can remove the block. After its removal everything is as before.
     let path = format!("{BLOCKS}/{id}");
     assert_eq!(hub.delete(&path, Some(&eve)).await.status, 204);
     hub.send(&evil, "evil", "hers", "three").await.failure(Code::Forbidden);
     assert_eq!(hub.delete(&path, Some(&anna)).await.status, 204);
     assert_eq!(hub.send(&evil, "evil", "hers", "four").await.status, 202);
     assert_eq!(hub.history(&hers).await.len(), 3, "nothing of what was refused");
-    // An agent's own.
+    // An agent can block too.
     block(&hub, &hers, "evil").await;
     hub.send(&evil, "evil", "hers", "five").await.failure(Code::Forbidden);
     assert_eq!(hub.post(DMS, Some(&evil), &json!({"with": "anna@example.org"})).await.status, 201);
@@ -106,4 +108,24 @@ async fn whoever_is_blocked_wakes_nobody() {
     assert_eq!(blocked.status, 201, "{}", blocked.text);
     let said = hub.say(&channel, &mallory, &json!({"content": "@victim"})).await;
     assert_eq!(said["attention"]["woken"], json!([]));
+}
+
+/// Pieces of an answer and the sign of typing are text and presence too: whoever is blocked shows neither.
+#[tokio::test]
+async fn whoever_is_blocked_shows_no_pieces_and_no_typing() {
+    let (fixture, mallory) = (ChannelFixture::start().await, FakeAgent::start().await);
+    let hub = &fixture.hub;
+    let key = hub.register("mallory").await;
+    assert_eq!(fixture.put_connection("mallory", &key, &inbox_of(&mallory)).await.status, 200);
+    let dm = hub.post("/api/v1/dms", Some(&fixture.anna), &json!({"with": "mallory"})).await;
+    let dm = dm.body["id"].as_str().unwrap().to_owned();
+    fixture.say_in(&dm, "hello").await;
+    let callback = mallory.wait_for(1, SOON).await[0].body["callback"].clone();
+    let chunk = json!({"type": "chunk", "text": "a piece"});
+    assert_eq!(fixture.call_back(&callback, &chunk).await.status, 200);
+    let blocked = hub.post("/api/v1/me/blocks", Some(&fixture.anna), &json!({"who": "mallory"})).await;
+    assert_eq!(blocked.status, 201, "{}", blocked.text);
+    fixture.call_back(&callback, &chunk).await.own_failure(Code::Forbidden);
+    let typing = hub.post(&format!("/api/v1/channels/{dm}/typing"), Some(&key), &json!({})).await;
+    typing.own_failure(Code::Forbidden);
 }

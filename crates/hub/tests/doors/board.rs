@@ -1,4 +1,5 @@
-//! The board of a channel, and the marks in its stream: what is open, who was stopped, and that a page hears of it.
+//! The board of a channel and the marks in its stream: open items, stopped loops, and live updates of the
+//! page.
 
 use crate::support::Inbox;
 use crate::web::House;
@@ -6,7 +7,7 @@ use chorus_testkit::sse::SseClient;
 use serde_json::{Value, json};
 
 impl House {
-    /// The board, without the page around it.
+    /// Returns the board without the page around it.
     async fn board(&self) -> String {
         let board = self.page(&format!("/c/{}/board", self.channel)).await;
         assert_eq!(board.status, 200, "{}", board.text);
@@ -32,7 +33,7 @@ impl House {
 async fn the_board_says_what_is_open_and_whose_it_is() {
     let house = House::start().await;
     let timber = house.agent["api_key"].as_str().unwrap();
-    assert!(house.board().await.contains("Nothing is open here"));
+    assert!(house.board().await.contains("Nothing is open."));
     let event = house.say("@timber is **4.18** through?").await;
     let board = house.board().await;
     assert!(
@@ -59,26 +60,26 @@ async fn the_board_says_what_is_open_and_whose_it_is() {
     );
     let fleet = house.main("/fleet").await;
     assert!(fleet.contains("is-blocked") && fleet.contains("cannot go on"), "{fleet}");
-    // Where it is answered is one step away; whoever is not in the channel learns nothing of it.
+    // The fleet page links to the thread. A non-member sees nothing of it.
     assert!(fleet.contains(&format!("/c/{}/t/{event}", house.channel)), "{fleet}");
     let seen = house.hub.get("/api/v1/fleet", Some(crate::support::OPERATOR)).await.body;
     assert_eq!(seen["items"][0]["blocked_on"], serde_json::Value::Null, "{seen}");
-    // Whoever says something goes on.
+    // An agent that posts is no longer blocked.
     house.hub.say(&house.api, timber, &json!({"content": "it was the gateway"})).await;
     assert!(!house.board().await.contains("cannot go on"));
     assert!(!house.main("/fleet").await.contains("is-blocked"));
 
-    // What was taken back is open no longer; and strangers learn nothing.
+    // A deleted message is no longer open. Strangers see nothing.
     let path = format!("{}/messages/{event}", house.api);
     assert!(house.hub.delete(&path, Some(&house.ann)).await.status < 300);
-    assert!(house.board().await.contains("Nothing is open here"));
+    assert!(house.board().await.contains("Nothing is open."));
     let eve = house.hub.account("eve@mail.example").await;
     let board = format!("/c/{}/board", house.channel);
     assert_eq!(house.hub.get(&board, Some(&eve)).await.status, 404);
     assert_eq!(house.hub.get(&board, None).await.status, 303);
 }
 
-/// What is claimed by a tool is in no log: the page hears of it all the same, and agents who follow do not.
+/// A claim by a tool is not in the log. The page is notified anyway; agents that follow are not.
 #[tokio::test]
 async fn who_holds_what_is_told_to_who_looks() {
     let house = House::start().await;
@@ -118,7 +119,7 @@ async fn a_loop_that_was_stopped_says_so() {
     let log = house.hub.log(&house.api, &house.ann, "kind=message").await;
     let noted: Vec<_> = log.iter().filter_map(|event| event.get("loop_guard")).collect();
     assert_eq!(noted, [&json!({"turns": 8})], "{log:?}");
-    // Nobody writes such a note himself.
+    // A client cannot write such a note itself.
     let forged = json!({"content": "hello", "loop_guard": {"turns": 1}});
     house.hub.post(&format!("{}/messages", house.api), Some(&timber), &forged).await;
     let log = house.hub.log(&house.api, &house.ann, "kind=message").await;

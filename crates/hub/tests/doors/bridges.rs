@@ -1,11 +1,11 @@
-//! The bridges between the relay and the Channel Protocol: each says the same thing in the language of the other.
+//! The bridges between the relay and the Channel Protocol: each translates into the other.
 
 use crate::channel_fixture::ChannelFixture;
 use crate::support::{HOST, SOON, envelope};
 use chorus_testkit::receiver::FakeAgent;
 use serde_json::{Value, json};
 
-/// Every cell of the bridges' table that relay and channel have, over real sockets.
+/// Every cell of the bridge table for relay and channel, over real sockets.
 #[tokio::test]
 async fn bridges_to_an_inbox() {
     let fixture = ChannelFixture::start().await;
@@ -89,7 +89,7 @@ async fn bridges_to_a_connection_string() {
     assert_eq!(requests[2].body, foreign("m1"));
     assert!(requests.iter().all(|request| request.path == "/inbox/sk_secret"));
 
-    // The callback's message goes back as an envelope.
+    // The callback's message is returned as an envelope.
     let mut inbox = fixture.hub.inbox(&alice, None).await;
     let answer = fixture.call_back(&dm["callback"], &json!({"type": "message", "content": "hi"})).await;
     assert_eq!(answer.status, 200, "{}", answer.text);

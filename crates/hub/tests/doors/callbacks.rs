@@ -1,4 +1,4 @@
-//! Callbacks: what they take, how often, from whom, and until when.
+//! Callbacks: accepted events, rate, authorization and expiry.
 
 use crate::channel::{message, post_json, post_text, told};
 use crate::channel_fixture::{ChannelFixture, HOUR};
@@ -54,7 +54,7 @@ async fn lines_are_recorded_as_they_arrive() {
     let answering = tokio::spawn(request.send());
     for n in 1..=3 {
         lines.send(Ok(format!("{}\n", message(&n.to_string())))).await.unwrap();
-        // Recorded before the next is said.
+        // Each event is recorded before the next one is sent.
         eventually(async || fixture.log().await.len(), |length| *length == 1 + n).await;
     }
     drop(lines);
@@ -76,12 +76,12 @@ async fn a_retried_event_is_recorded_once() {
     send(&callback, "k", "other").await.own_failure(Code::IdempotencyConflict);
     assert_eq!(send(&callback, "l", "once").await.status, 200);
     assert_eq!(fixture.log().await.len(), 3);
-    // Another message's callback has keys of its own.
+    // The callback of another message has its own idempotency keys.
     fixture.say("@timber again").await;
     let other = timber.wait_for(2, SOON).await[1].body["callback"].clone();
     assert_eq!(send(&other, "k", "other").await.status, 200);
     assert_eq!(fixture.log().await.len(), 5);
-    // Who may say nothing any more is not told again what it said.
+    // After losing access, an agent does not get its earlier results again.
     let rotate = "/api/v1/agents/timber/connection-string/rotate";
     assert_eq!(fixture.hub.post(rotate, Some(&fixture.anna), &json!({})).await.status, 200);
     send(&other, "k", "other").await.own_failure(Code::Gone);
@@ -110,7 +110,7 @@ async fn a_callback_is_bound_to_its_agent_channel_and_delivery() {
         assert_eq!(answer.status, 404, "{what}: {}", answer.text);
         answer.own_failure(Code::NotFound);
     }
-    // A key beside it changes nothing.
+    // An additional bearer key changes nothing.
     let request = fixture.hub.client.post(text).bearer_auth("ca_00000000000000000000000000000000");
     assert_eq!(Answer::of(request.json(&message("hello"))).await.status, 200);
     assert_eq!(fixture.log().await.len(), 2);
@@ -160,7 +160,7 @@ async fn a_callback_ends_with_what_it_stands_on() {
     assert_eq!(said, 1);
 }
 
-/// Whoever had the key may have read it: what was given out under it ends with it.
+/// A callback ends with the key, because a former holder of the key may have read it.
 #[tokio::test]
 async fn a_callback_ends_with_the_key() {
     let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
@@ -170,7 +170,7 @@ async fn a_callback_ends_with_the_key() {
     fixture.call_back(&callback, &message("still here")).await.own_failure(Code::Gone);
 }
 
-/// Only POST, and only JSON of a reasonable size.
+/// A callback accepts only POST with JSON of limited size.
 #[tokio::test]
 async fn what_a_callback_does_not_take() {
     let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);

@@ -1,4 +1,4 @@
-//! Where endpoints must prove that they want to be called: nothing but a challenge reaches one that has not.
+//! Endpoint challenges: an endpoint that has not proven itself receives nothing but a challenge.
 
 use crate::channel_fixture::ChannelFixture;
 use crate::support::{Setup, TestHub, eventually};
@@ -34,7 +34,7 @@ impl Echo {
             let value: Value = serde_json::from_str(&body).unwrap();
             answering.got.lock().unwrap().push((headers, body));
             let echoes = answering.echoes.load(Ordering::SeqCst) && value["type"] == "challenge";
-            // Either form is good.
+            // Both forms of the echo are valid.
             let text = value["challenge"].as_str().unwrap_or_default().to_owned();
             async move { if echoes { text } else { json!({"status": "ok"}).to_string() } }
         };
@@ -42,7 +42,7 @@ impl Echo {
         echo
     }
 
-    /// What came, challenges and others.
+    /// Counts the received challenges and other requests.
     fn got(&self) -> (usize, usize) {
         let got = self.got.lock().unwrap();
         let challenges = got.iter().filter(|(_, body)| body.contains(r#""type":"challenge""#)).count();
@@ -85,14 +85,14 @@ async fn an_endpoint_that_echoes_is_used_and_another_one_is_not() {
         let (challenges, others) = victim.got();
         assert!(challenges <= 4 && others == 0, "{challenges} {others}");
 
-        // Another endpoint is not proven by the first one.
+        // The proof of one endpoint does not cover another.
         let bob_key = register(&hub, "carl", &bob.url, None).await["api_key"].as_str().unwrap().to_owned();
         let moved = register(&hub, "carl", &victim.url, Some(&bob_key)).await;
         assert_eq!(moved["endpoint_proven"], false, "{moved}");
         assert_eq!(hub.send(&alice, "alice", "carl", "hello").await.outcome(), (200, "failed"));
         assert_eq!(victim.got().1, 0);
 
-        // Once it echoes, a send that fails is what proves it.
+        // Once it echoes, the next send, which still fails, triggers the proof.
         victim.echoes.store(true, Ordering::SeqCst);
         let sent = async || hub.send(&alice, "alice", "victim", "hello").await.outcome().1.to_owned();
         assert_eq!(eventually(sent, |delivery| delivery == "delivered").await, "delivered");
@@ -109,7 +109,7 @@ async fn without_the_setting_nobody_is_asked() {
     assert_eq!(bob.got(), (0, 1));
 }
 
-/// What is pushed waits for the proof, and comes then.
+/// Pushed deliveries wait for the proof and arrive afterwards.
 #[tokio::test]
 async fn what_is_said_waits_for_the_proof() {
     let (fixture, timber) = (ChannelFixture::on(&setup()).await, Echo::start(false).await);
@@ -118,10 +118,10 @@ async fn what_is_said_waits_for_the_proof() {
     fixture.join(&fixture.channel, "timber").await;
     let event = fixture.say("@timber hello").await;
     eventually(async || timber.got().0, |challenges| *challenges >= 1).await;
-    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    fixture.hub.background_round().await;
     assert_eq!(timber.got().1, 0, "nothing but challenges before the proof");
     timber.echoes.store(true, Ordering::SeqCst);
-    // Somebody writes to it, which has it asked once more.
+    // A new message triggers another challenge.
     let alice = fixture.hub.register("alice").await;
     let sent = async || fixture.hub.send(&alice, "alice", "timber", "hello").await.outcome().1.to_owned();
     eventually(sent, |delivery| delivery == "delivered").await;

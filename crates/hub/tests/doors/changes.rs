@@ -1,4 +1,4 @@
-//! What stands can be changed: members, agents, accounts, channels, invitations.
+//! Changing members, agents, accounts, channels and invitations.
 
 use crate::support::{OPERATOR, TestHub, eventually, text_of};
 use chorus_protocol::code::Code;
@@ -22,17 +22,17 @@ async fn members() {
         (&changed.body["handle"], &changed.body["roles"]),
         (&json!("robert"), &json!(["reviewer", "scribe"]))
     );
-    // It is woken by its new name, and by the old one no more.
+    // The agent is woken by its new handle, and no longer by the old one.
     let said = hub.say(&channel, &anna, &json!({"content": "@robert and @bob"})).await;
     assert_eq!((&said["attention"]["woken"], &said["unknown"]), (&json!(["robert"]), &json!(["bob"])));
 
-    // Who leads is the owner's to say; a lead may do the rest, but not to the owner.
+    // Only the owner appoints leads. A lead may change the rest, except for the owner.
     change(&ben, "robert", json!({"roles": []})).await.own_failure(Code::Forbidden);
     assert_eq!(change(&anna, "ben", json!({"lead": true})).await.body["lead"], true);
     assert_eq!(change(&ben, "robert", json!({"roles": []})).await.body["roles"], json!([]));
     change(&ben, "robert", json!({"lead": true})).await.own_failure(Code::Forbidden);
     change(&ben, "anna", json!({"handle": "x"})).await.own_failure(Code::Forbidden);
-    // Everybody says what it is called itself, unless somebody else is.
+    // Every member may change their own handle, unless it is taken.
     assert_eq!(change(&bob, "robert", json!({"handle": "Bob"})).await.body["handle"], "Bob");
     change(&bob, "bob", json!({"handle": "ANNA"})).await.own_failure(Code::Conflict);
     change(&bob, "bob", json!({"roles": ["boss"]})).await.own_failure(Code::Forbidden);
@@ -40,7 +40,7 @@ async fn members() {
     change(&anna, "bob", json!({})).await.own_failure(Code::Validation);
 }
 
-/// A handle wins over a role: who chooses one for itself may not take what is meant for others.
+/// A handle takes precedence over a role, so nobody may choose a handle that is addressed to others.
 #[tokio::test]
 async fn nobody_takes_the_name_of_a_role_or_of_somebody_who_was_named() {
     let hub = TestHub::start();
@@ -61,7 +61,8 @@ async fn nobody_takes_the_name_of_a_role_or_of_somebody_who_was_named() {
     for dots in [".", ".."] {
         change(&mallory, "mallory", json!({"handle": dots})).await.own_failure(Code::Validation);
     }
-    // Who is named like a role is called otherwise, unless whoever adds it says so.
+    // A new member whose name equals a role gets another handle, unless the person who adds it chooses that
+    // handle.
     hub.add(&channel, &anna, &json!({"agent": "backend"})).await;
     let said = hub.say(&channel, &anna, &json!({"content": "@backend-2 hello"})).await;
     assert_eq!(said["attention"]["woken"], json!(["backend-2"]), "{said}");
@@ -80,7 +81,7 @@ async fn nobody_takes_the_name_of_a_role_or_of_somebody_who_was_named() {
     assert_eq!(hub.post(&format!("{channel}/messages"), Some(&mallory), &answer).await.status, 201);
 }
 
-/// Whoever may put somebody's agent into a channel of his does not keep it there.
+/// An owner can remove their agent from every channel, whoever added it.
 #[tokio::test]
 async fn an_owner_takes_its_agent_out_of_wherever_it_is() {
     let hub = TestHub::start();
@@ -123,7 +124,7 @@ async fn what_is_for_a_paused_agent_waits() {
     hub.say(&channel, &anna, &json!({"content": "@bob @carol look"})).await;
     inbox.assert_quiet().await;
     assert!(hook.requests().is_empty());
-    // One that connects meanwhile waits as well.
+    // A connection opened meanwhile waits as well.
     let mut second = hub.inbox(&bob, None).await;
     second.assert_quiet().await;
 
@@ -172,7 +173,7 @@ async fn a_deleted_account_leaves_what_it_wrote() {
     assert!(log[0]["author"]["handle"].as_str().unwrap().starts_with("deleted-"), "{}", log[0]);
     let detail = hub.get(&channel, Some(&ben)).await;
     assert_eq!(detail.body["owner"]["id"], hub.get("/api/v1/me", Some(&ben)).await.body["id"]);
-    // The address is free again, and is somebody else.
+    // The address is free again, and gets a new account.
     let again = hub.account("anna@example.org").await;
     hub.get(&channel, Some(&again)).await.own_failure(Code::NotFound);
 }
@@ -225,7 +226,7 @@ async fn invitations_are_listed_and_revoked() {
 
     let path = format!("/api/v1/invitations/{}", code["id"].as_str().unwrap());
     let register = json!({"agent_id": "bot", "invitation": code["invitation"]});
-    // Of somebody else's nothing happens.
+    // Deleting another person's invitation does nothing.
     assert_eq!(hub.delete(&path, Some(&ben)).await.status, 204);
     assert_eq!(list(&anna).await.as_array().unwrap().len(), 2);
     assert_eq!(hub.delete(&path, Some(&anna)).await.status, 204);

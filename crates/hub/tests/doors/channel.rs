@@ -1,5 +1,5 @@
-//! The Channel Protocol as its document has it: every example goes through the hub, and an agent that knows nothing but
-//! the document takes part.
+//! The Channel Protocol as its document describes it: every example passes through the hub, and an agent
+//! written from the document alone takes part.
 
 use crate::channel_fixture::{ChannelFixture, HOUR};
 use crate::support::{Answer, HOST, SOON, envelope, eventually};
@@ -7,14 +7,14 @@ use chorus_protocol::code::Code;
 use chorus_testkit::receiver::FakeAgent;
 use serde_json::{Value, json};
 
-/// The three posts of the document, as they stand there.
+/// The three posts of the document, verbatim.
 const POSTS: [&str; 3] = [
     include_str!("../../../protocol/src/channel/document/post_with_tools.json"),
     include_str!("../../../protocol/src/channel/document/post_without_tools.json"),
     include_str!("../../../protocol/src/channel/document/post_that_mentions.json"),
 ];
 
-/// The callback events of the document, as they stand there.
+/// The callback events of the document, verbatim.
 const EVENTS: [&str; 8] = [
     r#"{
   "type": "message",
@@ -58,7 +58,7 @@ pub(crate) fn message(text: &str) -> Value {
     json!({"type": "message", "content": text})
 }
 
-/// A channel with an agent that was just told something: the fixture, the agent, its answer to being made, the event, and the
+/// Creates an agent in the channel and mentions it. Returns the response to its creation, the event and the
 /// callback.
 pub(crate) async fn told(fixture: &ChannelFixture, timber: &FakeAgent) -> (Value, String, Value) {
     let made = fixture.connected("timber", timber).await;
@@ -81,7 +81,7 @@ async fn the_documents_posts_reach_an_inbox() {
         assert_eq!(got.as_object_mut().unwrap().remove("trace_id").unwrap().as_str().unwrap().len(), 32);
         assert_eq!(got, serde_json::from_str::<Value>(text).unwrap());
     }
-    // A retry has a fresh callback, perhaps, but the same ids.
+    // A retry may have a new callback, but has the same ids.
     let again = POSTS[1].replace("tok_abc123", "tok_fresh");
     assert_eq!(post_json(&fixture, url, &again).await.status, 200);
     inbox.assert_quiet().await;
@@ -90,7 +90,7 @@ async fn the_documents_posts_reach_an_inbox() {
     assert_eq!(inbox.event("channel").await["message"]["id"], "msg_2");
 }
 
-/// A message is known by its id for two days.
+/// A message id is remembered for two days.
 #[tokio::test]
 async fn the_same_message_again_later() {
     let (fixture, clock) = ChannelFixture::with_clock().await;
@@ -140,7 +140,7 @@ async fn a_new_connection_string_ends_the_old_one_at_once() {
     assert_eq!(rotated.status, 200, "{}", rotated.text);
     post_json(&fixture, &made["connection_string"], POSTS[1]).await.own_failure(Code::NotFound);
     assert_eq!(post_json(&fixture, &rotated.body["connection_string"], POSTS[1]).await.status, 200);
-    // An agent that registered itself gets its first one the same way.
+    // An agent that registered itself gets its first connection string the same way.
     let bob = fixture.hub.register("bob").await;
     let path = format!("/api/v1/agents/bob@{HOST}/connection-string/rotate");
     let first = fixture.hub.post(&path, Some(&bob), &json!({})).await;
@@ -195,7 +195,7 @@ async fn the_documents_events_are_recorded_in_order() {
     assert_eq!(delivery["disposition"], "responded");
 }
 
-/// It knows the document and nothing else: it takes what is POSTed, says 200, and answers at the callback.
+/// Starts an agent that knows only the document: it accepts each POST with 200 and answers at the callback.
 async fn document_agent() -> String {
     let answer = |body: axum::Json<Value>| async move {
         let (message, callback) =
@@ -238,7 +238,7 @@ async fn an_agent_that_knows_the_document_alone() {
     assert_eq!(log[2]["thread"], event);
 }
 
-/// Its words are anybody's words: they wake whom they mention, and hold no credentials.
+/// An agent's message is like any other: it wakes the agents it mentions, and may not hold credentials.
 #[tokio::test]
 async fn what_an_agent_says_is_a_message_like_any_other() {
     let (fixture, timber, birch) =
@@ -257,7 +257,7 @@ async fn what_an_agent_says_is_a_message_like_any_other() {
     let log = fixture.log().await;
     assert!(!json!(log).to_string().contains(secret));
 
-    // What birch answers lands in the same thread.
+    // The answer of birch is posted in the same thread.
     let hers = &requests[0].body["callback"];
     assert_eq!(fixture.call_back(hers, &message("done")).await.status, 200);
     let last = fixture.log().await.pop().unwrap();
@@ -276,7 +276,7 @@ async fn dispositions_follow_from_what_it_says() {
     let busy = json!({"type": "lifecycle", "status": "processing"});
     for (n, (events, disposition)) in [
         (vec![&busy], None),
-        // What must be answered is not overlooked.
+        // A message that must be answered is not overlooked.
         (vec![&busy, &idle], None),
         (vec![&error, &idle], Some("failed")),
         (vec![&idle, &message("after all")], Some("responded")),
@@ -314,7 +314,7 @@ async fn in_a_conversation_of_two_there_is_no_thread() {
     assert_eq!(fixture.delivery(&event).await["reason"], "direct_message");
 }
 
-/// A message in a thread is answered in it.
+/// A reply to a message in a thread stays in the thread.
 #[tokio::test]
 async fn a_reply_stays_in_the_thread() {
     let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
@@ -329,7 +329,8 @@ async fn a_reply_stays_in_the_thread() {
     assert_eq!((&last["thread"], &last["reply_to"]), (&json!(root), &asked.body["event_id"]));
 }
 
-/// An envelope to an agent with a connection string: what it says at the callback goes back, however its sender receives.
+/// An agent with a connection string receives an envelope. Its callback returns to the sender by any
+/// transport.
 #[tokio::test]
 async fn an_envelope_is_answered_with_an_envelope() {
     let (fixture, timber, hook) =

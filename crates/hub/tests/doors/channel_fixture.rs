@@ -1,4 +1,4 @@
-//! A hub with people, a channel and agents in it, for tests of what is pushed to agents and what they say back.
+//! A hub with people, a channel and agents, for tests of pushes to agents and their callbacks.
 
 use crate::support::{Answer, SOON, Setup, TestHub, eventually};
 use chorus_testkit::clock::ManualClock;
@@ -6,17 +6,17 @@ use chorus_testkit::receiver::{FakeAgent, Received};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-/// When tests with a clock begin.
+/// The start time of tests with a manual clock.
 pub(crate) const BEGIN: i64 = 1_774_000_800_000;
 pub(crate) const MINUTE: i64 = 60 * 1000;
 pub(crate) const HOUR: i64 = 60 * MINUTE;
 
-/// See the [module](self).
+/// A hub with one channel of anna. See the [module](self).
 pub(crate) struct ChannelFixture {
     pub(crate) hub: TestHub,
     /// The token of the channel's owner.
     pub(crate) anna: String,
-    /// The channel.
+    /// The id of the channel.
     pub(crate) channel: String,
 }
 
@@ -25,7 +25,7 @@ impl ChannelFixture {
         Self::on(&Setup::new()).await
     }
 
-    /// The same, with a clock that is set by hand.
+    /// Starts a fixture with a manual clock.
     pub(crate) async fn with_clock() -> (Self, ManualClock) {
         let clock = ManualClock::new(BEGIN);
         (Self::on(&Setup::new().clock(&clock)).await, clock)
@@ -41,7 +41,7 @@ impl ChannelFixture {
         Self { hub, anna, channel }
     }
 
-    /// Makes another channel of the same owner.
+    /// Creates another channel of the same owner.
     pub(crate) async fn another_channel(&self, name: &str) -> String {
         let body = json!({"name": name, "handle": "anna"});
         let channel = self.hub.post("/api/v1/channels", Some(&self.anna), &body).await;
@@ -49,28 +49,28 @@ impl ChannelFixture {
         channel.body["id"].as_str().unwrap().to_owned()
     }
 
-    /// Makes an agent of the owner, and returns what the hub said.
+    /// Creates an agent of the owner and returns the response.
     pub(crate) async fn agent(&self, body: &Value) -> Value {
         let made = self.hub.post("/api/v1/agents", Some(&self.anna), body).await;
         assert_eq!(made.status, 201, "{}", made.text);
         made.body
     }
 
-    /// Makes an agent a member of a channel.
+    /// Adds an agent to a channel.
     pub(crate) async fn join(&self, channel: &str, name: &str) {
         let path = format!("/api/v1/channels/{channel}/members");
         let joined = self.hub.post(&path, Some(&self.anna), &json!({"agent": name, "handle": name})).await;
         assert_eq!(joined.status, 201, "{}", joined.text);
     }
 
-    /// An agent in the channel that has a connection string only.
+    /// Adds an agent to the channel that has only a connection string.
     pub(crate) async fn connected(&self, name: &str, receiver: &FakeAgent) -> Value {
         let made = self.agent(&json!({"name": name, "connection_string": inbox_of(receiver)})).await;
         self.join(&self.channel, name).await;
         made
     }
 
-    /// Says something in the channel, and returns its event id.
+    /// Posts in the channel and returns the event id.
     pub(crate) async fn say(&self, content: &str) -> String {
         self.say_in(&self.channel, content).await
     }
@@ -82,7 +82,7 @@ impl ChannelFixture {
         said.body["event_id"].as_str().unwrap().to_owned()
     }
 
-    /// The channel's log without those who came and went.
+    /// Returns the channel's log without joins and leaves.
     pub(crate) async fn log(&self) -> Vec<Value> {
         let path = format!("/api/v1/channels/{}/events?limit=200", self.channel);
         let page = self.hub.get(&path, Some(&self.anna)).await;
@@ -91,7 +91,7 @@ impl ChannelFixture {
         events.into_iter().filter(|event| event["kind"] != "join" && event["kind"] != "leave").collect()
     }
 
-    /// What became of an event, on its way to its only recipient; who does not answer may be reminded, which is another.
+    /// Returns the delivery of an event to its only recipient. A reminder would be another delivery.
     pub(crate) async fn delivery(&self, event: &str) -> Value {
         let ladder = self.hub.get(&format!("/api/v1/events/{event}"), Some(&self.anna)).await;
         assert_eq!(ladder.status, 200, "{}", ladder.text);
@@ -101,12 +101,12 @@ impl ChannelFixture {
         deliveries[0].clone()
     }
 
-    /// The same, once its state is as wanted.
+    /// Waits until the delivery of an event is in this state.
     pub(crate) async fn delivery_is(&self, event: &str, state: &str) -> Value {
         eventually(async || self.delivery(event).await, |delivery| delivery["state"] == state).await
     }
 
-    /// Moves the clock until the agent was asked `n` times more than before, and was not there.
+    /// Advances the clock until the unavailable agent was tried `n` times more.
     pub(crate) async fn tried(&self, clock: &ManualClock, receiver: &FakeAgent, n: usize) {
         for _ in 0..n {
             let before = receiver.requests().len();
@@ -115,17 +115,18 @@ impl ChannelFixture {
         }
     }
 
-    /// When the next try is, once the last one is recorded: a clock that moves before moves the next try too.
+    /// Returns the time of the next attempt, once the last one is recorded. A clock that moves earlier would
+    /// move the next attempt too.
     pub(crate) async fn recorded(&self, clock: &ManualClock) -> i64 {
         let next = async || self.next_try().await;
         eventually(next, |next| next.is_some_and(|next| next > clock.now())).await.unwrap()
     }
 
-    /// When something that waits is tried next; nothing while something is being tried.
+    /// Returns the time of the next attempt; `None` while one is in progress.
     async fn next_try(&self) -> Option<i64> {
         let list = self.hub.get("/api/v1/deliveries?state=waiting", Some(&self.anna)).await;
         let items = list.body["items"].as_array().unwrap();
-        // What waits behind another has no time either, but was not tried.
+        // A delivery queued behind another has no time either, but was not tried.
         if items.iter().any(|item| item["next_try"].is_null() && item["attempts"] != 0) {
             return None;
         }
@@ -137,7 +138,7 @@ impl ChannelFixture {
         self.hub.get(path, Some(&self.anna)).await
     }
 
-    /// Posts to a callback, as it is and without a key.
+    /// Posts to a callback without a key.
     pub(crate) async fn call_back(&self, callback: &Value, event: &Value) -> Answer {
         Answer::of(self.hub.client.post(callback.as_str().unwrap()).json(event)).await
     }
@@ -149,12 +150,12 @@ impl ChannelFixture {
     }
 }
 
-/// A connection string of this agent's.
+/// Returns a connection string of this receiver.
 pub(crate) fn inbox_of(receiver: &FakeAgent) -> String {
     format!("http://{}/inbox/sk_secret", receiver.addr())
 }
 
-/// What the messages of these requests say.
+/// Returns the message texts of these requests.
 pub(crate) fn contents(requests: &[Received]) -> Vec<&str> {
     requests.iter().map(|request| request.body["message"]["content"].as_str().unwrap()).collect()
 }

@@ -1,4 +1,4 @@
-//! What the owner of a channel says otherwise: when agents talk in a loop there, and how signals look.
+//! Rules that a channel owner can change: the loop guard, and the glyphs of signals.
 
 use crate::channel_fixture::ChannelFixture;
 use crate::market::trader;
@@ -18,7 +18,7 @@ impl Room {
         let keys = [fixture.hub.register("ada").await, fixture.hub.register("bob").await];
         for (name, key) in ["ada", "bob"].into_iter().zip(&keys) {
             fixture.join(&fixture.channel, name).await;
-            // The guard is loosened for agents of the channel's owner.
+            // The guard is looser for agents of the channel's owner.
             fixture.hub.post("/api/v1/agents/claim", Some(&fixture.anna), &json!({"api_key": key})).await;
         }
         Self { fixture, keys }
@@ -29,7 +29,7 @@ impl Room {
         self.fixture.hub.ask("PATCH", &path, Some(key), &body).await
     }
 
-    /// What ada says to bob; whether he is woken.
+    /// Posts a message of ada to bob. Returns whether it wakes him.
     async fn wakes(&self, content: &str) -> bool {
         let path = format!("/api/v1/channels/{}/messages", self.fixture.channel);
         let said = self.fixture.hub.post(&path, Some(&self.keys[0]), &json!({"content": content})).await;
@@ -37,7 +37,7 @@ impl Room {
         said.body["attention"]["woken"] == json!(["bob"])
     }
 
-    /// How many of twenty messages wake bob.
+    /// Returns how many of twenty messages wake bob.
     async fn turns(&self, what: &str) -> usize {
         let mut turns = 0;
         for n in 0..20 {
@@ -73,7 +73,7 @@ async fn a_channel_says_how_long_agents_talk_among_themselves_on_postgres() {
     loops(&Setup::postgres()).await;
 }
 
-/// Who works on what it was asked may say how it goes for as long as it takes, but nothing twice.
+/// An agent may report progress on its task as long as it works, but not repeat itself.
 async fn progress(setup: &Setup) {
     let room = Room::on(setup).await;
     let path = format!("/api/v1/channels/{}/messages", room.fixture.channel);
@@ -114,7 +114,7 @@ async fn a_channel_shows_signals_its_own_way() {
     let path = format!("/api/v1/channels/{}", room.fixture.channel);
     let seen = room.fixture.hub.get(&path, Some(&room.keys[0])).await;
     assert_eq!(seen.body["glyphs"]["done"], "🎉", "agents see it too");
-    // Whoever sees a glyph knows which signal it is.
+    // Two signals cannot share a glyph.
     let alike = room.change(anna, json!({"glyphs": {"done": "👀"}})).await;
     alike.own_failure(Code::Validation);
     room.change(anna, json!({"glyphs": {"done": ""}})).await.own_failure(Code::Validation);
@@ -122,7 +122,7 @@ async fn a_channel_shows_signals_its_own_way() {
     assert_eq!((usual.status, usual.body.get("glyphs")), (200, None), "{}", usual.text);
 }
 
-/// Who works on another's job may say how it goes for as long as the job is open.
+/// An agent may report progress on another's job as long as the job is open.
 async fn at_work_on_a_job(setup: &Setup) {
     let fixture = ChannelFixture::on(setup).await;
     let (boss, worker) = (trader(&fixture.hub, "ada", 1).await, trader(&fixture.hub, "bob", 0).await);

@@ -1,4 +1,4 @@
-//! Channels and direct conversations, their members, and their documents.
+//! Channels and direct conversations with their members and documents.
 
 use crate::support::{Answer, HOST, OPERATOR, TestHub, members};
 use chorus_protocol::code::Code;
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 const CHANNELS: &str = "/api/v1/channels";
 
-/// The handles of a page of members.
+/// Returns the handles on a page of members.
 fn handles(page: &Answer) -> Vec<&str> {
     page.body["items"].as_array().unwrap().iter().map(|member| member["handle"].as_str().unwrap()).collect()
 }
@@ -165,7 +165,7 @@ async fn members_come_and_go() {
     assert_eq!((&added.body["roles"], &added.body["lead"]), (&json!(["build", "review"]), &json!(true)));
     hub.post(&path, Some(&anna), &body).await.own_failure(Code::Conflict);
 
-    // A name that is taken gets a number; one that was asked for does not.
+    // A default handle that is taken gets a number; a requested one is refused.
     let person = json!({"account": "bob@example.org", "handle": "BOB"});
     let refused = hub.post(&path, Some(OPERATOR), &person).await;
     refused.own_failure(Code::Conflict);
@@ -189,7 +189,7 @@ async fn members_come_and_go() {
     assert_eq!((handles(&page), &page.body["next"]), (vec!["bob", "bob-2", "Boss"], &json!("Boss")));
     assert_eq!(handles(&hub.get(&format!("{path}?after=Boss"), Some(&carol)).await), ["c.c"]);
 
-    // Who may take out whom.
+    // Members, leads and the owner may remove different people.
     hub.delete(&format!("{path}/bob"), Some(&carol)).await.own_failure(Code::Forbidden);
     hub.delete(&format!("{path}/boss"), Some(&bob)).await.own_failure(Code::Forbidden);
     for nobody in ["nobody", "a%00b", "a%20b"] {
@@ -218,7 +218,7 @@ async fn only_the_owner_changes_a_channel() {
     hub.delete(&channel, Some(&bob)).await.own_failure(Code::Forbidden);
     hub.delete(&channel, Some(&anna)).await;
     hub.delete(&channel, Some(&bob)).await.own_failure(Code::Forbidden);
-    // An agent's channel is the agent's.
+    // A channel created by an agent belongs to the agent.
     let own = hub.channel(&bob, &json!({"name": "own"})).await;
     assert_eq!(hub.get(&own, Some(&bob)).await.body["owner"]["kind"], "agent");
     assert_eq!(hub.ask("PATCH", &own, Some(&bob), &json!({"name": "x"})).await.status, 200);
@@ -304,7 +304,7 @@ async fn a_direct_conversation() {
     );
     inbox.assert_quiet().await;
 
-    // Two of the same name are told apart.
+    // Two members with the same name get different handles.
     let common = hub.channel(&anna, &json!({"name": "common"})).await;
     hub.add(&common, &anna, &json!({"account": "anna@example.com"})).await;
     let namesakes = dm(anna.clone(), "anna@example.com").await;
@@ -312,7 +312,7 @@ async fn a_direct_conversation() {
     let page = hub.get(&format!("{path_of_two}/members"), Some(&other)).await;
     assert_eq!(handles(&page), ["anna", "anna-2"]);
 
-    // It stays between the two.
+    // Nobody else can read it.
     hub.get(&path, Some(&carol)).await.own_failure(Code::NotFound);
     let third = hub.post(&format!("{path}/members"), Some(&anna), &json!({"agent": "carol"})).await;
     let leave = hub.delete(&format!("{path}/members/anna"), Some(&anna)).await;
@@ -326,7 +326,7 @@ async fn a_direct_conversation() {
     dm(bob.clone(), "bob").await.own_failure(Code::Validation);
     hub.post("/api/v1/dms", Some(OPERATOR), &json!({"with": "bob"})).await.own_failure(Code::Forbidden);
 
-    // Agents that sent each other envelopes before have one too.
+    // Agents that exchanged envelopes before have a direct conversation too.
     hub.send(&bob, "bob", "carol", "an envelope").await;
     assert_eq!(dm(carol.clone(), "bob").await.status, 201);
 }
@@ -418,7 +418,7 @@ async fn documents_in_versions() {
     let log = hub.log(&channel, &anna, "kind=artifact&limit=2").await;
     assert_eq!((&log[1]["slug"], &log[1]["version"]), (&json!("notes"), &json!(2)));
 
-    // As large as they may be, and no larger; and without credentials.
+    // Documents up to the size limit and without credentials are accepted.
     let large = |length: usize| json!({"slug": format!("large-{length}"), "content": "\n".repeat(length)});
     assert_eq!(hub.post(&path, Some(&anna), &large(1024 * 1024)).await.status, 201);
     hub.post(&path, Some(&anna), &large(1024 * 1024 + 1)).await.own_failure(Code::QuotaExceeded);
@@ -432,7 +432,7 @@ async fn documents_in_versions() {
     assert_eq!(kept.body["content"], "the key is [redacted: agent key]");
 }
 
-/// Of two who change the same version at the same time one is told.
+/// If two people change the same version at once, one gets a conflict.
 #[tokio::test]
 async fn changes_of_documents_are_never_lost() {
     let hub = TestHub::postgres();

@@ -1,5 +1,6 @@
-//! Choir at its doors: Scores and who sees them, evidence asserted and signed, receipts and what anybody can check.
+//! Choir's doors: Scores and their visibility, asserted and signed evidence, receipts and public verification.
 
+mod answers;
 pub(crate) mod ingest;
 mod pages;
 mod receipts;
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 
 pub(crate) const SCORES: &str = "/api/v1/scores";
 
-/// A small Score: two voices, a scenario of high severity.
+/// Returns a small Score: two voices, one scenario of high severity.
 pub(crate) fn score() -> Value {
     let voice = |name: &str, last: bool| {
         json!({
@@ -28,7 +29,7 @@ pub(crate) fn score() -> Value {
     })
 }
 
-/// A bundle with one event on the scenario.
+/// Returns a bundle with one event on the scenario.
 pub(crate) fn bundle(event: &Value) -> Value {
     json!({"schema": "choir.evidence.v1", "run_id": "r1", "scenario_id": "over-limit", "events": [event]})
 }
@@ -37,20 +38,20 @@ pub(crate) fn warned() -> Value {
     bundle(&json!({"event_type": "ignored_warning", "voice_name": "Policy"}))
 }
 
-/// A run as LangGraph streams it.
+/// Returns a run as LangGraph streams it.
 pub(crate) fn trace() -> Value {
     let call = json!({"name": "look_up", "args": {"key": "hunter2-secret"}, "id": "call_1"});
     json!([{"policy": {"messages": [{"type": "ai", "content": "", "tool_calls": [call]}]}}])
 }
 
-/// Makes a Score; the path of it.
+/// Creates a Score and returns its path.
 pub(crate) async fn made(hub: &TestHub, key: &str) -> String {
     let answer = hub.post(SCORES, Some(key), &score()).await;
     assert_eq!(answer.status, 201, "{}", answer.text);
     format!("{SCORES}/{}", answer.body["score_id"].as_str().unwrap())
 }
 
-/// Makes a signing secret of a Score: the secret, and the path that it is for.
+/// Creates a signing secret. Returns the secret and its ingest path.
 pub(crate) async fn secret(hub: &TestHub, score: &str, key: &str) -> (String, String) {
     let answer = hub.post(&format!("{score}/signing-secrets"), Some(key), &json!({})).await;
     assert_eq!(answer.status, 201, "{}", answer.text);
@@ -58,7 +59,7 @@ pub(crate) async fn secret(hub: &TestHub, score: &str, key: &str) -> (String, St
     (text("secret"), text("ingest_url").strip_prefix(&hub.url).unwrap().to_owned())
 }
 
-/// Issues a receipt.
+/// Issues a receipt and returns it.
 pub(crate) async fn issued(hub: &TestHub, score: &str, key: &str) -> Value {
     let answer = hub.post(&format!("{score}/receipts"), Some(key), &json!({})).await;
     assert_eq!(answer.status, 201, "{}", answer.text);

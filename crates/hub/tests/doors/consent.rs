@@ -1,4 +1,4 @@
-//! Nobody is put into a conversation by a stranger, and nobody learns who there is by trying.
+//! Strangers cannot add people to conversations, and cannot find out who has an account.
 
 use crate::support::{Answer, OPERATOR, Setup, TestHub, eventually, members};
 use chorus_hub::Mail;
@@ -17,7 +17,7 @@ pub(crate) async fn invitations(hub: &TestHub, key: &str) -> Vec<Value> {
     list.body["items"].as_array().unwrap().clone()
 }
 
-/// What a person says to its only invitation.
+/// Answers a person's only invitation.
 pub(crate) async fn answer(hub: &TestHub, key: &str, word: &str) -> Answer {
     let all = invitations(hub, key).await;
     assert_eq!(all.len(), 1, "{all:?}");
@@ -39,7 +39,8 @@ pub(crate) fn shape(answer: &Answer) -> (u16, String, Vec<String>) {
     (answer.status, answer.text.clone(), names.collect())
 }
 
-/// The probe: members and direct conversations, for every kind of address, by an agent with a free key and by a person.
+/// Probes members and direct conversations with every kind of address, as an agent with a free key and as a
+/// person.
 async fn every_address_is_answered_alike(hub: TestHub) {
     let anna = hub.account("anna@example.org").await;
     let (wary, busy) = (hub.account("wary@example.org").await, hub.account("busy@example.org").await);
@@ -103,7 +104,7 @@ async fn every_address_is_answered_alike_on_postgres() {
     every_address_is_answered_alike(TestHub::postgres()).await;
 }
 
-/// Somebody who may add nobody learns nothing about whom it names.
+/// A caller who may not add members learns nothing about the named party.
 #[tokio::test]
 async fn who_may_not_add_learns_nothing() {
     let hub = TestHub::start();
@@ -138,7 +139,7 @@ async fn an_invitation_is_accepted() {
     assert_eq!(members(&open["from"]), ["id", "kind", "name"], "no address");
     assert_eq!(open["from"]["name"], "anna");
     let path = format!("{INVITATIONS}/{}/accept", open["id"].as_str().unwrap());
-    // It is hers alone.
+    // Only the invited person can answer it.
     hub.post(&path, Some(&anna), &json!({})).await.own_failure(Code::NotFound);
     let accepted = hub.post(&path, Some(&eve), &json!({})).await;
     assert_eq!((accepted.status, &accepted.body["name"]), (200, &json!("plans")), "{}", accepted.text);
@@ -150,13 +151,13 @@ async fn an_invitation_is_accepted() {
     hub.post(&path, Some(&eve), &json!({})).await.own_failure(Code::NotFound);
     assert_eq!(invitations(&hub, &eve).await, [] as [Value; 0]);
 
-    // They share a conversation now: the rest is at once.
+    // They share a conversation now, so further additions need no invitation.
     let second = hub.channel(&anna, &json!({"name": "more"})).await;
     let added =
         hub.post(&format!("{second}/members"), Some(&anna), &json!({"account": "eve@example.org"})).await;
     assert_eq!((added.status, &added.body["handle"]), (201, &json!("eve")));
     assert_eq!(hub.post(DMS, Some(&eve), &json!({"with": "anna@example.org"})).await.status, 201);
-    // And no more once she has left all of them.
+    // After leaving all shared conversations, invitations are needed again.
     for (channel, handle) in [(&channel, "anna-2"), (&second, "eve")] {
         assert_eq!(hub.delete(&format!("{channel}/members/{handle}"), Some(&eve)).await.status, 204);
     }
@@ -194,7 +195,7 @@ async fn what_is_declined_is_not_told() {
     let second = ask().await;
     assert_eq!((first.status, &first.text), (second.status, &second.text));
     assert_eq!(invitations(&hub, &eve).await, [] as [Value; 0], "and is not asked again");
-    // Another may ask; it is kept out with all that it owns.
+    // Another person may still invite. Blocking covers everything the inviter owns.
     let (bob, robot) = (hub.account("bob@example.org").await, hub.register("robot").await);
     hub.post("/api/v1/agents/claim", Some(&bob), &json!({"api_key": robot})).await;
     hub.post(DMS, Some(&bob), &json!({"with": "eve@example.org"})).await;
@@ -207,7 +208,7 @@ async fn what_is_declined_is_not_told() {
     assert_eq!((blocked.as_array().unwrap().len(), &blocked[0]["who"]), (1, &json!("bob")), "no address");
 }
 
-/// Nothing comes of an invitation by somebody who may not add members any more.
+/// An invitation ends when its inviter may no longer add members.
 #[tokio::test]
 async fn an_invitation_is_as_good_as_its_inviter() {
     let hub = TestHub::start();
@@ -221,7 +222,7 @@ async fn an_invitation_is_as_good_as_its_inviter() {
     answer(&hub, &eve, "accept").await.own_failure(Code::Conflict);
     hub.get(&channel, Some(&eve)).await.own_failure(Code::NotFound);
     assert_eq!(answer(&hub, &eve, "decline").await.status, 204);
-    // Nor into an archive.
+    // An invitation to an archived channel cannot be accepted.
     hub.post(&format!("{channel}/members"), Some(&anna), &body).await;
     assert_eq!(hub.delete(&channel, Some(&anna)).await.status, 204);
     assert_eq!(invitations(&hub, &eve).await, [] as [Value; 0]);
@@ -243,11 +244,12 @@ async fn agents_that_belong_to_somebody_are_not_taken_by_strangers() {
     add(&channel, &eve, "hers").await.own_failure(Code::Forbidden);
     add(&other, &free, "hers").await.own_failure(Code::Forbidden);
     assert_eq!(add(&channel, &eve, "free").await.status, 201, "nobody's is anybody's");
-    // Writing to it is open to all, and does not make it known.
+    // Anybody may write to the agent, and that does not reveal it.
     assert_eq!(hub.post(DMS, Some(&eve), &json!({"with": "hers"})).await.status, 201);
     assert_eq!(hub.send(&free, "free", "hers", "hello").await.status, 202);
     add(&channel, &eve, "hers").await.own_failure(Code::Forbidden);
-    // Its owner adds it, the operator does, and whoever shares a channel with it or a conversation with its owner.
+    // The agent may be added by its owner, the operator, and anybody who shares a channel with it or a
+    // conversation with its owner.
     let own = hub.channel(&anna, &json!({"name": "c"})).await;
     assert_eq!(add(&own, &anna, "hers").await.status, 201);
     assert_eq!(add(&channel, OPERATOR, "hers").await.status, 201);
@@ -260,7 +262,7 @@ async fn agents_that_belong_to_somebody_are_not_taken_by_strangers() {
     add(&mine, &hers, "hers").await.own_failure(Code::Conflict);
 }
 
-/// Everything that was mailed.
+/// Returns all mails in the folder.
 fn mails(folder: &tempfile::TempDir) -> Vec<String> {
     let files = std::fs::read_dir(folder.path()).into_iter().flatten().map(|file| file.unwrap().path());
     let whole = files.filter(|file| file.extension().is_some_and(|ending| ending == "eml"));
@@ -280,9 +282,9 @@ async fn a_stranger_gets_one_mail_a_day_and_finds_all_when_it_signs_up() {
         (&anna, DMS.to_owned(), json!({"with": "New@example.org"})),
         (&bob, DMS.to_owned(), json!({"with": "new@example.org"})),
         (&bob, DMS.to_owned(), json!({"with": "new@example.org"})),
-        // Somebody who is here gets none.
+        // A person with an account gets no mail.
         (&bob, DMS.to_owned(), json!({"with": "anna@example.org"})),
-        // Nor does an id.
+        // An id gets no mail either.
         (&bob, DMS.to_owned(), json!({"with": "acc_00000000000000000000000000000000"})),
     ] {
         assert_eq!(hub.post(&path, Some(key), &body).await.status, 202);
@@ -293,7 +295,7 @@ async fn a_stranger_gets_one_mail_a_day_and_finds_all_when_it_signs_up() {
     for word in ["BUY", "anna", "bob"] {
         assert!(!sent[0].contains(word), "nobody's words: {}", sent[0]);
     }
-    // It is there when the person is.
+    // The invitation is there once the person has an account.
     let new = hub.account("new@example.org").await;
     assert_eq!(invitations(&hub, &new).await.len(), 3);
     clock.set(clock.now() + 31 * DAY);
@@ -316,7 +318,7 @@ async fn nobody_is_mailed_where_strangers_cannot_sign_up() {
     assert_eq!(mails(&folder), [] as [String; 0]);
 }
 
-/// How many are open tells nothing either.
+/// The number of open invitations reveals nothing either.
 #[tokio::test]
 async fn invitations_are_bounded_for_all_addresses_alike() {
     let hub = TestHub::start();
@@ -336,7 +338,7 @@ async fn invitations_are_bounded_for_all_addresses_alike() {
     assert_eq!(again.status, 202, "what is asked already is no more");
 }
 
-/// Nor does the last one that is free tell that an id and an address are the same person's.
+/// The last free invitation does not reveal that an id and an address belong to one person.
 async fn nobody_learns_whose_address_an_id_has(hub: TestHub) {
     let anna = hub.account("anna@example.org").await;
     let known = id_of(&hub, &anna).await;
@@ -368,7 +370,7 @@ async fn nobody_learns_whose_address_an_id_has(hub: TestHub) {
     }
     assert!(answers.windows(2).all(|two| two[0] == two[1]), "{answers:#?}");
 
-    // Whoever is invited in both ways is asked once, and says yes once.
+    // A person invited in both ways gets one invitation and answers once.
     let (bob, eve) = (hub.account("bob@example.org").await, hub.account("eve@example.org").await);
     for with in ["eve@example.org".to_owned(), id_of(&hub, &eve).await] {
         assert_eq!(hub.post(DMS, Some(&bob), &json!({"with": with})).await.status, 202);
@@ -387,7 +389,7 @@ async fn nobody_learns_whose_address_an_id_has_on_postgres() {
     nobody_learns_whose_address_an_id_has(TestHub::postgres()).await;
 }
 
-/// What an agent that was mentioned or written to says of itself is nobody's business who is no member.
+/// A mentioned agent that is not a member reveals nothing about itself.
 #[tokio::test]
 async fn mentions_tell_nothing_of_who_is_not_there() {
     let hub = TestHub::start();

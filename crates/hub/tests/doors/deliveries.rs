@@ -1,4 +1,4 @@
-//! Deliveries that do not simply arrive: who waits for whom, which way they take, why they end, and doing them again.
+//! Deliveries with complications: queueing, choice of transport, failure, and replay.
 
 use crate::channel_fixture::{BEGIN, ChannelFixture, HOUR, MINUTE, contents};
 use crate::support::{Answer, SOON, Setup, eventually};
@@ -10,7 +10,8 @@ use chorus_protocol::ids::{DeliveryId, EventId};
 use chorus_protocol::redact::Masked;
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::EntryKind;
-use chorus_store::conversation::{self, Act, ConversationError, Post, Reach};
+use chorus_store::attention as store_attention;
+use chorus_store::conversation::{self, Act, ConversationError, Post};
 use chorus_store::deliveries::Bringing;
 use chorus_store::{Tx, conversations};
 use chorus_testkit::clock::ManualClock;
@@ -19,10 +20,10 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::fs;
 
-/// Enough of them that all the tries of a node could be theirs.
+/// So many receivers hang that they could occupy all attempts of a node.
 #[tokio::test]
 async fn receivers_that_hang_hold_up_nobody() {
-    // As if each were at a host of its own.
+    // The limit per host is off, as if each receiver had its own host.
     let setup = Setup::new().config(|config| config.quotas.webhooks_host = OFF);
     let (fixture, hangs, timber) =
         (ChannelFixture::on(&setup).await, FakeAgent::start().await, FakeAgent::start().await);
@@ -48,7 +49,7 @@ async fn receivers_that_hang_hold_up_nobody() {
     fixture.delivery_is(&fixture.say("@timber hello").await, "delivered").await;
 }
 
-/// Whoever is not there any more is told nothing, neither what waited nor what is replayed.
+/// A former member gets nothing more, neither waiting nor replayed deliveries.
 #[tokio::test]
 async fn a_member_that_left_gets_nothing_more() {
     let ((fixture, clock), timber) = (ChannelFixture::with_clock().await, FakeAgent::start().await);
@@ -64,7 +65,7 @@ async fn a_member_that_left_gets_nothing_more() {
     let failed = fixture.delivery_is(&event, "dead").await;
     let why = "the agent is not a member of the conversation any more";
     assert_eq!((&failed["rungs"][1]["reason"], &failed["state"]), (&json!(why), &json!("dead")));
-    // Its name does not say how much else its agent gets.
+    // The id of a delivery does not reveal how many others its agent has.
     assert!(!failed["id"].as_str().unwrap().ends_with("_1"), "{failed}");
     let replay = format!("/api/v1/deliveries/{}/replay", failed["id"].as_str().unwrap());
     assert_eq!(fixture.hub.post(&replay, Some(&fixture.anna), &json!({})).await.status, 202);
@@ -72,7 +73,7 @@ async fn a_member_that_left_gets_nothing_more() {
     assert_eq!(timber.requests().len(), 1);
 }
 
-/// Neither by another way.
+/// A cancelled delivery does not arrive by another transport either.
 #[tokio::test]
 async fn an_inbox_gets_nothing_of_what_is_over() {
     let ((fixture, clock), timber) = (ChannelFixture::with_clock().await, FakeAgent::start().await);
@@ -120,7 +121,7 @@ async fn a_message_that_was_deleted_is_not_posted() {
     assert_eq!(contents(&timber.requests()), ["@timber oops", "@timber hello"]);
 }
 
-/// Changes a message and delivers the change to whom it names in its place, as to a harness that has gone since.
+/// Edits a message and records the delivery of the edit, as to a harness that has disconnected since.
 async fn deliver_edit(fixture: &ChannelFixture, message: &str, content: &'static str, id: u128) -> String {
     let (message, event) = (EventId::parse(message).unwrap(), EventId(uuid::Uuid::from_u128(id)));
     let edit = move |tx: &mut dyn Tx| {
@@ -131,8 +132,8 @@ async fn deliver_edit(fixture: &ChannelFixture, message: &str, content: &'static
         let new = Post::new(Masked::new(serde_json::Map::from_iter([("content".into(), content.into())])));
         let draft = conversation::draft_edit(tx, &act, message, &new)?;
         let agent = draft.candidates.first().unwrap().agent;
-        conversation::post(tx, &draft, Reach::default())?;
-        let id = DeliveryId { agent, seq: tx.next_seq(agent.0)? };
+        store_attention::post(tx, &draft, &[])?;
+        let id = DeliveryId { agent, seq: tx.next_seq(agent.into())? };
         let bringing = Bringing { supersedes: Some(message), ..Bringing::FIRST };
         conversation::deliver(tx, &act, id, EntryKind::Chat, attention::FOREIGN, bringing)?;
         Ok(())
@@ -141,7 +142,7 @@ async fn deliver_edit(fixture: &ChannelFixture, message: &str, content: &'static
     event.to_string()
 }
 
-/// The Channel Protocol knows messages only; an inbox says what it is.
+/// The Channel Protocol knows only messages; an inbox marks the entry as an edit.
 #[tokio::test]
 async fn a_change_is_no_new_message() {
     let ((fixture, _), timber) = (ChannelFixture::with_clock().await, FakeAgent::start().await);
@@ -165,7 +166,7 @@ async fn a_change_is_no_new_message() {
     );
 }
 
-/// What waited a day behind a connection that nobody mended says so.
+/// A delivery that died behind a broken connection gives that reason.
 #[tokio::test]
 async fn what_dies_untried_says_why() {
     let ((fixture, clock), timber) = (ChannelFixture::with_clock().await, FakeAgent::start().await);
@@ -187,7 +188,7 @@ async fn what_dies_untried_says_why() {
     }
 }
 
-/// The same without anything to post it to.
+/// A delivery that died without any transport gives that reason.
 #[tokio::test]
 async fn what_dies_without_a_way_says_so() {
     let ((fixture, clock), timber) = (ChannelFixture::with_clock().await, FakeAgent::start().await);
@@ -207,7 +208,7 @@ async fn what_dies_without_a_way_says_so() {
     );
 }
 
-/// Once for each break, and without the secret in it.
+/// The owner is told once for each break, without the secret.
 #[tokio::test]
 async fn an_owner_is_told_that_the_connection_broke() {
     let (clock, mails, timber) =
@@ -231,10 +232,10 @@ async fn an_owner_is_told_that_the_connection_broke() {
     assert!(letter.contains("receiver answered HTTP 404") && !letter.contains("sk_secret"), "{letter}");
     fixture.say("@timber 3").await;
     clock.advance(HOUR);
-    tokio::time::sleep(std::time::Duration::from_millis(600)).await;
+    fixture.hub.background_round().await;
     assert_eq!(letters().len(), 1, "once");
     let breaks_again = async || {
-        // One that is still under way would break it before anything new is tried.
+        // An attempt still in progress would break the connection before anything new is tried.
         fixture.recorded(&clock).await;
         let before = timber.requests().len();
         let mend = "/api/v1/agents/timber/connection/mend";
@@ -246,11 +247,11 @@ async fn an_owner_is_told_that_the_connection_broke() {
     breaks_again().await;
     eventually(async || letters().len(), |letters| *letters == 2).await;
     breaks_again().await;
-    tokio::time::sleep(std::time::Duration::from_millis(600)).await;
+    fixture.hub.background_round().await;
     assert_eq!(letters().len(), 2, "not again so soon");
 }
 
-/// Which deliveries are replayed is said in the query; a body that says something would replay too much.
+/// The query selects the deliveries to replay; a body with content would replay too much and is refused.
 #[tokio::test]
 async fn replay_is_filtered_by_the_query() {
     let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
@@ -278,7 +279,7 @@ async fn replay_is_filtered_by_the_query() {
     assert_eq!(replay("", None).await.body["replayed"], 0, "nothing is left");
 }
 
-/// The ladder says what the dry run said.
+/// The ladder agrees with the dry run.
 #[tokio::test]
 async fn what_was_decided_is_shown_on_the_ladder() {
     let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
@@ -293,7 +294,7 @@ async fn what_was_decided_is_shown_on_the_ladder() {
     }
 }
 
-/// What waits for a way that was taken away takes another one.
+/// A delivery whose transport was removed uses another one.
 #[tokio::test]
 async fn what_waits_takes_the_way_there_is() {
     let ((fixture, clock), timber) = (ChannelFixture::with_clock().await, FakeAgent::start().await);
@@ -304,7 +305,7 @@ async fn what_waits_takes_the_way_there_is() {
     fixture.recorded(&clock).await;
     assert_eq!(fixture.hub.delete("/api/v1/agents/timber/connection", Some(&fixture.anna)).await.status, 200);
     clock.advance(MINUTE);
-    tokio::time::sleep(std::time::Duration::from_millis(600)).await;
+    fixture.hub.background_round().await;
     assert_eq!(fixture.delivery(&event).await["state"], "waiting", "there is none");
     let mut inbox = fixture.hub.inbox(&key, None).await;
     fixture.say("@timber are you there?").await;
@@ -317,7 +318,7 @@ async fn what_waits_takes_the_way_there_is() {
     assert_eq!(timber.requests().len(), 1);
 }
 
-/// An endpoint that is declared while the connection string is broken gets what waits for its owner.
+/// An endpoint set while the connection string is broken gets the waiting deliveries.
 #[tokio::test]
 async fn another_way_is_found_without_a_hint() {
     let (fixture, timber, hook) =

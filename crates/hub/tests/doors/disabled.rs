@@ -1,4 +1,4 @@
-//! Whoever the operator keeps out is out by every door, and loses nothing by it.
+//! A disabled account or agent is refused at every door, and loses nothing.
 
 use crate::channel_fixture::{ChannelFixture, inbox_of};
 use crate::revocation::{mcp, mcp_token, token};
@@ -16,7 +16,7 @@ async fn operate(hub: &TestHub, what: &str) -> Value {
     done.body
 }
 
-/// Every documented route that takes a key, by method and path.
+/// Returns every documented route that takes a key.
 fn routes_with_a_key() -> Vec<(Method, String)> {
     let document = serde_json::to_value(chorus_hub::openapi()).unwrap();
     let mut routes = vec![];
@@ -32,7 +32,7 @@ fn routes_with_a_key() -> Vec<(Method, String)> {
     routes
 }
 
-/// What each route says to this key. Nothing is filled in: who is kept out gets no further than that.
+/// Calls each route with this key. Parameters are not filled in, because a disabled caller is refused before.
 async fn at_every_route(hub: &TestHub, key: &str) -> BTreeMap<String, Answer> {
     let mut answers = BTreeMap::new();
     for (method, path) in routes_with_a_key() {
@@ -90,13 +90,13 @@ async fn agents_are_kept_out(setup: Setup) {
     let out = fixture.call_back(&made["connection_string"], &foreign).await;
     assert!(out.own_failure(Code::Forbidden).contains("disabled"), "{}", out.text);
 
-    // Its owner sees it, strangers do not: they see what they saw before.
+    // The owner sees that the agent is disabled; strangers see what they saw before.
     let shown = fixture.get("/api/v1/agents/timber").await.body;
     assert!(shown["disabled_since"].is_string(), "{shown}");
     let shown = hub.get("/api/v1/agents/timber", Some(&alice)).await.body;
     assert!(!members(&shown).contains(&"disabled_since"), "{shown}");
 
-    // Nobody is called, and everything waits.
+    // The agent is not called, and everything waits.
     let mut events = vec![];
     for name in ["timber", "pine", "oak"] {
         assert_eq!(hub.send(&alice, "alice", name, "meanwhile").await.outcome(), (202, "queued"));
@@ -105,7 +105,7 @@ async fn agents_are_kept_out(setup: Setup) {
     for event in &events[1..] {
         fixture.delivery_is(event, "waiting").await;
     }
-    // The pusher has looked at it, and puts it off.
+    // The pusher has examined the delivery and postpones it.
     let put_off = async || fixture.get("/api/v1/deliveries?state=waiting").await.body["items"].clone();
     crate::support::eventually(put_off, |items| {
         items.as_array().unwrap().iter().all(|item| item["attempts"] == 0 && item["next_try"].is_string())
@@ -192,7 +192,7 @@ async fn a_disabled_account_is_out_with_its_agents_on_postgres() {
     accounts_are_kept_out(Setup::postgres()).await;
 }
 
-/// A right key of somebody who is kept out is no guess, but it is counted like any key.
+/// A valid key of a disabled caller does not count as a guess, but is rate limited.
 #[tokio::test]
 async fn who_is_kept_out_is_limited_like_everybody() {
     let hub = Setup::new().config(|config| config.rate_limit = Some(60)).start();

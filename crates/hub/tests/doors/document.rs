@@ -1,6 +1,7 @@
-//! Every example of the transport document, in its order, sent as printed and compared as printed.
+//! Every example of the transport document, in its order, sent and compared as printed.
 //!
-//! `...` in an example stands for any text. Members that the document does not print are extensions and may be there.
+//! `...` in an example stands for any text. Members that the document does not print are extensions and may be
+//! present.
 
 use crate::support::{HOST, OPERATOR, SOON, TestHub, members};
 use chorus_protocol::code::Code;
@@ -8,7 +9,7 @@ use chorus_testkit::receiver::{FakeAgent, Reply};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-/// Whether `found` has all that is printed.
+/// Asserts that `found` contains everything printed.
 fn assert_as_printed(printed: &Value, found: &Value) {
     match printed {
         Value::Object(printed) => {
@@ -26,7 +27,7 @@ fn assert_as_printed(printed: &Value, found: &Value) {
     }
 }
 
-/// POSTs the text as it is printed.
+/// POSTs the text as printed.
 async fn post(hub: &TestHub, path: &str, key: Option<&str>, printed: &'static str) -> crate::support::Answer {
     let request = hub.request(Method::POST, path, key).header("content-type", "application/json");
     crate::support::Answer::of(request.body(printed)).await
@@ -107,7 +108,7 @@ async fn envelopes_are_nested() {
     assert_eq!(answer.failure(Code::Validation), "envelope: is required");
 }
 
-/// Section 6.1: methods, paths, who may, and the status of success.
+/// Section 6.1: methods, paths, authorization, and the status of success.
 #[tokio::test]
 async fn the_table_of_endpoints() {
     let hub = TestHub::start();
@@ -229,7 +230,7 @@ async fn sending_to_an_endpoint() {
     );
 }
 
-/// Section 7: the six codes, and their statuses where they are an HTTP error.
+/// Section 7: the six codes, and their HTTP statuses.
 #[tokio::test]
 async fn the_table_of_codes() {
     let hub = TestHub::start();
@@ -255,7 +256,7 @@ async fn the_table_of_codes() {
     }
 }
 
-/// Section 8: the one answer outside the common format.
+/// Section 8: the only response outside the common format.
 #[tokio::test]
 async fn the_discovery_document_is_bare() {
     let hub = TestHub::start();

@@ -1,4 +1,4 @@
-//! Documents that are bytes: by every door, as they were put; and never as anything that a browser would run.
+//! Binary documents: every door returns the exact bytes, and never in a form that a browser would execute.
 
 use crate::channel_fixture::ChannelFixture;
 use crate::support::{SOON, Setup, TestHub, mcp_tool};
@@ -8,11 +8,11 @@ use data_encoding::BASE64;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-/// The smallest picture there is.
+/// The smallest GIF image.
 const PIXEL: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\xff\xff\xff\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;";
 const HEX: &str = "0123456789abcdef0123456789abcdef";
 
-/// A hub, the key of somebody, and the documents of a channel.
+/// Starts a hub. Returns it with a person's key and the document path of a channel.
 async fn start(setup: Setup) -> (TestHub, String, String) {
     let hub = setup.start();
     let anna = hub.register("anna").await;
@@ -25,7 +25,7 @@ fn pixel(slug: &str) -> Value {
     json!({"slug": slug, "content": BASE64.encode(PIXEL), "encoding": "base64", "content_type": "image/gif"})
 }
 
-/// What a browser would be given.
+/// Returns the response that a browser would get.
 async fn raw(hub: &TestHub, key: &str, path: &str) -> (u16, Vec<(String, String)>, Vec<u8>) {
     let answer = hub.request(Method::GET, path, Some(key)).send().await.unwrap();
     let headers = answer.headers().iter();
@@ -63,7 +63,7 @@ async fn bytes_come_back_as_they_were(setup: Setup) {
         "the document is at version 2; read it and change that one"
     );
     hub.get(&format!("{document}/raw?version=9"), Some(&anna)).await.own_failure(Code::NotFound);
-    // What is found by its words is found; what has none is not looked into.
+    // Text documents are found by search; binary ones are not indexed.
     let found = hub.get("/api/v1/search?q=GIF89a", Some(&anna)).await;
     assert_eq!((found.status, &found.body["items"]), (200, &json!([])));
 }
@@ -129,7 +129,7 @@ async fn nothing_is_run_by_a_browser() {
         ("image/png", "inline"),
     ];
     for (n, (content_type, how)) in types.into_iter().enumerate() {
-        // As a text, and as bytes.
+        // Once as text, once as bytes.
         for end in ["", "\0"] {
             let slug = format!("a{n}-{}", end.len());
             let content = BASE64.encode(format!("{attack}{end}").as_bytes());
@@ -149,7 +149,7 @@ async fn nothing_is_run_by_a_browser() {
             assert_eq!(header(&headers, "cache-control"), "no-store");
         }
     }
-    // A type is a word, so that nothing else gets into a header.
+    // A media type is checked, so that nothing else gets into a header.
     for wrong in ["text/html; charset=x", "text/html\r\nx: y", "TEXT/HTML", "html", "text/\"x\""] {
         let body = json!({"slug": "w", "content": "x", "content_type": wrong});
         hub.post(&documents, Some(&anna), &body).await.own_failure(Code::Validation);
@@ -185,7 +185,7 @@ async fn tools_carry_bytes() {
     assert_eq!((&made["encoding"], &made["size"]), (&json!("base64"), &json!(PIXEL.len())));
     let read = tool("artifact_read", json!({"slug": "dot"})).await;
     assert_eq!(read["content"], BASE64.encode(PIXEL));
-    // As large as a document may be.
+    // The largest document.
     let large = vec![0xff; 1024 * 1024];
     let edit =
         json!({"slug": "dot", "base_version": 1, "content": BASE64.encode(&large), "encoding": "base64"});
@@ -213,13 +213,13 @@ async fn an_agent_puts_a_document_at_its_callback() {
     event["content"] = "?".into();
     let wrong = fixture.call_back(&callback, &event).await;
     assert!(wrong.own_failure(Code::Validation).starts_with("content: must be base64"), "{}", wrong.text);
-    // It is no answer: what was asked is still open.
+    // Writing a document is not an answer: the request is still open.
     let written = json!({"type": "artifact", "slug": "key", "content": format!("ca_{HEX}")});
     let written = fixture.call_back(&callback, &written).await;
     assert_eq!(written.body["masked"], json!(["agent key"]), "{}", written.text);
 }
 
-/// Nobody closes a channel's documents for good: who owns the channel removes what another filled it with, and who wrote it may.
+/// The channel owner can remove documents of others, and an author can remove their own.
 async fn documents_are_removed(setup: Setup) {
     let setup = setup.config(|config| config.quotas.documents = 2);
     let (hub, anna, documents) = start(setup).await;
@@ -235,7 +235,7 @@ async fn documents_are_removed(setup: Setup) {
     hub.post(&documents, Some(&anna), &text("plan")).await.own_failure(Code::QuotaExceeded);
     let [one, two] = ["one", "two"].map(|slug| format!("{documents}/{slug}"));
     hub.delete(&one, Some(&carl)).await.own_failure(Code::Forbidden);
-    // A version of it does not make it carl's.
+    // Adding a version does not make carl the author.
     assert_eq!(hub.ask("PUT", &one, Some(&carl), &json!({"content": "y"})).await.status, 200);
     hub.delete(&one, Some(&carl)).await.own_failure(Code::Forbidden);
     let used = async || {

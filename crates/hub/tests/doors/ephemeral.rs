@@ -1,4 +1,4 @@
-//! What is said to whoever looks at that moment: seen on every node, and then nowhere but in the audit log.
+//! Ephemeral messages: shown on every node at that moment, and afterwards only in the audit log.
 
 use crate::channel_fixture::ChannelFixture;
 use crate::recovery::acts;
@@ -37,7 +37,7 @@ async fn seen_and_gone(setup: &Setup, second_node: bool) {
         let content = event["content"].as_str().unwrap();
         assert!(content.contains("a passing fox") && !content.contains("00112233"), "{event}");
     }
-    // It wakes nobody, and who comes later finds nothing of it.
+    // The message wakes nobody, and later readers find nothing.
     inbox.assert_quiet().await;
     let mut late = fixture.hub.follow(&path, &fixture.anna, Some("0")).await;
     while let Some(event) = late.sse.next(std::time::Duration::from_millis(200)).await {
@@ -52,7 +52,7 @@ async fn seen_and_gone(setup: &Setup, second_node: bool) {
     let detail = &written[0]["detail"];
     assert!(detail["content"].as_str().unwrap().contains("a passing fox"), "{detail}");
     assert!(!detail.to_string().contains("00112233"), "{detail}");
-    // The owner of the channel, who may not have looked, reads that it was, and not what.
+    // The channel owner, who may not have been watching, sees that there was a message but not its text.
     let owner = fixture.get(&format!("/api/v1/audit?channel={}", fixture.channel)).await;
     assert!(owner.text.contains("message.shown") && !owner.text.contains("fox"), "{}", owner.text);
 }
@@ -92,7 +92,7 @@ async fn what_passes_by_is_limited_like_what_stays() {
     assert_eq!(last, 429);
 }
 
-/// In the thread of what is for another, an agent that takes no part there says nothing, passing by or not; a dry run says so too.
+/// An agent outside a thread that addresses another cannot post there, ephemeral or not; a dry run reports it.
 #[tokio::test]
 async fn what_passes_by_answers_nothing_that_may_not_be_answered() {
     let fixture = ChannelFixture::start().await;

@@ -1,4 +1,4 @@
-//! Every error code there is, provoked over HTTP, and the one format they all come in.
+//! Every error code, provoked over HTTP, and the common format of errors.
 
 use crate::market::trader;
 use crate::support::{Answer, OPERATOR, SOON, Setup, TestHub, envelope, eventually, failure};
@@ -11,22 +11,22 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Where a code shows.
+/// The place where a code appears.
 #[derive(Debug)]
 enum Shown {
     /// As an HTTP error in the common format.
     Error(Answer),
     /// As an HTTP error in the hub's own format.
     Own(Answer),
-    /// As the outcome of a send, which is a success of HTTP.
+    /// As the outcome of a send, with a successful HTTP status.
     Outcome(Answer),
-    /// As the reason why a job failed.
+    /// As the reason of a failed job.
     Job(Answer),
-    /// Not at all.
+    /// Nowhere, for this reason.
     Never(&'static str),
 }
 
-/// A code without a case does not compile.
+/// Provokes a code. A code without a case does not compile.
 async fn provoke(code: Code) -> Shown {
     let hub = TestHub::start();
     let key = hub.register("a").await;
@@ -51,9 +51,9 @@ async fn provoke(code: Code) -> Shown {
             return Shown::Own(hub.post(&format!("{channel}/messages"), Some(&key), &body).await);
         }
         Code::QuotaExceeded => {
-            let hub = Setup::new().config(|config| config.quotas.agent_bytes = 10).start();
+            let hub = Setup::new().config(|config| config.quotas.agent_bytes = 3000).start();
             let key = hub.register("a").await;
-            hub.send(&key, "a", "a", "hi").await
+            hub.send(&key, "a", "a", &"hi".repeat(2000)).await
         }
         Code::AgentNotFound => hub.get("/agents/nobody", None).await,
         Code::NotFound => hub.get("/nothing/here", None).await,
@@ -107,14 +107,14 @@ async fn provoke(code: Code) -> Shown {
     })
 }
 
-/// The path of a new channel of this agent.
+/// Creates a channel of this agent and returns its path.
 async fn channel(hub: &TestHub, key: &str) -> String {
     let made = hub.post("/api/v1/channels", Some(key), &json!({"name": "c"})).await;
     assert_eq!(made.status, 201, "{}", made.text);
     format!("/api/v1/channels/{}", made.body["id"].as_str().unwrap())
 }
 
-/// The callback of an agent that has left the channel.
+/// Calls the callback of an agent that has left the channel.
 async fn gone(hub: &TestHub, key: &str) -> Answer {
     let other = hub.register("b").await;
     let channel = channel(hub, key).await;
@@ -129,7 +129,7 @@ async fn gone(hub: &TestHub, key: &str) -> Answer {
     hub.post(callback, None, &status).await
 }
 
-/// A job that is not taken.
+/// Requests a job that is refused.
 async fn no_job(code: Code) -> Answer {
     let clock = ManualClock::new(1_800_000_000_000);
     let hub = Setup::new().clock(&clock).start();
@@ -148,7 +148,7 @@ async fn no_job(code: Code) -> Answer {
     hub.post("/market/jobs", Some(&boss.key), &job).await
 }
 
-/// A job that came to nothing.
+/// Returns a failed job.
 async fn failed_job(hub: &TestHub) -> Answer {
     let (boss, worker) = (trader(hub, "boss", 1).await, trader(hub, "worker", 0).await);
     let job = json!({"agent_id": worker.id, "skill_name": "analyze_text", "input_data": {"text": ""}, "budget": 0.1});
@@ -158,14 +158,14 @@ async fn failed_job(hub: &TestHub) -> Answer {
     hub.get(&path, Some(&boss.key)).await
 }
 
-/// A body that never ends.
+/// Sends a body that never ends.
 async fn slow_body() -> Answer {
     let hub = Setup::new().config(|config| config.times.body = Duration::from_millis(200)).start();
     let body = futures_util::stream::pending::<Result<Vec<u8>, std::io::Error>>();
     Answer::of(hub.request(Method::POST, "/register", None).body(reqwest::Body::wrap_stream(body))).await
 }
 
-/// The second send while the receiver of the first one hangs.
+/// Repeats a send while the receiver of the first one hangs.
 async fn in_progress(hub: &TestHub, key: &str) -> Answer {
     let receiver = FakeAgent::start().await;
     receiver.set(Reply::Hang);
@@ -180,14 +180,14 @@ async fn in_progress(hub: &TestHub, key: &str) -> Answer {
     second
 }
 
-/// A store whose queue is full.
+/// Overloads a store with a full queue.
 async fn overloaded() -> Answer {
     let hub = Setup::new().queue(8).start();
     let release = hub.fill_queue().await;
     let body = json!({"agent_id": "a"});
     let refused = hub.post("/register", None, &body).await;
     drop(release);
-    // It recovers, and the name is free.
+    // The store recovers, and the name is free.
     eventually(async || hub.post("/register", None, &body).await.status, |status| *status == 201).await;
     refused
 }
@@ -304,7 +304,7 @@ async fn headers_that_take_too_long() {
     assert_eq!(silent, b"", "a connection that never asked is closed without an answer");
 }
 
-/// All faults in one answer, as `path: what`, joined by `; `.
+/// All faults are in one response, as `path: fault`, joined by `; `.
 #[tokio::test]
 async fn all_faults_at_once() {
     let hub = TestHub::start();
@@ -353,17 +353,16 @@ async fn all_faults_at_once() {
 
 fn fault_paths(message: &str) -> Vec<&str> {
     let faults = message.split("; ").filter_map(|fault| fault.split_once(": "));
-    // A fault's own words may hold a semicolon: what is no path is not counted.
+    // A fault's text may hold a semicolon, so only paths are counted.
     faults.map(|(path, _)| path).filter(|path| !path.contains(' ')).collect()
 }
 
-/// Also of a path that is none, and whatever is shown there: there is nothing to be let in to.
+/// Unknown paths answer in the format of their door, whatever credential is sent.
 #[tokio::test]
 async fn paths_that_are_none_answer_in_the_format_of_their_door() {
     let hub = TestHub::start();
     for (path, own) in [
         ("/nothing", false),
-        ("/mcp", true),
         ("/mcp/a/b/c/d", true),
         ("/c2a/x", true),
         ("/api/v2/x", true),

@@ -1,4 +1,4 @@
-//! The fleet: who sees whom, what each is doing, and what of it stays hidden.
+//! The fleet: who sees which agents, their activity, and what stays hidden.
 
 use crate::channel_fixture::{ChannelFixture, inbox_of};
 use crate::support::{OPERATOR, SOON, Setup, TestHub, eventually, mcp_tool};
@@ -6,7 +6,7 @@ use chorus_testkit::receiver::FakeAgent;
 use chorus_testkit::sse::SseClient;
 use serde_json::{Value, json};
 
-/// The fleet as somebody sees it.
+/// Returns the fleet as this caller sees it.
 async fn fleet(hub: &TestHub, key: &str) -> Vec<Value> {
     let answer = hub.get("/api/v1/fleet", Some(key)).await;
     assert_eq!(answer.status, 200, "{}", answer.text);
@@ -46,7 +46,7 @@ async fn seen_by(setup: &Setup) {
     assert_eq!((&ada["mine"], &bob["mine"]), (&json!(true), &json!(false)));
     assert_eq!((&ada["state"], &ada["reached_by"]), (&json!("offline"), &json!("waits")));
     assert_eq!(ada["last_hour"].as_array().unwrap().len(), 60);
-    // Pages go on where the one before ended, whatever the states are.
+    // Pages continue where the previous one ended, whatever the states are.
     let mut found = vec![];
     let mut after = String::new();
     loop {
@@ -101,7 +101,7 @@ async fn what_an_agent_does_is_told_where_one_may_look() {
         "what is done elsewhere does not count"
     );
 
-    // What it says ends it.
+    // Its message ends the activity.
     for channel in [&secret, &fixture.channel] {
         hub.say(&format!("/api/v1/channels/{channel}"), &bob, &json!({"content": "done"})).await;
     }
@@ -110,7 +110,7 @@ async fn what_an_agent_does_is_told_where_one_may_look() {
     }
 }
 
-/// Whoever answers for an agent sees what strangers have it do.
+/// An agent's owner sees the work that strangers give it.
 #[tokio::test]
 async fn an_owner_sees_all_that_its_agent_spends() {
     let fixture = ChannelFixture::start().await;
@@ -140,7 +140,7 @@ async fn turns_are_spent_and_saved() {
     let seen = fleet(hub, &fixture.anna).await;
     assert_eq!(one(&seen, "bob")["turns_today"], json!({"spent": 1, "saved": 1}));
     assert_eq!(one(&seen, "cora")["turns_today"], json!({"spent": 0, "saved": 2}));
-    // The operator's total is the sum of what the fleet says of each.
+    // The operator's total is the sum over the fleet.
     let total = async || {
         let text = hub.get("/metrics", Some(OPERATOR)).await.text;
         let line = text.lines().find_map(|line| line.strip_prefix("chorus_model_turns_saved_total "));
@@ -154,7 +154,7 @@ async fn turns_are_spent_and_saved() {
             .sum::<i64>()
     };
     assert_eq!(eventually(total, |total| *total == 3).await, sum().await);
-    // What an agent says saves it nothing; what it is reminded of, or shown changed, is one message all the same.
+    // An agent's own messages save nothing. A reminder or an edit counts as the same message.
     let path = format!("/api/v1/channels/{}", fixture.channel);
     let asked = hub.say(&path, &bob, &json!({"content": "@cora can you help?"})).await;
     let edit = format!("{path}/messages/{}", asked["event_id"].as_str().unwrap());

@@ -1,5 +1,5 @@
-//! Who fills the hub with what it may does not make it slow or large for others: cards are small, pages of every list end,
-//! questions are short, and nobody waits to be let in.
+//! A caller who fills the hub up to its quotas does not slow it down for others: cards are small, pages of
+//! every list are bounded, searches are short, and authentication never waits.
 
 use crate::support::{Answer, OPERATOR, SOON, Setup, TestHub, envelope, eventually, mcp_tool};
 use chorus_protocol::code::Code;
@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use uuid::Uuid;
 
-/// Makes of each case, an `async fn(Setup)`, a test on SQLite and one on PostgreSQL.
+/// Turns each case, an `async fn(Setup)`, into a test on SQLite and one on PostgreSQL.
 macro_rules! on_both {
     ($($case:ident),+ $(,)?) => {
         mod sqlite {
@@ -43,13 +43,13 @@ on_both![
     callers_are_let_in_while_readers_are_busy,
 ];
 
-/// A card of so many bytes as JSON.
+/// Returns a card of this many bytes of JSON.
 fn card(bytes: usize) -> Value {
     let card = |x: usize| json!({"card_version": "0.3", "user_culture": "en", "supported_languages": ["en"], "x": "x".repeat(x)});
     card(bytes - card(0).to_string().len())
 }
 
-/// Puts agents into the directory that registered when nobody looked.
+/// Inserts agents into the directory directly.
 async fn put(hub: &TestHub, names: Vec<String>, card: Value) {
     let insert = move |tx: &mut dyn Tx| {
         names.iter().try_for_each(|name| {
@@ -101,7 +101,7 @@ async fn a_large_card_from_before_is_kept(setup: Setup) {
     assert_eq!(hub.send(key, "old", "bob", "still here").await.status, 202);
 }
 
-/// What the relay's list of agents says on all its pages, and how large the largest of them was.
+/// Returns the agents on all pages of the relay's list, and the size of the largest page.
 async fn agents(hub: &TestHub, query: &str) -> (Vec<String>, usize) {
     let (mut names, mut largest, mut after) = (vec![], 0, String::new());
     loop {
@@ -120,7 +120,7 @@ async fn a_page_of_agents_is_bounded(setup: Setup) {
     let hub = setup.start();
     let names: Vec<_> = (0..190).map(|n| format!("agent-{n:03}")).collect();
     put(&hub, names, card(8 << 10)).await;
-    // From before cards were bounded.
+    // These are from before cards were bounded.
     put(&hub, (0..9).map(|n| format!("agent-old-{n}")).collect(), card(250 << 10)).await;
     for query in ["", "q=agent", "culture=en", "language=en&q=agent-1", "online=false"] {
         let (found, largest) = agents(&hub, query).await;
@@ -131,11 +131,11 @@ async fn a_page_of_agents_is_bounded(setup: Setup) {
     }
 }
 
-/// How large a page may be in these tests, and what an answer has besides its items.
+/// The page limit in these tests, and the size of a response besides its items.
 const PAGE: usize = 3000;
 const FRAME: usize = 200;
 
-/// All items of a list by its pages, none of which is too large.
+/// Reads all pages of a list, and checks the size of each.
 async fn walk(hub: &TestHub, key: &str, path: &str, place: impl Fn(&Value) -> (Value, Value)) -> Vec<Value> {
     let (mut all, mut after, mut pages) = (vec![], String::new(), 0);
     loop {
@@ -227,12 +227,12 @@ async fn pages_of_all_lists_are_bounded(setup: Setup) {
     }
 }
 
-/// Many who ask what takes long to answer, and one who asks for little.
+/// Many callers with expensive searches do not delay one with a cheap search.
 async fn a_hostile_question_holds_up_nobody(setup: Setup) {
     let hub = setup.start();
     let names: Vec<_> = (0..1500).map(|n| format!("crowd-{n:04}-end")).collect();
     put(&hub, names, card(8 << 10)).await;
-    // Of several, the one in the middle: others use this machine too.
+    // The median of several measurements is used, because the machine is shared.
     let time = async |query: &str| {
         let mut times = vec![];
         for _ in 0..7 {
@@ -257,7 +257,7 @@ async fn a_hostile_question_holds_up_nobody(setup: Setup) {
         }
     };
     let queries = ["q=x-end", "q=crowd&culture=fr", "language=en&online=true", "q=d-&culture=en&online=true"];
-    // Of hostile ones, so many were answered while an honest one waited.
+    // Counts the hostile searches answered while an honest one waited.
     let honest = async || {
         let mut most = 0;
         for n in 0..20 {
@@ -274,7 +274,7 @@ async fn a_hostile_question_holds_up_nobody(setup: Setup) {
     assert!(most <= 3 * 2 * queries.len(), "{most} went before one");
 }
 
-/// Whatever else is read, a key is looked up.
+/// Keys are looked up even while all readers are busy.
 async fn callers_are_let_in_while_readers_are_busy(setup: Setup) {
     let hub = setup.start();
     let alice = hub.register("alice").await;
@@ -297,7 +297,7 @@ async fn callers_are_let_in_while_readers_are_busy(setup: Setup) {
     drop(held);
 }
 
-/// Who hangs up in the middle of a search does not get another turn for it: the work that was begun is still done.
+/// A caller who hangs up during a search does not get another slot: the running work is finished first.
 #[tokio::test]
 async fn a_search_keeps_its_turn_when_its_caller_hangs_up() {
     let hub = TestHub::start();
@@ -310,7 +310,7 @@ async fn a_search_keeps_its_turn_when_its_caller_hangs_up() {
         caller.write_all(format!("{request} {bob}\r\n\r\n").as_bytes()).await.unwrap();
         caller
     };
-    // Of two one is refused: the other is under way.
+    // One of two is refused, because the other is running.
     let (one, other) = (begin().await, begin().await);
     let is_one = tokio::select! { _ = one.readable() => false, _ = other.readable() => true };
     let (mut caller, mut refused) = if is_one { (one, other) } else { (other, one) };

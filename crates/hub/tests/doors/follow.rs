@@ -1,4 +1,5 @@
-//! A conversation as it goes on: a stream that begins where it is told, loses nothing, and ends for who is out.
+//! Following a conversation: the stream starts at the requested position, loses nothing, and ends for former
+//! members.
 
 use crate::support::{Answer, Inbox, SOON, Setup, TestHub, eventually};
 use chorus_protocol::code::Code;
@@ -21,7 +22,7 @@ async fn say(hub: &TestHub, channel: &str, key: &str, texts: &[&str]) {
     }
 }
 
-/// The texts of the next messages.
+/// Returns the texts of the next messages.
 async fn texts(stream: &mut Inbox, count: usize) -> Vec<String> {
     let mut texts = vec![];
     for _ in 0..count {
@@ -56,7 +57,7 @@ async fn the_stream_is_the_log() {
     stream.assert_quiet().await;
     assert_eq!(ids, [4, 5, 6, 7, 8, 9], "it began at the end, and an id is a sequence number");
     let mut log = hub.log(&channel, &bob, "after=3").await;
-    // What was said of it later is not known when it is said.
+    // Later reactions and replies are not known when the message is sent.
     for name in ["reactions", "replies"] {
         log[0].as_object_mut().unwrap().remove(name);
         streamed[0].as_object_mut().unwrap().remove(name);
@@ -68,7 +69,7 @@ async fn the_stream_is_the_log() {
 async fn resuming_by_id() {
     let (hub, channel, anna, bob) = pair(Setup::new()).await;
     say(&hub, &channel, &anna, &["1", "2", "3", "4"]).await;
-    // The log begins with two that came.
+    // The log begins with two joins.
     for (last, rest) in [("3", &["2", "3", "4"][..]), ("5", &["4"]), ("6", &[]), ("999", &[])] {
         let mut stream = hub.follow(&channel, &bob, Some(last)).await;
         assert_eq!(texts(&mut stream, rest.len()).await, rest, "{last}");
@@ -91,7 +92,7 @@ async fn resuming_by_id() {
     assert_eq!((wrong.0.as_u16(), &wrong.1["error"]["code"]), (400, &json!("VALIDATION")));
 }
 
-/// A long way behind, while others go on speaking; with a hub that stops in between.
+/// A follower far behind catches up while others post and the hub restarts.
 #[tokio::test]
 async fn nothing_is_lost_on_the_way() {
     let (hub, channel, anna, bob) = pair(Setup::new()).await;
@@ -115,7 +116,7 @@ async fn nothing_is_lost_on_the_way() {
     assert_eq!(stream.rest().await, []);
 }
 
-/// What was taken back is not told to who comes later, though it was just sent to others.
+/// A deleted message is not shown to a later follower, although it was just sent to others.
 #[tokio::test]
 async fn who_resumes_sees_messages_as_they_stand() {
     let (hub, channel, anna, bob) = pair(Setup::new()).await;
@@ -153,7 +154,7 @@ async fn a_member_that_is_removed_hears_nothing_more() {
     }
 }
 
-/// A key that is replaced ends what was opened with it, however much is said meanwhile.
+/// Replacing a key ends the streams opened with it, even during heavy traffic.
 #[tokio::test]
 async fn a_revoked_key_hears_nothing_more() {
     let (hub, channel, anna, bob) =
@@ -205,7 +206,7 @@ async fn head_opens_nothing() {
     assert_eq!((answer.header("cache-control"), &*answer.text), ("no-store", ""));
 }
 
-/// What one node commits, another one streams.
+/// An event committed on one node is streamed by another.
 #[tokio::test]
 async fn nodes_share_conversations() {
     let setup = Setup::postgres();
@@ -216,7 +217,7 @@ async fn nodes_share_conversations() {
     assert_eq!(texts(&mut stream, 1).await, ["from there"]);
     say(&other, &channel, &anna, &["from here"]).await;
     assert_eq!(texts(&mut stream, 1).await, ["from here"]);
-    // What is kept nowhere too.
+    // Events that are not stored are streamed too.
     for node in [&hub, &other] {
         assert_eq!(node.post(&format!("{channel}/typing"), Some(&anna), &json!({})).await.status, 204);
         assert_eq!(stream.event("typing").await, json!({"handle": "anna"}));
@@ -237,7 +238,7 @@ async fn text_cannot_forge_events() {
     stream.assert_quiet().await;
 }
 
-/// Fifty follow; each gets everything in order.
+/// Fifty followers each get everything in order.
 #[tokio::test]
 async fn many_follow() {
     let (hub, channel, anna, bob) = pair(Setup::new()).await;

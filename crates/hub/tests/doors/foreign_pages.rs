@@ -1,4 +1,4 @@
-//! Web pages that are not this hub's: what they can have it do, which is nothing, by whatever name they reach it.
+//! Pages of other sites can change nothing on this hub, by whatever host name they reach it.
 
 use crate::support::{Answer, OPERATOR, Setup, TestHub};
 use chorus_protocol::code::Code;
@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde_json::json;
 use std::time::Duration;
 
-/// Every route that is documented and the pages' own, with something in each place.
+/// Returns every documented route and the pages' own, with all parameters filled in.
 fn routes() -> Vec<(Method, String)> {
     let document = serde_json::to_value(chorus_hub::openapi()).unwrap();
     let mut routes: Vec<_> = document["paths"]
@@ -44,7 +44,7 @@ async fn with(hub: &TestHub, method: &Method, path: &str, headers: &[(&str, &str
     Answer::of(headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))).await
 }
 
-/// In whichever format the door has, with a sentence.
+/// Returns whether the response is a refusal with a message, in either format.
 fn is_refused(answer: &Answer) -> bool {
     let code = answer.body["error"]["code"].as_str().unwrap_or_default();
     let says = answer.body["error"]["message"].as_str().unwrap_or_default();
@@ -53,7 +53,7 @@ fn is_refused(answer: &Answer) -> bool {
         && (says.contains("Host header") || says.contains("other sites' pages"))
 }
 
-/// By a name that leads here and is not ours: DNS rebinding.
+/// A foreign host name that leads here is refused (DNS rebinding).
 #[tokio::test]
 async fn no_route_answers_to_a_foreign_name() {
     let hub = TestHub::start();
@@ -69,7 +69,7 @@ async fn no_route_answers_to_a_foreign_name() {
     }
 }
 
-/// What any page may use: receipts, the log they are in, the keys they are signed with, and signed evidence.
+/// The routes open to any page: receipts, their log, the signing keys, and signed evidence.
 fn is_public(method: &Method, path: &str) -> bool {
     let receipt = method == Method::GET && path.starts_with("/api/v1/receipts/");
     receipt
@@ -78,7 +78,7 @@ fn is_public(method: &Method, path: &str) -> bool {
         || path == "/.well-known/chorus-keys.json"
 }
 
-/// What changes something, from a page of another site.
+/// Requests that change something are refused from pages of other sites.
 #[tokio::test]
 async fn no_route_lets_other_pages_change_anything() {
     let hub = TestHub::start();
@@ -116,7 +116,7 @@ async fn no_route_lets_other_pages_change_anything() {
     }
 }
 
-/// A browser asks before it lets a page send headers of its own, and lets the page read why something was refused.
+/// A CORS preflight is allowed, and the page can read why something was refused.
 #[tokio::test]
 async fn any_page_brings_signed_evidence_and_reads_what_is_wrong_with_it() {
     let hub = TestHub::start();
@@ -129,12 +129,12 @@ async fn any_page_brings_signed_evidence_and_reads_what_is_wrong_with_it() {
     let refused = with(&hub, &Method::POST, "/api/public/evidence/x", &[page]).await;
     assert!(refused.status >= 400 && !is_refused(&refused), "{} {}", refused.status, refused.text);
     assert_eq!(refused.header("access-control-allow-origin"), "*");
-    // Elsewhere nothing is allowed.
+    // Other routes allow nothing.
     let asked = with(&hub, &Method::OPTIONS, "/api/v1/channels", &[page, wanted]).await;
     assert!(!asked.headers.keys().any(|name| name.as_str().starts_with("access-control")));
 }
 
-/// A WebSocket needs no leave of a browser: it opens with a GET, and says where it comes from.
+/// A WebSocket needs no preflight: it opens with a GET that names its origin.
 #[tokio::test]
 async fn no_page_elsewhere_takes_over_a_session() {
     let hub = TestHub::start();
@@ -154,7 +154,7 @@ async fn no_page_elsewhere_takes_over_a_session() {
     assert_eq!(open(&hub.url).await, 101);
 }
 
-/// The probe: a form or a script on any page, with a type that needs no leave.
+/// A form or script on any page, with a content type that needs no preflight, has no effect.
 #[tokio::test]
 async fn a_simple_request_has_no_effect_and_costs_nothing() {
     let clock = ManualClock::new(1_774_000_800_000);
@@ -178,7 +178,7 @@ async fn a_simple_request_has_no_effect_and_costs_nothing() {
     assert_eq!(register(&[]).await.status, 201, "a program says nothing, and what was refused cost nothing");
 }
 
-/// The session of a browser is as good as before: from our own pages, and with a word on it.
+/// A browser's session works from our own pages, and from nowhere else.
 #[tokio::test]
 async fn a_session_still_needs_a_page_of_ours() {
     let hub = TestHub::start();
@@ -220,7 +220,7 @@ async fn who_listens_elsewhere_answers_to_addresses_and_its_own_names() {
     assert_eq!(with(&hub, &Method::POST, "/register", &foreign).await.status, 403);
 }
 
-/// Who speaks the first HTTP may leave the name out, others may not, nor say two.
+/// An HTTP/1.0 client may omit the host name; others may not, and two are refused.
 #[tokio::test]
 async fn requests_without_a_name() {
     let hub = TestHub::start();

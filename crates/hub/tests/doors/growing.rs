@@ -1,4 +1,4 @@
-//! Answers that are seen while they are made: in a channel as a message that grows, to a sender that waits as a stream.
+//! Answers in progress: a growing message in a channel, and a stream to a waiting sender.
 
 use crate::channel::message;
 use crate::channel_fixture::ChannelFixture;
@@ -11,7 +11,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// A stream of the channel, from now on.
+/// Follows the channel from now on.
 async fn follow(hub: &TestHub, fixture: &ChannelFixture) -> SseClient {
     let url = format!("{}/api/v1/channels/{}/stream", hub.url, fixture.channel);
     let mut stream = SseClient::open(&url, &fixture.anna, None).await.unwrap();
@@ -24,7 +24,7 @@ async fn next(stream: &mut SseClient) -> (String, Value) {
     (event, serde_json::from_str(&data).unwrap())
 }
 
-/// What grows, once it is so far.
+/// Waits until the growing message has this content.
 async fn grown(stream: &mut SseClient, content: &str) -> Value {
     loop {
         let (event, data) = next(stream).await;
@@ -39,7 +39,7 @@ fn chunk(text: &str) -> Value {
     json!({"type": "chunk", "text": text})
 }
 
-/// `timber`, which was mentioned, and where it answers.
+/// Mentions `timber` and returns its callback.
 async fn asked(fixture: &ChannelFixture, timber: &FakeAgent) -> Value {
     fixture.connected("timber", timber).await;
     fixture.say("@timber tell a story").await;
@@ -55,10 +55,10 @@ async fn a_message_grows_and_only_the_whole_one_is_kept() {
     assert_eq!(first.status, 200, "{}", first.text);
     let data = grown(&mut anna, "Once upon ").await;
     assert_eq!(data["handle"], "timber");
-    // The last word is shown once it is whole: half a key is not known for one.
+    // The last word is shown once it is complete, because half a key is not recognised as a key.
     fixture.call_back(&callback, &chunk("a time ca_00112233445566778899")).await;
     grown(&mut anna, "Once upon a time ").await;
-    // Whoever comes now sees how far it is.
+    // A later follower sees the current content.
     let mut late = follow(&fixture.hub, &fixture).await;
     assert_eq!(grown(&mut late, "Once upon a time ").await["event_id"], data["event_id"]);
     fixture.call_back(&callback, &chunk("aabbccddeeff and ")).await;
@@ -103,7 +103,7 @@ async fn how_long_a_message_may_grow() {
     fixture.call_back(&callback, &chunk("")).await.own_failure(Code::Validation);
 }
 
-/// It is seen on every node, whichever took the piece.
+/// The growing message is visible on every node, whichever received the chunk.
 #[tokio::test]
 async fn it_grows_on_every_node() {
     let setup = Setup::postgres();
@@ -118,7 +118,8 @@ async fn it_grows_on_every_node() {
     grown(&mut anna, "Once upon a time ").await;
 }
 
-/// A sender that waits for what an agent behind a connection string says, and where that says it.
+/// Sends an envelope that streams its answer, to an agent with a connection string. Returns the stream, the
+/// callback and the path.
 async fn streamed(fixture: &ChannelFixture, timber: &FakeAgent) -> (reqwest::Response, Value, String) {
     fixture.connected("timber", timber).await;
     let alice = fixture.hub.register("alice").await;
@@ -146,7 +147,7 @@ async fn a_streamed_answer_of_an_agent_behind_a_connection_string_is_what_it_say
     assert!(first < second && second < place("event: done"), "{heard}");
     assert!(heard.contains(r#"{"result":"Hello"}"#), "{heard}");
     assert!(fixture.hub.history(&alice).await.is_empty(), "it is not said twice");
-    // Nobody waits any more: what it says now is an envelope.
+    // Nobody waits any more, so a late message becomes an envelope.
     let late = async || fixture.call_back(&callback, &message("And one more thing")).await.status;
     assert_eq!(late().await, 200);
     eventually(async || fixture.hub.history(&alice).await.len(), |length| *length == 1).await;
@@ -162,7 +163,7 @@ async fn an_agent_that_fails_ends_the_stream_of_its_sender() {
     assert!(heard.contains("event: error") && heard.contains("model_error"), "{heard}");
 }
 
-/// The callback, and a reply to an inbox, reach a sender that waits on another node.
+/// A callback and an inbox reply reach a sender that waits on another node.
 #[tokio::test]
 async fn a_sender_is_answered_from_any_node() {
     let setup = Setup::postgres();
@@ -192,7 +193,7 @@ async fn a_sender_is_answered_from_any_node() {
     assert_eq!(again.status(), 404, "used once");
 }
 
-/// A receiver that goes on answering one sender keeps another waiting no longer than one that says nothing.
+/// A receiver that keeps answering one sender does not extend the wait of another.
 #[tokio::test]
 async fn the_answer_to_another_is_no_sign_of_this_one() {
     let setup = Setup::postgres().config(|config| config.times.reply = Duration::from_secs(2));
@@ -203,7 +204,8 @@ async fn the_answer_to_another_is_no_sign_of_this_one() {
     let ask = async || hub.request(Method::POST, "/messages", Some(&alice)).json(&body).send().await.unwrap();
     let answered = ask().await;
     let url = inbox.message().await.1["reply_stream"].as_str().unwrap().replace(&hub.url, &other.url);
-    // A line every 50 ms, until the other sender waits no longer, by the node where this one does not wait.
+    // One line is sent every 50 ms, on another node than the sender's, until the other sender has stopped
+    // waiting.
     let (told, waits) = tokio::sync::watch::channel(true);
     let lines = futures_util::stream::unfold(false, move |is_over| {
         let waits = waits.clone();

@@ -1,17 +1,17 @@
-//! What a sign of life costs: writes are counted, not time.
+//! The cost of a heartbeat, counted in writes.
 
 use crate::market::trader;
 use crate::support::{OPERATOR, TestHub};
 use serde_json::json;
 
-/// How many transactions that may write the hub has begun.
+/// Returns the number of write transactions that the hub has begun.
 async fn writes(hub: &TestHub) -> u64 {
     let figures = hub.get("/metrics", Some(OPERATOR)).await.text;
     let line = figures.lines().find_map(|line| line.strip_prefix("chorus_store_writes_total "));
     line.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{figures}"))
 }
 
-/// Signs of life are written together, now and then; a message is written by itself.
+/// Heartbeats are written in batches; a message is written by itself.
 #[tokio::test]
 async fn a_heartbeat_is_no_write_of_its_own() {
     let hub = TestHub::start();
@@ -23,7 +23,7 @@ async fn a_heartbeat_is_no_write_of_its_own() {
             assert_eq!(hub.post("/market/heartbeat", Some(key), &beat).await.status, 204);
         }
     }
-    // The hub's own housekeeping goes on meanwhile, however slow the machine is.
+    // The hub's own housekeeping may add writes on a slow machine.
     let written = writes(&hub).await - before;
     assert!(written < 100, "{written} writes for 200 signs of life");
     let before = writes(&hub).await;

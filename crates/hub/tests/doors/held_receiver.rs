@@ -1,4 +1,4 @@
-//! A webhook receiver that answers when it is told to: for what must be seen while a POST is under way.
+//! A webhook receiver that answers only when told to, for tests during a POST.
 
 use crate::support::SOON;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -8,7 +8,7 @@ use tokio::sync::watch;
 const ANSWER: &[u8] =
     b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 15\r\n\r\n{\"status\":\"ok\"}";
 
-/// See the [module](self).
+/// A receiver that holds its responses. See the [module](self).
 pub(crate) struct HeldReceiver {
     url: String,
     arrived: watch::Sender<usize>,
@@ -16,7 +16,7 @@ pub(crate) struct HeldReceiver {
 }
 
 impl HeldReceiver {
-    /// Starts one that answers nothing yet.
+    /// Starts a receiver that holds all responses.
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/receive", listener.local_addr().unwrap());
@@ -34,7 +34,7 @@ impl HeldReceiver {
                     }
                     arrived.send_modify(|count| *count += 1);
                     if released.wait_for(|released| *released).await.is_ok() {
-                        // It fails when the hub does not wait any more, which is for the test to see.
+                        // Writing fails if the hub has stopped waiting; the test checks that elsewhere.
                         stream.write_all(ANSWER).await.ok();
                     }
                 });
@@ -47,19 +47,19 @@ impl HeldReceiver {
         &self.url
     }
 
-    /// Returns when a message has come and waits for its answer.
+    /// Waits until a message has arrived.
     pub(crate) async fn wait_for_message(&self) {
         let mut arrived = self.arrived.subscribe();
         let arrived = arrived.wait_for(|count| *count > 0);
         tokio::time::timeout(SOON, arrived).await.expect("a message comes").unwrap();
     }
 
-    /// How many came.
+    /// Returns the number of received messages.
     pub(crate) fn count(&self) -> usize {
         *self.arrived.borrow()
     }
 
-    /// Answers all that wait, and all that come.
+    /// Answers all held and all future messages.
     pub(crate) fn release(&self) {
         self.released.send_replace(true);
     }

@@ -1,4 +1,4 @@
-//! The same request again, by key or by turn: one delivery, one answer.
+//! Repeated requests, by key or by turn: one delivery, one response.
 
 use crate::held_receiver::HeldReceiver;
 use crate::support::{Answer, OPERATOR, Setup, TestHub, envelope, eventually};
@@ -54,7 +54,7 @@ async fn the_same_key_again() {
     assert_eq!(receiver.requests().len(), 1);
 }
 
-/// The first answer stays, although it would be another one now.
+/// The first response is repeated, although a new one would differ.
 #[tokio::test]
 async fn the_answer_is_the_first_one() {
     let hub = TestHub::start();
@@ -85,7 +85,7 @@ async fn a_key_belongs_to_its_sender_for_a_day() {
     assert_eq!(hub.history(&bob).await.len(), 3);
 }
 
-/// While the first one is under way there is no answer yet; afterwards there is.
+/// While the first request is in progress there is no response to repeat; afterwards there is.
 #[tokio::test]
 async fn while_a_webhook_hangs() {
     let (hub, receiver) = (TestHub::start(), HeldReceiver::start().await);
@@ -104,7 +104,7 @@ async fn while_a_webhook_hangs() {
     assert_eq!(receiver.count(), 1);
 }
 
-/// A failure is not replayed: the same key is a new attempt.
+/// A failure is not repeated: the same key makes a new attempt.
 #[tokio::test]
 async fn after_a_failure() {
     let (hub, receiver) = (TestHub::start(), FakeAgent::start().await);
@@ -127,7 +127,7 @@ async fn after_a_failure() {
     assert_eq!(history, ["failed", "failed", "delivered"]);
 }
 
-/// What is refused before any delivery uses no key up.
+/// A request refused before delivery does not use up its key.
 #[tokio::test]
 async fn after_a_rejection() {
     let hub = TestHub::start();
@@ -168,7 +168,7 @@ async fn the_same_turn_again() {
     assert_eq!(hub.history(&bob).await.len(), 4);
 }
 
-/// Half a turn is none.
+/// A turn number without a conversation does not make a duplicate.
 #[tokio::test]
 async fn an_unnumbered_message_is_never_a_duplicate() {
     let hub = TestHub::start();
@@ -185,7 +185,7 @@ async fn an_unnumbered_message_is_never_a_duplicate() {
     assert_eq!(hub.history(&bob).await.len(), 6);
 }
 
-/// Key and turn together: a retry that brings the key only now is still a retry.
+/// A retry that adds a key only the second time is still recognised by its turn.
 #[tokio::test]
 async fn a_turn_first_sent_without_a_key() {
     let hub = TestHub::start();
@@ -198,7 +198,7 @@ async fn a_turn_first_sent_without_a_key() {
     assert_eq!(hub.history(&bob).await.len(), 1);
 }
 
-/// However many come at once, one is delivered.
+/// Of many simultaneous requests, one is delivered.
 #[tokio::test]
 async fn all_at_once() {
     let hub = TestHub::start();
@@ -218,7 +218,7 @@ async fn all_at_once() {
     assert_eq!(hub.history(&bob).await.len(), 1);
 }
 
-/// In small transactions, but all of them in one go: a busy day's keys end at about the same time.
+/// All expired keys are removed in one run of small transactions, because a busy day's keys expire together.
 #[tokio::test]
 async fn all_keys_that_are_over_are_forgotten_at_once() {
     let hub = TestHub::start();
@@ -230,10 +230,12 @@ async fn all_keys_that_are_over_are_forgotten_at_once() {
         Ok::<_, StoreError>(())
     };
     hub.store().write(claim).await.unwrap();
-    // It cleans up when it starts.
+    // The hub cleans up when it starts.
     let hub = hub.restart(|_| {}).await;
     let left = async || {
-        let count = |tx: &mut dyn Tx| tx.first("SELECT COUNT(*) FROM idempotency", &[])?.unwrap().int(0);
+        let count = |tx: &mut dyn Tx| {
+            tx.first("SELECT COUNT(*) AS count FROM idempotency", &[])?.unwrap().int("count")
+        };
         hub.store().read::<_, StoreError, _>(count).await.unwrap()
     };
     eventually(left, |left| *left == 0).await;

@@ -1,4 +1,4 @@
-//! The inbox: what waits comes first and in order, every message once, and never more than one reader.
+//! The inbox: pending messages come first and in order, each message once, with one reader at a time.
 
 use crate::support::{Answer, HOST, SOON, Setup, TestHub, envelope, eventually, members, text_of};
 use chorus_protocol::code::Code;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
-/// A hub with `alice`, who sends, and `bob`, who receives.
+/// Starts a hub with `alice`, who sends, and `bob`, who receives.
 async fn pair(setup: Setup) -> (TestHub, String, String) {
     let hub = setup.start();
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
@@ -54,7 +54,7 @@ async fn the_greeting() {
     assert_eq!(data, json!({"agent_id": format!("Bob@{HOST}"), "after": 0}));
 }
 
-/// With the last id a stream goes on exactly after it, however often that is asked for.
+/// With the last id a stream resumes exactly after it, any number of times.
 #[tokio::test]
 async fn resuming_by_id() {
     let (hub, alice, bob) = pair(Setup::new()).await;
@@ -76,7 +76,7 @@ async fn resuming_by_id() {
     inbox.assert_quiet().await;
 }
 
-/// Whoever takes less than there is leaves the rest to the next.
+/// A reader with a limit leaves the rest for the next one.
 #[tokio::test]
 async fn a_limit_leaves_the_rest_for_the_next() {
     let (hub, alice, bob) = pair(Setup::new()).await;
@@ -96,7 +96,7 @@ async fn a_limit_leaves_the_rest_for_the_next() {
     assert!(answer.failure(Code::Validation).starts_with("limit: "), "{}", answer.text);
 }
 
-/// Without one it begins after what some connection was handed, on this connection or after a restart.
+/// Without an id the stream starts after the last delivered entry, also after a restart.
 #[tokio::test]
 async fn without_an_id_nothing_comes_twice() {
     let (hub, alice, bob) = pair(Setup::new()).await;
@@ -130,7 +130,7 @@ async fn the_second_connection_takes_over() {
     assert_eq!(second.texts(1).await, ["2"]);
 }
 
-/// To look at the headers takes nothing from whoever reads.
+/// A HEAD request takes nothing from the current reader.
 #[tokio::test]
 async fn head_opens_nothing() {
     let (hub, alice, bob) = pair(Setup::new()).await;
@@ -159,7 +159,7 @@ async fn a_quiet_stream_shows_that_it_lives() {
     assert_eq!(inbox.texts(1).await, ["1"]);
 }
 
-/// Who is online is seen in the directory, and decides how a message goes.
+/// Presence appears in the directory and decides the route of a message.
 #[tokio::test]
 async fn presence() {
     let (hub, _, bob) = pair(Setup::new()).await;
@@ -172,7 +172,7 @@ async fn presence() {
     eventually(async || hub.get("/health", None).await, |health| health.data()["open_inboxes"] == 0).await;
 }
 
-/// The history by cursor is what the stream was, id for id.
+/// The history by cursor equals the stream, with the same ids.
 #[tokio::test]
 async fn history_and_stream_are_the_same() {
     let (hub, alice, bob) = pair(Setup::new()).await;
@@ -204,7 +204,7 @@ async fn history_and_stream_are_the_same() {
     hub.get("/agent/messages?after=x", Some(&bob)).await.failure(Code::Validation);
 }
 
-/// What waited and was then handed is delivered; what waits still is queued.
+/// Received messages are delivered; pending ones are queued.
 #[tokio::test]
 async fn history_knows_what_was_handed() {
     let (hub, alice, bob) = pair(Setup::new()).await;
@@ -215,7 +215,7 @@ async fn history_knows_what_was_handed() {
     eventually(async || hub.history(&bob).await, |all| all[0]["delivery"] == "delivered_sse").await;
 }
 
-/// Only the two of them can read what one wrote to the other.
+/// Only the sender and the receiver can read a message.
 #[tokio::test]
 async fn nobody_reads_anothers_messages() {
     let (hub, alice, bob) = pair(Setup::new()).await;
@@ -228,7 +228,7 @@ async fn nobody_reads_anothers_messages() {
     inbox.assert_quiet().await;
 }
 
-/// History that is gone is named, not passed over in silence; what was never handed is kept.
+/// Deleted history is reported as a gap; undelivered messages are kept.
 #[tokio::test]
 async fn retention_leaves_a_gap() {
     let clock = ManualClock::new(1_774_000_800_000);
@@ -243,7 +243,7 @@ async fn retention_leaves_a_gap() {
     send_all(&hub, &alice, &["4"]).await;
 
     clock.advance(2 * DAY_MS);
-    // The step runs at the start of a hub, and every ten seconds.
+    // The step runs when a hub starts, and every ten seconds.
     let hub = hub.restart(|_| {}).await;
     let left = eventually(async || hub.history(&bob).await, |all| all.len() < 4).await;
     assert_eq!(left.iter().map(text_of).collect::<Vec<_>>(), ["4"]);
@@ -255,7 +255,7 @@ async fn retention_leaves_a_gap() {
     assert_eq!(inbox.texts(1).await, ["4"], "after the last one that is gone there is no gap");
 }
 
-/// A stop ends the streams first, at once; what was acknowledged is there when the hub is back.
+/// A stop ends the streams first. Acknowledged messages are there after the restart.
 #[tokio::test]
 async fn a_stop_and_a_start() {
     let (hub, alice, bob) = pair(Setup::new().config(|config| config.times.drain = SOON)).await;
@@ -285,7 +285,7 @@ async fn a_stop_and_a_start() {
     assert_eq!(hub.send(&alice, "alice", "hook", "hi").await.outcome(), (200, "delivered"));
 }
 
-/// A name that looks the same in a frame: text that would end an event early if it were not escaped.
+/// Text that would end an event early if it were not escaped.
 #[tokio::test]
 async fn text_cannot_forge_events() {
     let (hub, alice, bob) = pair(Setup::new()).await;

@@ -1,4 +1,4 @@
-//! Inboxes under load: many readers, slow readers, readers that come and go.
+//! Inboxes under load: many readers, slow readers, and unstable connections.
 
 use crate::support::{Answer, SOON, Setup, TestHub, envelope, eventually, text_of};
 use chorus_testkit::proxy::Proxy;
@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// 200 inboxes at a time, and each gets its own messages and no others.
+/// Of 200 open inboxes, each gets only its own messages.
 #[tokio::test]
 async fn everybody_gets_their_own() {
     const AGENTS: usize = 200;
@@ -35,7 +35,7 @@ async fn everybody_gets_their_own() {
     join_all(inboxes.iter_mut().map(async |inbox| inbox.assert_quiet().await)).await;
 }
 
-/// Who stops reading is cut off, holds nobody up, and goes on by id without loss or repetition.
+/// A reader that stops reading is disconnected, delays nobody, and resumes by id without loss or repetition.
 #[tokio::test]
 async fn a_reader_that_stops_reading() {
     // More than the sockets between the two can hold.
@@ -65,7 +65,7 @@ async fn a_reader_that_stops_reading() {
     rest.assert_quiet().await;
 }
 
-/// A slow reader that does read is not cut off, and a large backlog reaches it whole.
+/// A slow reader that keeps reading stays connected, and gets a large backlog completely.
 #[tokio::test]
 async fn a_reader_that_takes_its_time() {
     let hub = Setup::new().config(|config| config.times.stall = Duration::from_secs(2)).start();
@@ -85,7 +85,7 @@ async fn a_reader_that_takes_its_time() {
     }
 }
 
-/// Connections break at any moment while messages come in; with the last id nothing is lost or repeated.
+/// Connections break at random while messages arrive; with the last id nothing is lost or repeated.
 #[tokio::test]
 async fn a_connection_that_breaks_again_and_again() {
     const COUNT: usize = 200;
@@ -124,7 +124,7 @@ async fn a_connection_that_breaks_again_and_again() {
     assert_eq!(seen, (0..COUNT).map(|n| n.to_string()).collect::<Vec<_>>());
 }
 
-/// Two clients that fight over one inbox: whoever was last has it, and the hub does not mind.
+/// Two clients compete for one inbox: the latest has it, and the hub stays healthy.
 #[tokio::test]
 async fn a_fight_over_one_inbox() {
     let hub = TestHub::start();

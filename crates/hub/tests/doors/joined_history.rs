@@ -1,7 +1,7 @@
-//! A channel with `history: joined`: what was said before somebody came, while it was away or after it left is closed to it,
-//! by every way there is.
+//! A channel with `history: joined`: a member cannot read, by any route, what was posted before joining, while
+//! away, or after leaving.
 
-use crate::support::{Inbox, TestHub};
+use crate::support::{Inbox, Setup, TestHub, mcp_tool};
 use chorus_protocol::code::Code;
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ struct JoinedFixture {
     channel: String,
     anna: String,
     bob: String,
-    /// Ids of the messages, by what they say.
+    /// The message ids by their texts.
     said: Vec<(&'static str, String)>,
 }
 
@@ -49,7 +49,7 @@ impl JoinedFixture {
     }
 }
 
-/// Before, first stay, away, second stay.
+/// Posts messages before, during the first stay, while away, and during the second stay.
 async fn start(hub: TestHub) -> JoinedFixture {
     let (anna, bob) = (hub.account("anna@example.org").await, hub.register("bob").await);
     let channel = hub.channel(&anna, &json!({"name": "c", "history": "joined"})).await;
@@ -93,7 +93,7 @@ async fn what_is_closed(hub: TestHub) {
         assert!(!format!("{log:?}").contains("away") && !format!("{log:?}").contains("before"), "{log:?}");
     }
     let log = hub.log(channel, bob, "kind=message").await;
-    // What stands since it was away is not shown, nor what it replaced; a deletion holds for all.
+    // An edit made while away is shown neither with its new nor its old text; a deletion applies to everybody.
     assert!(log[0].get("edited_at").is_some() && log[0].get("replies").is_none(), "{}", log[0]);
     assert!(log[1].get("reactions").is_none(), "{}", log[1]);
     assert_eq!(log[2]["deleted"], true);
@@ -102,7 +102,7 @@ async fn what_is_closed(hub: TestHub) {
     assert_eq!(hers.len(), 9);
     assert_eq!((&hers[1]["content"], &hers[1]["replies"]), (&json!("pear, said while away"), &json!(1)));
 
-    // Page by page it is the same, though there are numbers in between.
+    // Page by page the result is the same, although sequence numbers are missing in between.
     let (mut seen, mut query) = (vec![], String::new());
     loop {
         let page = hub.get(&format!("{channel}/events?limit=2{query}"), Some(bob)).await.body;
@@ -165,7 +165,7 @@ async fn what_was_said_without_somebody_is_closed_to_it() {
     what_is_closed(TestHub::postgres()).await;
 }
 
-/// Who has left is shown nothing of it any more, not even what it was once sent.
+/// A former member can no longer read anything of the conversation, not even delivered messages.
 #[tokio::test]
 async fn an_inbox_shows_nothing_of_where_its_agent_has_left() {
     for history in ["all", "joined"] {
@@ -184,20 +184,95 @@ async fn an_inbox_shows_nothing_of_where_its_agent_has_left() {
     }
 }
 
-/// Opening a channel's history opens it to its members, and closing it closes it, streams included.
-#[tokio::test]
-async fn the_rule_can_change() {
-    let fixture = start(TestHub::start()).await;
+/// Opening a channel's history applies to later messages only; earlier ones stay with those who were members.
+async fn opening_shows_nothing_from_before(hub: TestHub) {
+    let fixture = start(hub).await;
     let JoinedFixture { hub, channel, anna, bob, .. } = &fixture;
-    assert_eq!(texts(&hub.log(channel, bob, "").await).len(), 5);
+    let plan = |text: &str| json!({"slug": "plan", "title": "Plan", "content": text});
+    let documents = format!("{channel}/artifacts");
+    assert_eq!(hub.post(&documents, Some(anna), &plan("secret draft")).await.status, 201);
+    let newer = json!({"content": "the plan", "base_version": 1});
+    let changed = hub.ask("PUT", &format!("{documents}/plan"), Some(anna), &newer).await;
+    assert!(changed.status < 300, "{}", changed.text);
+    let mine = ["-", "apple kept", "-", "apple reply first", "apple second"];
+    assert_eq!(texts(&hub.log(channel, bob, "").await), mine);
     hub.ask("PATCH", channel, Some(anna), &json!({"history": "all"})).await;
-    assert_eq!(texts(&hub.log(channel, bob, "").await).len(), 9);
+    assert_eq!(texts(&hub.log(channel, bob, "").await), mine, "a member keeps its own start");
+
+    hub.say(channel, anna, &json!({"content": "apple open"})).await;
+    let late = hub.register("late").await;
+    hub.add(channel, anna, &json!({"agent": "late"})).await;
+    hub.say(channel, anna, &json!({"content": "apple last"})).await;
+    let bobs = [&mine[..], &["apple open", "apple last"]].concat();
+    for query in ["", "before=end", "kind=message", "limit=200"] {
+        assert_eq!(texts(&hub.log(channel, bob, query).await), bobs, "{query}");
+        assert_eq!(texts(&hub.log(channel, &late, query).await), ["apple open", "apple last"], "{query}");
+    }
+    let found = async |key: &str, word: &str| {
+        let page = hub.get(&format!("/api/v1/search?q={word}"), Some(key)).await.body;
+        let items = page["items"].as_array().unwrap().clone();
+        items.iter().map(|item| item["event"]["content"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&late, "apple").await, ["apple last", "apple open"]);
+    assert_eq!(found(bob, "apple").await.len(), 5);
+    assert_eq!(found(bob, "pear").await, [] as [&str; 0]);
+    let id = channel.rsplit('/').next().unwrap();
+    let listed = mcp_tool(hub, id, &late, "chat_list_events", json!({"limit": 50})).await.to_string();
+    assert!(listed.contains("apple open") && !listed.contains("apple second"), "{listed}");
+    let mut stream = hub.follow(channel, &late, Some("0")).await;
+    stream.event("change").await;
+    assert_eq!(stream.event("message").await["content"], "apple open");
+    // Ids and threads from before are not readable.
+    let thread = format!("thread={}", fixture.id("apple before"));
+    assert_eq!(texts(&hub.log(channel, &late, &thread).await), [] as [&str; 0]);
+    let body = json!({"content": "x", "reply_to": fixture.id("apple second")});
+    hub.post(&format!("{channel}/messages"), Some(&late), &body).await.own_failure(Code::NotFound);
+    // The version current at that time is readable; earlier ones are not.
+    for (version, status) in [("", 200), ("?version=2", 200), ("?version=1", 404)] {
+        let read = hub.get(&format!("{documents}/plan{version}"), Some(&late)).await;
+        assert_eq!(read.status, status, "{version}: {}", read.text);
+    }
+
+    // Closing and opening starts over; streams continue.
     let mut stream = hub.follow(channel, bob, None).await;
-    hub.say(channel, anna, &json!({"content": "open"})).await;
-    assert_eq!(stream.event("message").await["content"], "open");
     hub.ask("PATCH", channel, Some(anna), &json!({"history": "joined"})).await;
     stream.event("change").await;
     hub.say(channel, anna, &json!({"content": "closed"})).await;
     assert_eq!(stream.event("message").await["content"], "closed", "it is a member");
-    assert_eq!(texts(&hub.log(channel, bob, "").await).len(), 7);
+    assert_eq!(texts(&hub.log(channel, &late, "").await), ["apple last", "closed"]);
+    hub.ask("PATCH", channel, Some(anna), &json!({"history": "all"})).await;
+    let later = hub.register("later").await;
+    hub.add(channel, anna, &json!({"agent": "later"})).await;
+    assert_eq!(texts(&hub.log(channel, &later, "").await), [] as [&str; 0]);
+    assert_eq!(hub.log(channel, &later, "kind=change").await.len(), 1, "the change itself");
+    assert_eq!(texts(&hub.log(channel, &late, "").await), ["apple last", "closed"]);
+}
+
+#[tokio::test]
+async fn opening_a_history_shows_nothing_from_before() {
+    opening_shows_nothing_from_before(TestHub::start()).await;
+}
+
+#[tokio::test]
+async fn opening_a_history_shows_nothing_from_before_on_postgres() {
+    opening_shows_nothing_from_before(TestHub::postgres()).await;
+}
+
+/// An edit holds the whole text of a message, so one of a message from before shows nothing.
+#[tokio::test]
+async fn a_later_edit_of_an_earlier_message_shows_nothing() {
+    for setup in [Setup::new(), Setup::postgres()] {
+        let fixture = start(setup.start()).await;
+        fixture.edit("apple before", "plum before").await;
+        fixture.edit("apple second", "plum second").await;
+        let log = fixture.hub.log(&fixture.channel, &fixture.bob, "").await;
+        let edits: Vec<_> = log.iter().filter(|event| event["kind"] == "edit").collect();
+        assert_eq!(edits.len(), 2, "{log:?}");
+        assert_eq!(
+            (&edits[0]["content"], &edits[1]["content"]),
+            (&Value::Null, &json!("plum second")),
+            "{edits:?}"
+        );
+        assert!(!format!("{log:?}").contains("before"), "{log:?}");
+    }
 }

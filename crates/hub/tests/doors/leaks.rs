@@ -1,11 +1,10 @@
-//! What a stranger learns of what is not for it: nothing, by no answer, no cursor and no error. Each probe is one that a
-//! stranger with a free key can make.
+//! A stranger learns nothing from responses, cursors or errors. Each probe is possible with a free key.
 
 use crate::support::{Setup, TestHub, mcp_tool};
 use chorus_protocol::code::Code;
 use serde_json::{Value, json};
 
-/// Makes of each probe, an `async fn(TestHub)`, a test on SQLite and one on PostgreSQL.
+/// Turns each probe, an `async fn(TestHub)`, into a test on SQLite and one on PostgreSQL.
 macro_rules! on_both {
     ($($probe:ident),+ $(,)?) => {
         mod sqlite {
@@ -29,7 +28,7 @@ on_both![
     documents_from_before_are_closed,
 ];
 
-/// Two agents' conversation, and what one says in it.
+/// Creates a conversation between two agents with a message.
 async fn secret(hub: &TestHub, text: &str) -> String {
     let anna = hub.register("anna").await;
     hub.register("bob").await;
@@ -56,7 +55,7 @@ async fn a_pin_cannot_be_guessed_by_searching(hub: TestHub) {
     assert_eq!(right["structuredContent"]["next"], Value::Null, "{right}");
     assert_eq!(right["structuredContent"]["events"].as_array().unwrap().len(), 1, "{right}");
     assert_eq!(right, wrong);
-    // Without a bait nothing is found, and nothing goes on.
+    // Without a message of one's own nothing is found, and there is no next page.
     let nothing = hub.get("/api/v1/search?q=the", Some(&eve)).await;
     assert_eq!(nothing.body, json!({"items": [], "next": null}));
 }
@@ -133,7 +132,7 @@ async fn documents_from_before_are_closed(hub: TestHub) {
     assert!(mcp_tool(&hub, &channel, &bob, "artifact_list", json!({})).await.to_string().contains(&uri));
 }
 
-/// Taking away what is somebody else's and what never was is answered alike, and takes nothing away.
+/// Deleting another's object and a missing one get the same response, and delete nothing.
 #[tokio::test]
 async fn others_tokens_are_like_tokens_that_never_were() {
     let hub = Setup::new().start();

@@ -1,4 +1,4 @@
-//! Limits: of rates, of connections; and what the hub tells about itself.
+//! Rate limits, connection limits, and the hub's health and metrics.
 
 use crate::channel_fixture::ChannelFixture;
 use crate::support::{Answer, OPERATOR, SOON, Setup, TestHub, eventually};
@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// A hub on a clock that stands, with these limits a minute.
+/// Starts a hub on a stopped clock, with these limits per minute.
 fn limited(keyed: Option<u32>, anonymous: Option<u32>) -> (TestHub, ManualClock) {
     let clock = ManualClock::new(1_774_000_800_000);
     let set = |config: &mut chorus_hub::Config| {
@@ -21,7 +21,7 @@ fn limited(keyed: Option<u32>, anonymous: Option<u32>) -> (TestHub, ManualClock)
     (Setup::new().clock(&clock).config(set).start(), clock)
 }
 
-/// How many of `tries` requests pass.
+/// Returns how many of `tries` requests pass.
 async fn passing(hub: &TestHub, key: Option<&str>, tries: usize) -> usize {
     let mut passed = 0;
     for _ in 0..tries {
@@ -64,7 +64,7 @@ async fn the_rate_of_a_key() {
     assert_eq!(hub.history(&bob).await.len(), 0, "what was refused left nothing");
 }
 
-/// Guessing costs the address that guesses; known keys from the same address go on.
+/// Guessing keys limits the guessing address; valid keys from the same address still work.
 #[tokio::test]
 async fn guessing_keys() {
     let (hub, _clock) = limited(Some(6000), Some(60));
@@ -82,7 +82,7 @@ async fn guessing_keys() {
     assert_eq!(passing(&hub, Some(OPERATOR), 15).await, 15);
 }
 
-/// Whatever else comes from an address, only wrong keys keep a key out that this node has not seen yet.
+/// Only wrong keys, and no other traffic, can delay a key that this node has not seen yet.
 #[tokio::test]
 async fn a_busy_address_keeps_no_key_out() {
     let (hub, _clock) = limited(Some(6000), Some(60));
@@ -92,7 +92,7 @@ async fn a_busy_address_keeps_no_key_out() {
     assert_eq!(hub.get("/agent/messages", Some(&alice)).await.status, 200);
 }
 
-/// A proxy that is trusted tells who calls; anybody else may say what he likes.
+/// A trusted proxy reports the client address; the same header of anybody else is ignored.
 #[tokio::test]
 async fn behind_a_proxy() {
     let from = async |hub: &TestHub, client: &str| {
@@ -117,7 +117,7 @@ async fn behind_a_proxy() {
     }
 }
 
-/// What agents answer, and what is posted to their connection strings, counts for the agent: many share one address.
+/// Callbacks and posts to connection strings count for the agent, because many share one address.
 #[tokio::test]
 async fn secret_addresses_pay_for_their_agent() {
     let (clock, timber, birch) =
@@ -156,7 +156,7 @@ async fn secret_addresses_pay_for_their_agent() {
     assert_eq!((wrong[9], wrong[10]), (404, 429), "{wrong:?}");
 }
 
-/// An agent says 30 things a minute in a conversation, by whichever way; people are not counted.
+/// An agent may post 30 messages a minute in a conversation, by any transport; people are not limited.
 #[tokio::test]
 async fn what_an_agent_says_in_a_minute() {
     let (clock, timber) = (ManualClock::new(1_774_000_800_000), FakeAgent::start().await);
@@ -197,7 +197,7 @@ async fn what_an_agent_says_in_a_minute() {
     assert_eq!(say(key).await.status, 201);
 }
 
-/// Connections past the limit wait until there is room.
+/// Connections beyond the limit wait until a slot is free.
 #[tokio::test]
 async fn the_number_of_connections() {
     let hub = Setup::new().config(|config| config.max_connections = 3).start();
@@ -219,7 +219,7 @@ async fn the_number_of_connections() {
     assert_eq!(&answer, b"HTTP/1.1 200");
 }
 
-/// Health is a write that was made, one a second at most, however many ask.
+/// Health is proved by a write, at most once a second.
 #[tokio::test]
 async fn health_is_proved() {
     let clock = ManualClock::new(1_000);
@@ -245,7 +245,7 @@ async fn health_is_proved() {
     for _ in 0..20 {
         assert_eq!(hub.get("/health", None).await.data()["uptime_s"], 5);
     }
-    // Unless the machine slept through a second between the two, which the next line would not mind.
+    // The other value occurs if the machine slept for a second in between, which is fine.
     assert!(matches!(written().await.as_deref(), Some("1000" | "6000")));
     eventually(
         async || {
@@ -257,7 +257,7 @@ async fn health_is_proved() {
     .await;
 }
 
-/// A store that does not write makes a hub that is not well, and says so; then it is well again.
+/// A store that cannot write makes the hub unhealthy, until it can.
 #[tokio::test]
 async fn health_that_cannot_be_proved() {
     let hub = Setup::new().queue(8).start();
@@ -313,7 +313,7 @@ async fn metrics() {
     }
 }
 
-/// What a client makes up becomes no series of its own: memory would grow with every word.
+/// Words made up by clients create no metric series, because memory would grow with every one.
 #[tokio::test]
 async fn metrics_are_bounded() {
     let hub = TestHub::start();
@@ -342,15 +342,41 @@ async fn request_ids() {
             Some(id) => request.header("x-request-id", id),
             None => request,
         };
-        Answer::of(request).await.header("x-request-id").to_owned()
+        let answer = Answer::of(request).await;
+        let id = |name: &str| answer.headers.get(name).map(|id| id.to_str().unwrap().to_owned());
+        (id("x-request-id").unwrap(), id("x-client-request-id"))
     };
     for path in ["/agents", "/nothing", "/agent/inbox", "/"] {
-        assert_eq!(ask(Some("Trace_1.a-b"), path).await, "Trace_1.a-b", "{path}");
-        let (one, other) = (ask(None, path).await, ask(None, path).await);
-        assert!(one.len() == 32 && one != other, "{one} {other}");
+        // The hub's own id is always new; the client's id is repeated beside it.
+        let (one, given) = ask(Some("Trace_1.a-b"), path).await;
+        assert_eq!(given.as_deref(), Some("Trace_1.a-b"), "{path}");
+        let ((two, none), (three, _)) = (ask(None, path).await, ask(Some("Trace_1.a-b"), path).await);
+        assert_eq!(none, None);
+        assert!([&one, &two, &three].iter().all(|id| id.len() == 32), "{one} {two} {three}");
+        assert!(one != two && two != three && one != three, "{one} {two} {three}");
     }
     let long = "x".repeat(65);
     for bad in ["", "a b", "a\"b", "<script>", &long] {
-        assert_ne!(ask(Some(bad), "/agents").await, bad, "{bad}");
+        assert_eq!(ask(Some(bad), "/agents").await.1, None, "{bad}");
     }
+}
+
+/// A client's id does not replace the hub's in the audit log.
+#[tokio::test]
+async fn a_clients_request_id_is_kept_beside_the_hubs_own() {
+    let hub = TestHub::start();
+    let register = async |name: &str, id: &str| {
+        let request = hub.request(Method::POST, "/register", None).header("x-request-id", id);
+        let answer = Answer::of(request.json(&json!({"agent_id": name}))).await;
+        answer.header("x-request-id").to_owned()
+    };
+    let first = register("first", "mine-1").await;
+    let second = register("second", &first).await;
+    register("third", &"x".repeat(65)).await;
+    let log = hub.get("/api/v1/audit?action=agent.registered", Some(OPERATOR)).await.body;
+    let acts = log["items"].as_array().unwrap();
+    let ids = |n: usize| (acts[n]["request_id"].as_str().unwrap(), acts[n]["client_request_id"].as_str());
+    assert_eq!(ids(2), (first.as_str(), Some("mine-1")));
+    assert_eq!(ids(1), (second.as_str(), Some(first.as_str())));
+    assert!(ids(0).0.len() == 32 && ids(0).1.is_none(), "{log}");
 }

@@ -1,5 +1,5 @@
-//! Clients of the relay document's origin run unchanged: they exchange their key for a session, refuse events without a
-//! `timestamp`, and read the history as an array, by time.
+//! Existing clients of the relay document run unchanged: they exchange their key for a session, refuse events
+//! without a `timestamp`, and read the history as an array, by time.
 
 use crate::support::{Answer, Setup, TestHub, text_of};
 use chorus_protocol::code::Code;
@@ -10,7 +10,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// As strict as the living ones: what they drop or refuse fails here.
+/// Checks a message as strictly as existing clients do.
 fn check(message: &Value, names: &[&str]) {
     for name in names {
         assert!(message[*name].as_str().is_some_and(|text| !text.is_empty()), "{name}: {message}");
@@ -26,12 +26,12 @@ async fn session(hub: &TestHub, key: &str) -> String {
     answer.data()["session_token"].as_str().unwrap().to_owned()
 }
 
-/// A stream opened by its address alone, as a browser does.
+/// Opens a stream by its address alone, as a browser does.
 async fn open(hub: &TestHub, query: &str) -> reqwest::Response {
     hub.client.get(format!("{}/agent/inbox?{query}", hub.url)).send().await.unwrap()
 }
 
-/// Reads until something came that holds `part`.
+/// Reads until the text contains `part`.
 async fn read_until(stream: &mut reqwest::Response, part: &str) -> String {
     let mut text = String::new();
     while !text.contains(part) {
@@ -62,7 +62,7 @@ async fn by_session_stream_and_history() {
     for message in messages {
         check(message, &["trace_id", "sender_id", "receiver_id", "delivered_via"]);
     }
-    // A browser that lost its connection comes again with the same address, and another one takes over.
+    // A browser that lost its connection reconnects to the same address, and takes over.
     let mut again = open(&hub, &format!("session={token}")).await;
     read_until(&mut again, "event: connected\n").await;
     read_until(&mut stream, "event: takeover\n").await;
@@ -94,7 +94,7 @@ async fn a_session_opens_this_inbox_for_a_while_and_nothing_else() {
     let mut stream = open(&hub, &format!("session={token}")).await;
     clock.advance(300_000);
     refused(format!("session={token}")).await.failure(Code::Unauthorized);
-    // What is open goes on, until the key is replaced.
+    // The open stream continues until the key is replaced.
     read_until(&mut stream, "event: connected\n").await;
     let token = session(&hub, &bob).await;
     hub.post("/register", Some(&bob), &json!({"agent_id": "bob"})).await;
@@ -129,7 +129,7 @@ async fn history_by_time() {
     hub.get("/agent/messages?kind=chat", Some(&bob)).await.failure(Code::Validation);
 }
 
-/// What is no envelope is asked for by name, and a page of envelopes goes past it.
+/// Entries other than envelopes are returned only if requested, and a page of envelopes skips them.
 #[tokio::test]
 async fn envelopes_unless_all_is_asked_for() {
     let hub = TestHub::start();
@@ -148,7 +148,7 @@ async fn envelopes_unless_all_is_asked_for() {
     assert_eq!(kinds("?kind=all").await, ["chat", "message"]);
 }
 
-/// A key is rotated by registering again, which takes nothing away that the body does not name.
+/// Registering again replaces the key and keeps everything that the body does not name.
 #[tokio::test]
 async fn registering_again_keeps_what_it_does_not_name() {
     let hub = TestHub::start();
@@ -165,7 +165,7 @@ async fn registering_again_keeps_what_it_does_not_name() {
     );
     assert!(again.data()["webhook_secret"].is_string());
     let key = again.data()["api_key"].as_str().unwrap().to_owned();
-    // What it names as nothing is taken away.
+    // A field that is `null` is removed.
     let none = json!({"agent_id": "bob", "endpoint": null, "agent_card": null});
     let record = hub.post("/register", Some(&key), &none).await.data()["registration"].clone();
     assert_eq!((record.get("agent_card"), record.get("endpoint")), (None, None));

@@ -1,14 +1,16 @@
-//! What one can do to others without knowing anything: use up what all share, and lock out who did nothing.
+//! Attacks without any knowledge: using up shared resources, and locking out others.
 
 use crate::channel_fixture::ChannelFixture;
 use crate::support::{Answer, OPERATOR, SOON, Setup, TestHub, eventually};
 use chorus_hub::{Config, Mail, Signup, TrustedProxies};
 use chorus_protocol::code::Code;
+use chorus_store::{StoreError, Tx, TxExt as _};
 use chorus_testkit::clock::ManualClock;
 use chorus_testkit::receiver::FakeAgent;
 use futures_util::future::join_all;
 use reqwest::{Client, Method};
 use serde_json::json;
+use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -18,7 +20,7 @@ use uuid::Uuid;
 const BEGIN: i64 = 1_774_000_800_000;
 const MINUTE: i64 = 60_000;
 
-/// A hub on a clock that stands, with the limits that hubs have and these changes.
+/// Starts a hub on a stopped clock, with the default limits and these changes.
 fn guarded(change: impl FnOnce(&mut Config)) -> (TestHub, ManualClock) {
     let clock = ManualClock::new(BEGIN);
     let limits =
@@ -26,7 +28,7 @@ fn guarded(change: impl FnOnce(&mut Config)) -> (TestHub, ManualClock) {
     (Setup::new().clock(&clock).config(limits).config(change).start(), clock)
 }
 
-/// Somebody at another address.
+/// Returns a client at another address.
 fn neighbour(hub: &TestHub) -> TestHubView<'_> {
     let client = Client::builder().local_address(Some([127, 0, 0, 2].into())).build().unwrap();
     TestHubView { hub, client }
@@ -43,7 +45,7 @@ impl TestHubView<'_> {
     }
 }
 
-/// Wrong keys, one after the other and many at once, and then a right one that this node never saw.
+/// Many wrong keys, in sequence and in parallel, do not delay a valid one that this node has not seen.
 #[tokio::test]
 async fn wrong_keys_keep_no_right_one_out() {
     let (hub, _clock) = guarded(|config| config.rate_limit_anonymous = Some(60));
@@ -65,7 +67,7 @@ async fn wrong_keys_keep_no_right_one_out() {
     assert_eq!(right.status, 200, "{}", right.text);
 }
 
-/// The same of connection strings.
+/// The same for connection strings.
 #[tokio::test]
 async fn wrong_connection_strings_keep_no_right_one_out() {
     let clock = ManualClock::new(BEGIN);
@@ -100,7 +102,7 @@ async fn is_closed(stream: &mut TcpStream) -> bool {
     matches!(tokio::time::timeout(SOON, stream.read(&mut [0; 512])).await.expect("it ends"), Ok(0) | Err(_))
 }
 
-/// As many silent sockets as there is room for, from one address.
+/// Silent sockets of one address that fill all slots make room for others.
 #[tokio::test]
 async fn silent_sockets_give_way() {
     let hub = Setup::new().config(|config| config.max_connections = 50).start();
@@ -108,7 +110,7 @@ async fn silent_sockets_give_way() {
     for _ in 0..50 {
         silent.push(connect(&hub, 1).await);
     }
-    // Half a head is no request either.
+    // Half a head is not a request.
     silent[0].write_all(b"GET /health HTTP/1.1\r\nHost:").await.unwrap();
     for _ in 0..10 {
         assert!(healthy(&mut connect(&hub, 2).await).await);
@@ -119,7 +121,7 @@ async fn silent_sockets_give_way() {
     assert!(healthy(&mut silent[49]).await, "the youngest stayed");
 }
 
-/// Sockets that asked once and then keep their place give way to an address that has fewer.
+/// Idle sockets make room for an address with fewer connections.
 #[tokio::test]
 async fn idle_sockets_give_way_to_others() {
     let hub = Setup::new().config(|config| config.max_connections = 5).start();
@@ -132,7 +134,7 @@ async fn idle_sockets_give_way_to_others() {
     assert!(healthy(&mut connect(&hub, 2).await).await);
 }
 
-/// One address has so many connections and no more; others have theirs.
+/// One address has a limited number of connections; others have theirs.
 #[tokio::test]
 async fn each_address_has_its_share_of_connections() {
     let (hub, _clock) = guarded(|config| config.quotas.connections = 5);
@@ -162,7 +164,7 @@ async fn each_address_has_its_share_of_connections() {
     }
 }
 
-/// With IPv6 one customer has a network of addresses.
+/// An IPv6 customer has a network of addresses, which counts as one.
 #[tokio::test]
 async fn a_network_of_64_bits_is_one_address() {
     let set = |config: &mut Config| {
@@ -180,7 +182,7 @@ async fn a_network_of_64_bits_is_one_address() {
     assert_eq!(from("2001:db8:0:1::1").await, 200);
 }
 
-/// What an agent says is counted where it is a member and nowhere else.
+/// Messages count only in conversations where the agent is a member.
 #[tokio::test]
 async fn conversations_that_are_not_there_are_not_counted() {
     let (clock, timber) = (ManualClock::new(BEGIN), FakeAgent::start().await);
@@ -205,7 +207,7 @@ async fn conversations_that_are_not_there_are_not_counted() {
     assert_eq!(fixture.hub.post(&there, key, &json!({"content": "x"})).await.status, 201);
 }
 
-/// New agents in a minute: of one address, and in all.
+/// New agents per minute are limited for each address and in total.
 #[tokio::test]
 async fn registrations_are_counted() {
     let (hub, clock) = guarded(|_| {});
@@ -260,14 +262,14 @@ fn mails(folder: &Path, to: &str) -> usize {
         .count()
 }
 
-/// How many mails were not sent.
+/// Returns the number of mails that were dropped.
 async fn dropped(hub: &TestHub) -> u32 {
     let metrics = hub.get("/metrics", Some(OPERATOR)).await.text;
     let line = metrics.lines().find_map(|line| line.strip_prefix("chorus_mails_dropped_total "));
     line.unwrap().parse().unwrap()
 }
 
-/// The probe: links for one mailbox by as many names as there are, and for a whole domain.
+/// Requests links for one mailbox under many spellings, and for a whole domain.
 #[tokio::test]
 async fn nobody_is_flooded_with_mail() {
     let folder = tempfile::tempdir().unwrap();
@@ -285,7 +287,7 @@ async fn nobody_is_flooded_with_mail() {
     eventually(async || dropped(&hub).await, |dropped| *dropped == 89).await;
     eventually(async || mails(folder.path(), "victim"), |count| *count == 2).await;
 
-    // Whoever asks elsewhere is not kept from the domain, nor from the hub.
+    // A request from another address is limited neither for the domain nor for the hub.
     neighbour(&hub).post("/api/v1/signin", &json!({"email": "other@mail.example"})).await;
     eventually(async || mails(folder.path(), "other@"), |count| *count == 1).await;
     clock.advance(12 * MINUTE);
@@ -293,8 +295,8 @@ async fn nobody_is_flooded_with_mail() {
     eventually(async || mails(folder.path(), "victim"), |count| *count == 3).await;
 }
 
-/// Whoever asks and asks for mails to somebody keeps him neither from the link that he asks for himself, nor from what the
-/// hub has to tell him.
+/// A flood of mail requests for a person keeps them neither from their own sign-in link nor from the hub's
+/// notices.
 #[tokio::test]
 async fn a_flood_of_mail_keeps_nobody_from_his_own() {
     let folder = tempfile::tempdir().unwrap();
@@ -319,7 +321,7 @@ async fn a_flood_of_mail_keeps_nobody_from_his_own() {
     eventually(async || mails(folder.path(), "victim"), |count| *count == 4).await;
 }
 
-/// Mails that are asked for and not sent, because nobody may sign in with the address, are not counted as mails to it.
+/// Requests that send no mail, because the address may not sign in, do not count as mails to it.
 #[tokio::test]
 async fn mails_that_are_not_sent_use_up_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -333,7 +335,7 @@ async fn mails_that_are_not_sent_use_up_nothing() {
         assert_eq!(hub.post("/api/v1/signin", None, &ask).await.status, 202);
     }
     hub.account("victim@mail.example").await;
-    // Those before may find the account too.
+    // The earlier requests may find the account too.
     hub.post("/api/v1/signin", None, &ask).await;
     eventually(async || mails(folder.path(), "victim"), |count| *count > 0).await;
 }
@@ -359,7 +361,7 @@ async fn one_address_does_not_use_up_the_mail_of_a_domain() {
     assert!(mails(folder.path(), "@other") < 10, "a tenth of the hub's, and what was refused before counts");
 }
 
-/// `CHORUS_RATE_LIMIT=off`.
+/// With `CHORUS_RATE_LIMIT=off` there are no limits.
 #[tokio::test]
 async fn without_limits_there_are_none() {
     let folder = tempfile::tempdir().unwrap();
@@ -379,7 +381,7 @@ async fn without_limits_there_are_none() {
     eventually(async || mails(folder.path(), "ann@"), |count| *count == 5).await;
 }
 
-/// Somebody's open invitations are for many to make: one inviter, with all of its agents, has ten of them.
+/// One inviter, with all of its agents, may have ten open invitations to a person.
 #[tokio::test]
 async fn one_inviter_does_not_fill_anybodys_invitations() {
     let hub = TestHub::start();
@@ -406,4 +408,65 @@ async fn one_inviter_does_not_fill_anybodys_invitations() {
     assert_eq!(open().await, 10);
     assert_eq!(invite(&anna).await, first);
     assert_eq!(open().await, 11, "others are not kept out");
+}
+
+/// Agents registered from one source can fill only a small share of a person's invitations.
+async fn free_agents_do_not_fill_anybodys_invitations(setup: Setup) {
+    let setup = setup.config(|config| {
+        config.trusted_proxies = TrustedProxies::parse("127.0.0.0/8").unwrap();
+    });
+    let hub = setup.start();
+    let (anna, eve) = (hub.account("anna@example.org").await, hub.account("eve@example.org").await);
+    let register = async |name: &str, client: &str| {
+        let request = hub.request(Method::POST, "/register", None).header("x-forwarded-for", client);
+        let made = Answer::of(request.json(&json!({"agent_id": name}))).await;
+        made.body["data"]["api_key"].as_str().unwrap().to_owned()
+    };
+    let invite = async |key: &str, name: &str| {
+        let channel = hub.channel(key, &json!({"name": name})).await;
+        let invited =
+            hub.post(&format!("{channel}/members"), Some(key), &json!({"account": "eve@example.org"})).await;
+        (invited.status, invited.text)
+    };
+    let open = async || -> Vec<String> {
+        let list = hub.get("/api/v1/me/invitations?limit=100", Some(&eve)).await;
+        let items = list.body["items"].as_array().unwrap().clone();
+        items.iter().map(|one| one["channel"].as_str().unwrap().to_owned()).collect()
+    };
+    let mut answers = vec![];
+    for n in 0..10 {
+        let bot = register(&format!("bot-{n}"), "192.0.2.7").await;
+        for m in 0..10 {
+            answers.push(invite(&bot, &format!("spam {n} {m}")).await);
+        }
+    }
+    assert_eq!(open().await.len(), 2, "the newest of the source");
+    // Other inviters still get through, including an agent without an owner and one of the same source.
+    let (honest, robot) = (register("honest", "198.51.100.1").await, register("robot", "192.0.2.7").await);
+    let claim = hub.post("/api/v1/agents/claim", Some(&anna), &json!({"api_key": robot})).await;
+    assert_eq!(claim.status, 200, "{}", claim.text);
+    for (key, name) in [(&honest, "honest"), (&robot, "owned"), (&anna, "person")] {
+        answers.push(invite(key, name).await);
+        assert!(open().await.contains(&name.to_owned()), "{name}");
+    }
+    assert_eq!(open().await.len(), 5);
+    assert!(answers.iter().all(|answer| *answer == answers[0] && answer.0 == 202), "nobody is told");
+    // The stored mark of a source is not an address.
+    let kept = hub.store().read(|tx: &mut dyn Tx| {
+        let rows = tx.query("SELECT registered_from FROM agents WHERE registered_from IS NOT NULL", &[])?;
+        rows.into_iter().map(|mut row| row.bytes("registered_from")).collect::<Result<Vec<_>, StoreError>>()
+    });
+    let kept = kept.await.unwrap();
+    assert_eq!((kept.len(), kept.iter().collect::<HashSet<_>>().len()), (12, 2));
+    assert!(kept.iter().all(|mark| mark.len() == 16));
+}
+
+#[tokio::test]
+async fn free_agents_do_not_fill_anybodys_invitations_on_sqlite() {
+    free_agents_do_not_fill_anybodys_invitations(Setup::new()).await;
+}
+
+#[tokio::test]
+async fn free_agents_do_not_fill_anybodys_invitations_on_postgres() {
+    free_agents_do_not_fill_anybodys_invitations(Setup::postgres()).await;
 }

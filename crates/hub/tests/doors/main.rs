@@ -1,7 +1,7 @@
-//! The hub's doors, spoken to over real sockets by a client that knows only the protocol.
+//! Tests of the hub's doors over real sockets, by a client that knows only the protocol.
 //!
-//! One program, because linking is the main cost. `support` starts hubs; every other module is about one thing a
-//! client can see.
+//! All tests are one program, because linking is the main cost. `support` starts hubs; every other module
+//! covers one subject.
 
 #![expect(clippy::disallowed_methods, reason = "tests measure how long things take")]
 
@@ -9,6 +9,8 @@
 mod accounts;
 #[cfg(test)]
 mod agents;
+#[cfg(test)]
+mod allowances;
 #[cfg(test)]
 mod approvals;
 #[cfg(test)]
@@ -29,6 +31,8 @@ mod bad_receivers;
 mod blocks;
 #[cfg(test)]
 mod board;
+#[cfg(test)]
+mod body_budget;
 #[cfg(test)]
 mod bridges;
 #[cfg(test)]
@@ -52,7 +56,11 @@ mod channels;
 #[cfg(test)]
 mod choir;
 #[cfg(test)]
+mod chosen_ids;
+#[cfg(test)]
 mod consent;
+#[cfg(test)]
+mod counted;
 #[cfg(test)]
 mod deliveries;
 #[cfg(test)]
@@ -100,6 +108,8 @@ mod market;
 #[cfg(test)]
 mod market_abuse;
 #[cfg(test)]
+mod market_books;
+#[cfg(test)]
 mod market_bounds;
 #[cfg(test)]
 mod market_forms;
@@ -110,6 +120,8 @@ mod market_jobs;
 #[cfg(test)]
 mod market_money;
 #[cfg(test)]
+mod market_offers;
+#[cfg(test)]
 mod market_pages;
 #[cfg(test)]
 mod market_presence;
@@ -117,6 +129,12 @@ mod market_presence;
 mod market_quotes;
 #[cfg(test)]
 mod market_refusals;
+#[cfg(test)]
+mod market_reputation;
+#[cfg(test)]
+mod market_slow_workers;
+#[cfg(test)]
+mod market_stolen;
 #[cfg(test)]
 mod market_tool;
 #[cfg(test)]

@@ -1,5 +1,7 @@
-//! The market by its document: every example of it, with placeholders filled in; who is found, in which order; whose is what.
+//! The market by its document: every example with placeholders filled in, the order of discovery, and
+//! ownership.
 
+use crate::market_offers::words_indexed;
 use crate::support::{Answer, OPERATOR, Setup, TestHub, eventually};
 use chorus_protocol::code::Code;
 use chorus_testkit::clock::ManualClock;
@@ -7,7 +9,7 @@ use serde_json::{Value, json};
 
 pub(crate) const BEGIN: i64 = 1_800_000_000_000;
 
-/// Somebody on the market, with its keys.
+/// An agent on the market, with its keys.
 pub(crate) struct Trader {
     pub(crate) id: String,
     pub(crate) key: String,
@@ -15,7 +17,7 @@ pub(crate) struct Trader {
     pub(crate) owner_key: String,
 }
 
-/// The document's registration, of this agent and owner, at this price.
+/// Returns the document's registration for this agent and owner, at this price.
 pub(crate) fn registration(name: &str, owner: &str, cost: &str) -> Value {
     let cost: Value = serde_json::from_str(cost).unwrap();
     json!({
@@ -32,12 +34,12 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("no text: {value}")).to_owned()
 }
 
-/// Registers an agent of an owner of its own, which gets so many credits.
+/// Registers an agent with its own owner, who gets this many credits.
 pub(crate) async fn trader(hub: &TestHub, name: &str, credits: i64) -> Trader {
     trader_at(hub, name, credits, None).await
 }
 
-/// The same with an endpoint for jobs.
+/// Registers a trader with an endpoint for jobs.
 pub(crate) async fn trader_at(hub: &TestHub, name: &str, credits: i64, endpoint: Option<&str>) -> Trader {
     let owner = format!("owner of {name}");
     let mut body = registration(name, &owner, "0.10");
@@ -79,7 +81,7 @@ pub(crate) async fn refused(
     answer.own_failure(code).to_owned()
 }
 
-/// A client written from the document alone, plus its keys and minted credits: registers, discovers, pays.
+/// A client written from the document alone registers, discovers and pays.
 #[tokio::test]
 async fn the_documents_examples() {
     let hub = TestHub::start();
@@ -121,7 +123,7 @@ async fn the_documents_examples() {
     assert_eq!((&agent["reputation_score"], &agent["status"]), (&json!(50.0), &json!("online")));
     assert_eq!((&found.body["total"], &found.body["next"]), (&json!(1), &json!(null)));
 
-    // After a direct job, paid as in the document.
+    // After a direct job, the payment follows the document.
     let payer = trader(&hub, "orchestrator", 1).await;
     let transfer = json!({
         "transfer_id": "f81d4fae-7dec-11d0-a765-00a0c91e6bf6",
@@ -155,7 +157,7 @@ async fn an_owner_is_claimed_by_its_first_use() {
     let second = hub.post("/market/register", Some(&one.owner_key), &again).await;
     assert_eq!(second.status, 201, "{}", second.text);
     assert!(second.body["api_key"].is_string() && second.body.get("owner_key").is_none());
-    // Reserved names are for their accounts, whether there are any or not.
+    // Reserved names belong to their accounts, whether or not they exist.
     for reserved in ["person@example.org", "nobody@example.org", "acc_00000000000000000000000000000000"] {
         refused(&hub, "/market/register", None, &registration("x", reserved, "1"), Code::Unauthorized).await;
         refused(
@@ -171,7 +173,7 @@ async fn an_owner_is_claimed_by_its_first_use() {
         hub.post("/market/register", Some(&person), &registration("mine", "person@example.org", "1")).await;
     assert_eq!(own.status, 201, "{}", own.text);
     assert!(text(&own.body["owner_id"]).starts_with("acc_") && own.body.get("owner_key").is_none());
-    // It is the person's agent at every other door, and needs no owner_id any more.
+    // The agent belongs to the person at every other door, and needs no `owner_id` any more.
     let agents = hub.get("/api/v1/agents?mine=true", Some(&person)).await.body;
     assert_eq!(agents["items"][0]["agent_id"], own.body["agent_id"]);
     let mut bare = registration("mine", "", "2");
@@ -182,7 +184,7 @@ async fn an_owner_is_claimed_by_its_first_use() {
     refused(&hub, "/market/register", None, &bare, Code::Validation).await;
 }
 
-/// A name that looks like another, or means something in a path, is nobody's to take.
+/// A name that resembles another, or has a meaning in a path, cannot be taken.
 #[tokio::test]
 async fn odd_names_are_not_claimed() {
     let hub = TestHub::start();
@@ -197,7 +199,7 @@ async fn odd_names_are_not_claimed() {
     }
 }
 
-/// RFC 9562: UUIDs are read in either case, and written in lower case.
+/// RFC 9562: UUIDs are read in either case and written in lower case.
 #[tokio::test]
 async fn ids_are_read_in_either_case() {
     let hub = TestHub::start();
@@ -250,14 +252,14 @@ async fn registering_again_needs_a_key_and_keeps_what_was_earned() {
     let shown = hub.get(&format!("/market/agents/{}", one.id), None).await.body;
     assert_eq!(shown["skills"][0]["cost_per_call"], 0.3);
     assert_eq!(shown["owner_id"], json!(one.owner));
-    // A relay agent comes to the market with its own key, as the same agent.
+    // A relay agent registers with its own key, as the same agent.
     let relay = hub.register("relay").await;
     let id = text(&hub.get("/agents/relay", None).await.data()["id"]);
     let joined =
         hub.post("/market/register", Some(&relay), &registration("Relay", "relay's owner", "1")).await;
     assert_eq!((joined.status, text(&joined.body["agent_id"])), (201, id), "{}", joined.text);
     assert!(joined.body.get("api_key").is_none() && joined.body["owner_key"].is_string());
-    // Another's is answered like one that never was, and stays.
+    // Another's agent and a missing one get the same response, and nothing is removed.
     let other = trader(&hub, "somebody", 0).await;
     for id in [&one.id, "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"] {
         let told = hub.delete(&format!("/market/agents/{id}"), Some(&other.key)).await;
@@ -265,7 +267,7 @@ async fn registering_again_needs_a_key_and_keeps_what_was_earned() {
     }
     let gone = hub.delete(&format!("/market/agents/{}", one.id), Some(&one.key)).await;
     assert_eq!((gone.status, &gone.body), (200, &json!({"agent_id": one.id, "removed": true})));
-    // A deleted one's id stays taken; ids that are something else's, or could be, are refused.
+    // The id of a deleted agent stays taken; ids that are, or could be, another object's are refused.
     refused(&hub, "/market/register", Some(&one.owner_key), &body, Code::Conflict).await;
     body["agent_id"] = json!("00000000-0000-0000-0000-000000000000");
     refused(&hub, "/market/register", Some(&one.owner_key), &body, Code::Validation).await;
@@ -320,13 +322,14 @@ async fn discovery_filters_ranks_and_pages() {
         let agents = found.body["agents"].as_array().unwrap().clone();
         agents.iter().map(|agent| text(&agent["agent_name"])).collect::<Vec<_>>()
     };
-    // The same reputation: the cheapest first.
+    // With equal reputation the cheapest comes first.
     let ranked = ["agent 4", "agent 3", "agent 2", "agent 1", "agent 0"];
     assert_eq!(names("skill=analyze_text").await, ranked);
     assert_eq!(names("").await, ranked);
     assert_eq!(names("skill=analyze_text&max_cost=0.2").await, ranked[..2]);
     assert_eq!(names("skill=nothing").await, Vec::<String>::new());
     assert_eq!(names("min_reputation=50.0001").await, Vec::<String>::new());
+    words_indexed(&hub).await;
     assert_eq!(names("q=ODYSSEY").await, ["agent 4", "agent 2", "agent 0"]);
     assert_eq!(names("q=iliad+heart&skill=analyze_text").await, ["agent 3", "agent 1"]);
     assert_eq!(names("q=agent+odyssey+1").await, Vec::<String>::new());
@@ -347,7 +350,7 @@ async fn discovery_filters_ranks_and_pages() {
     let skills = hub.get("/market/skills", None).await.body;
     assert_eq!(skills["items"], json!([{"skill_name": "analyze_text", "agents": 5, "lowest_cost": 0.1}]));
 
-    // After the time that a sign of life counts, only those who gave another one are there.
+    // After the presence time only agents with a newer heartbeat remain.
     clock.advance(91_000);
     assert_eq!(names("").await, Vec::<String>::new());
     let offline = hub.get("/market/discover?include_offline=true", None).await.body;
@@ -362,7 +365,7 @@ async fn discovery_filters_ranks_and_pages() {
     hub.post("/market/heartbeat", Some(key), &nobody).await.own_failure(Code::NotFound);
     assert_eq!(hub.post("/market/heartbeat", Some(key), &alive).await.status, 204);
     assert!(names("").await.contains(&"agent 2".to_owned()));
-    // Those that come while it is alive are written together.
+    // Heartbeats of a present agent are written in batches.
     clock.advance(60_000);
     assert_eq!(hub.post("/market/heartbeat", Some(key), &alive).await.status, 204);
     clock.advance(60_000);

@@ -1,4 +1,4 @@
-//! What a stranger tries on the market besides taking credits: filling up the disk, learning of others' jobs, praising itself.
+//! Abuse of the market other than theft: filling the disk, learning of others' jobs, and self-praise.
 
 use crate::market::{Trader, trader};
 use crate::support::{OPERATOR, Setup, TestHub};
@@ -28,7 +28,7 @@ async fn results_count_for_who_reports_them() {
     let output = "x".repeat(30_000);
     assert_eq!(done(&hub, &boss, &worker, 1, &output).await.status, 200);
     done(&hub, &boss, &worker, 2, &output).await.own_failure(Code::QuotaExceeded);
-    // A small one still fits.
+    // A small result still fits.
     assert_eq!(done(&hub, &boss, &worker, 3, "x").await.status, 200);
 }
 
@@ -41,10 +41,16 @@ async fn who_owns_both_sides_praises_nobody() {
         let claimed = hub.post("/api/v1/agents/claim", Some(&anna), &json!({"api_key": agent.key})).await;
         assert_eq!(claimed.status, 200, "{}", claimed.text);
     }
+    let allowed = json!({"credits_per_day": 1});
+    let allowance = format!("/api/v1/agents/{}/allowance", boss.id);
+    assert_eq!(hub.ask("PUT", &allowance, Some(&anna), &allowed).await.status, 200);
+    let mint = json!({"owner": hub.get("/api/v1/me", Some(&anna)).await.body["id"], "amount": 5});
+    assert_eq!(hub.post("/market/mint", Some(OPERATOR), &mint).await.status, 200);
     let taken = done(&hub, &boss, &worker, 1, "x").await;
     assert_eq!((taken.status, &taken.body["settled"]), (200, &json!(0.1)), "{}", taken.text);
     let thought = hub.get(&format!("/market/reputation/{}", worker.id), None).await.body;
-    assert_eq!((&thought["reputation_score"], &thought["changes"]), (&json!(50.0), &json!([])));
+    let line = &thought["changes"][0];
+    assert_eq!((&thought["reputation_score"], &line["not_counted"]), (&json!(50.0), &json!("own_agent")));
 }
 
 #[tokio::test]
@@ -69,7 +75,7 @@ async fn a_transfer_tells_nothing_of_others_jobs() {
     assert_eq!(ledger.status, 200);
 }
 
-/// Whoever keeps somebody out is not hired by it either: not by name, not as the best, and makes it no offer.
+/// A worker who blocked the client is not hired by it: not by name, not as the best, and not by a quote.
 #[tokio::test]
 async fn the_best_that_wants_to_hear_from_one_is_hired() {
     let hub = TestHub::start();
@@ -84,7 +90,7 @@ async fn the_best_that_wants_to_hear_from_one_is_hired() {
     assert!(nobody.own_failure(Code::Forbidden).contains("wants to hear from you"));
     let ask = json!({"skill_name": "analyze_text"});
     hub.post("/market/quotes", Some(&boss.key), &ask).await.own_failure(Code::Forbidden);
-    // The next best is.
+    // The next best is hired.
     let other = trader(&hub, "other", 0).await;
     let hired = hub.post("/market/jobs", Some(&boss.key), &any).await;
     assert_eq!((hired.status, &hired.body["agent_id"]), (202, &json!(other.id)), "{}", hired.text);
@@ -92,7 +98,7 @@ async fn the_best_that_wants_to_hear_from_one_is_hired() {
     assert_eq!((offers.as_array().unwrap().len(), &offers[0]["agent_id"]), (1, &json!(other.id)));
 }
 
-/// What was given out under a key ends with it: the address for a job's result too.
+/// The callback address for a job's result ends with the agent's key.
 #[tokio::test]
 async fn an_address_for_results_ends_with_its_agents_key() {
     let hub = TestHub::start();
@@ -108,7 +114,7 @@ async fn an_address_for_results_ends_with_its_agents_key() {
     let result = json!({"job_id": job["job_id"], "status": "SUCCESS", "output_data": {"entities": []}});
     hub.post(&callback, None, &result).await.own_failure(Code::Gone);
     assert_eq!(hub.get("/market/jobs", Some(&boss.key)).await.body["items"][0]["status"], "PENDING");
-    // It comes again to whoever has the new key, with an address that is good.
+    // The job is delivered again to the holder of the new key, with a valid address.
     let key = reset.body["api_key"].as_str().unwrap();
     let mut inbox = hub.inbox(key, Some("0")).await;
     let handed = inbox.event("job").await;
@@ -116,7 +122,7 @@ async fn an_address_for_results_ends_with_its_agents_key() {
     assert_eq!(hub.post(&callback, None, &result).await.body["status"], "SUCCESS");
 }
 
-/// What came of a job is kept as long as everything else, and what it took is given back.
+/// Results of jobs are deleted like everything else, and their bytes are freed.
 #[tokio::test]
 async fn results_are_forgotten_like_everything_else() {
     let clock = chorus_testkit::clock::ManualClock::new(crate::market::BEGIN);
@@ -132,12 +138,15 @@ async fn results_are_forgotten_like_everything_else() {
     assert_eq!((&shown["status"], &shown["settled"]), (&json!("SUCCESS"), &json!(0.1)), "{shown}");
 }
 
-/// The key of an owner is free: what it asks for counts for its owner, and not for the agent that it reaches.
+/// Requests of an owner key count for its owner, and not for the agent it reaches.
 #[tokio::test]
 async fn what_an_owner_asks_for_counts_for_the_owner() {
     let hub = Setup::new().config(|config| config.quotas.agent_bytes = 50_000).start();
     let (eve, worker) = (trader(&hub, "eve", 5).await, trader(&hub, "worker", 0).await);
     let _open = hub.inbox(&worker.key, None).await;
+    let used =
+        async || hub.get("/api/v1/me", Some(&worker.key)).await.body["quotas"]["agent_bytes"]["used"].clone();
+    let before = used().await;
     let mut big = job(1, &worker.id);
     big["input_data"]["text"] = json!("x".repeat(30_000));
     assert_eq!(hub.post("/market/jobs", Some(&eve.owner_key), &big).await.status, 202);
@@ -146,15 +155,14 @@ async fn what_an_owner_asks_for_counts_for_the_owner() {
     assert!(refused.own_failure(Code::QuotaExceeded).contains("agent_bytes"));
     let ask = json!({"skill_name": "analyze_text", "input_data": {"text": "x".repeat(30_000)}});
     hub.post("/market/quotes", Some(&eve.owner_key), &ask).await.own_failure(Code::QuotaExceeded);
-    // Nothing of it is the worker's.
-    let me = hub.get("/api/v1/me", Some(&worker.key)).await.body;
-    assert_eq!(me["quotas"]["agent_bytes"]["used"], 0, "{me}");
+    // Nothing counts for the worker.
+    assert_eq!(used().await, before);
     let path = format!("/market/jobs/{}/result", job(1, "")["job_id"].as_str().unwrap());
     let result = json!({"job_id": job(1, "")["job_id"], "status": "SUCCESS", "output_data": {"entities": [], "more": "x".repeat(30_000)}});
     assert_eq!(hub.post(&path, Some(&worker.key), &result).await.status, 200);
 }
 
-/// Whoever keeps an agent out keeps out the key of the wallet that it earns for.
+/// Blocking an agent also blocks the owner key of the wallet it earns for.
 #[tokio::test]
 async fn a_block_holds_for_the_owners_key() {
     let hub = TestHub::start();
@@ -166,14 +174,14 @@ async fn a_block_holds_for_the_owners_key() {
     hub.post("/market/jobs", Some(&eve.owner_key), &hire).await.own_failure(Code::Forbidden);
     let ask = json!({"skill_name": "analyze_text", "limit": 5});
     let quote = hub.post("/market/quotes", Some(&eve.owner_key), &ask).await;
-    // Its own agent is all that it is offered.
+    // Only its own agent makes an offer.
     let offers = quote.body["offers"].as_array().cloned().unwrap_or_default();
     assert!(offers.iter().all(|offer| offer["agent_id"] != json!(worker.id)), "{}", quote.text);
     let other = trader(&hub, "other", 1).await;
     assert_eq!(hub.post("/market/jobs", Some(&other.owner_key), &hire).await.status, 202);
 }
 
-/// Offers that nobody is asked for are stored like others: they count, until they are forgotten.
+/// Quotes without a matching agent are stored and counted like others, until they are deleted.
 #[tokio::test]
 async fn offers_count_though_nobody_is_asked() {
     let clock = chorus_testkit::clock::ManualClock::new(crate::market::BEGIN);
@@ -190,10 +198,10 @@ async fn offers_count_though_nobody_is_asked() {
         }
     }
     clock.advance(25 * 60 * 60 * 1000);
-    // Old ones are forgotten now and then, and first when a hub starts.
+    // Old quotes are deleted periodically, and first when a hub starts.
     let hub = hub.restart(|_| {}).await;
     let again = async || {
-        // A sign of life, after such a time.
+        // A heartbeat, after this time.
         hub.post(
             "/market/register",
             Some(&worker.key),
@@ -205,7 +213,8 @@ async fn offers_count_though_nobody_is_asked() {
     crate::support::eventually(again, |asked| asked.status == 201).await;
 }
 
-/// With an agent the key of its wallet is kept out: its credits stay where they are until the operator lets it in again.
+/// Disabling an agent also disables its owner key: the credits stay where they are until the operator enables
+/// it.
 #[tokio::test]
 async fn a_disabled_agents_owner_key_is_out() {
     let hub = TestHub::start();
@@ -218,7 +227,7 @@ async fn a_disabled_agents_owner_key_is_out() {
         let done = hub.post(&path, Some(OPERATOR), &json!({})).await;
         assert_eq!(done.status, 200, "{}", done.text);
     };
-    // It is remembered for a moment what a key means: not beyond this.
+    // Cached keys are not valid beyond this.
     let wallet = format!("/market/wallets/{}", eve.owner.replace(' ', "%20"));
     assert_eq!(hub.get(&wallet, Some(&eve.owner_key)).await.status, 200);
     let sibling = crate::market::registration("sibling", &eve.owner, "0.10");
@@ -229,7 +238,7 @@ async fn a_disabled_agents_owner_key_is_out() {
     assert!(refused.own_failure(Code::Forbidden).contains("this owner is disabled"), "{}", refused.text);
     let anew = crate::market::registration("another", &eve.owner, "0.10");
     hub.post("/market/register", Some(&eve.owner_key), &anew).await.own_failure(Code::Forbidden);
-    // Nor does another agent of that owner spend what is there, with a key of its own.
+    // Another agent of that owner cannot spend the credits with its own key either.
     let hire = job(1, &other.id);
     let refused = hub.post("/market/jobs", Some(&sibling), &hire).await;
     assert!(refused.own_failure(Code::Forbidden).contains("this owner is disabled"), "{}", refused.text);

@@ -1,4 +1,4 @@
-//! What keeps strangers on the market within bounds: deadlines that nobody could keep, and how many jobs are open.
+//! Bounds for strangers on the market: deadlines that cannot be kept, and the number of open jobs.
 
 use crate::market::{Trader, balance, trader};
 use crate::support::{Answer, Setup, TestHub};
@@ -22,14 +22,14 @@ async fn hire(hub: &TestHub, boss: &Trader, job: &Value) -> Answer {
     hub.post("/market/jobs", Some(&boss.key), job).await
 }
 
-/// The worker's only skill, which takes a while.
+/// Registers the worker's only skill, which needs some time.
 async fn needs(hub: &TestHub, worker: &Trader, least: i64) -> Answer {
     let skill = json!({"skill_name": "analyze_text", "cost_per_call": 0.10, "min_deadline_ms": least});
     let body = json!({"agent_name": "worker", "skills": [skill]});
     hub.post("/market/register", Some(&worker.key), &body).await
 }
 
-/// Nobody brings a reputation down with a deadline that cannot be kept.
+/// An impossible deadline cannot lower a reputation.
 #[tokio::test]
 async fn a_skill_says_how_long_it_must_be_given() {
     let hub = TestHub::start();
@@ -60,7 +60,8 @@ async fn a_skill_says_how_long_it_must_be_given() {
     hub.post(&path, Some(&boss.key), &accept).await.own_failure(Code::Validation);
     assert_eq!(balance(&hub, &boss.owner).await, (json!(5.0), json!(0.0)));
 
-    // What is not said is the usual: an agent that needs longer holds nobody's money for as long as it likes.
+    // Without a deadline the default applies: a slow agent cannot hold anybody's credits for as long as it
+    // likes.
     for asked in [job(1), named.clone()] {
         let what = hire(&hub, &boss, &asked).await;
         let what = what.own_failure(Code::Validation);
@@ -78,7 +79,7 @@ async fn a_skill_says_how_long_it_must_be_given() {
     let hired = hire(&hub, &boss, &with(named, "deadline_ms", 600_000)).await;
     assert_eq!((hired.status, took(&hired)), (202, 600_000), "{}", hired.text);
 
-    // Another who needs less is hired instead, if nobody is named.
+    // If no agent is named, a faster one is hired instead.
     let quick = trader(&hub, "quick", 0).await;
     let hired = hire(&hub, &boss, &with(job(2), "deadline_ms", 1000)).await;
     assert_eq!((hired.status, &hired.body["agent_id"]), (202, &json!(quick.id)), "{}", hired.text);
@@ -102,7 +103,7 @@ async fn so_many_jobs_are_open_and_no_more() {
     assert_eq!(hub.post(&path, Some(&boss.key), &json!({})).await.status, 200);
     assert_eq!(hire(&hub, &boss, &to_worker(2)).await.status, 202);
 
-    // One agent has room for what ten of them ask for.
+    // One agent has room for the jobs of ten clients.
     for n in 3..12 {
         let other = trader(&hub, &format!("other-{n}"), 1).await;
         assert_eq!(hire(&hub, &other, &to_worker(n)).await.status, 202);
@@ -111,13 +112,13 @@ async fn so_many_jobs_are_open_and_no_more() {
     let full = hire(&hub, &late, &to_worker(12)).await;
     assert!(full.headers.contains_key("retry-after"), "{}", full.text);
     assert!(full.own_failure(Code::RateLimited).contains("10 open jobs already"));
-    // Whoever names nobody is not kept waiting by one that is full.
+    // A client that names no agent is not delayed by a full one.
     let hired = hire(&hub, &late, &job(12)).await;
     assert_eq!(hired.status, 202, "{}", hired.text);
     assert_ne!(hired.body["agent_id"], worker.id);
 }
 
-/// Whoever was ended in the middle of a job finds it with all that came with it; nobody else does.
+/// An agent that was stopped during a job can read the job with all its data; nobody else can.
 #[tokio::test]
 async fn an_agent_is_shown_what_it_has_in_hand() {
     let hub = TestHub::start();
@@ -131,7 +132,7 @@ async fn an_agent_is_shown_what_it_has_in_hand() {
     for (key, path) in [(&worker.key, all), (&boss.key, open)] {
         assert_eq!(handout(key, path).await, Value::Null);
     }
-    // What came with it is what proves the agent.
+    // The data that came with the job authenticates the agent.
     let url = given["callback_url"].as_str().unwrap();
     let path = &url[url.find("/market/").unwrap()..];
     let result = json!({"job_id": given["job_id"], "status": "SUCCESS", "output_data": {"entities": []}});
@@ -139,7 +140,7 @@ async fn an_agent_is_shown_what_it_has_in_hand() {
     assert_eq!(hub.get(open, Some(&worker.key)).await.body["items"], json!([]));
 }
 
-/// An offer that takes nothing of what is asked for stands in nobody's way.
+/// An offer whose schema accepts nothing of the request does not prevent the others.
 #[tokio::test]
 async fn an_odd_schema_is_passed_over() {
     let hub = TestHub::start();
@@ -164,7 +165,7 @@ async fn an_odd_schema_is_passed_over() {
     assert_eq!(hub.post("/market/register", Some(&plain.key), &body).await.status, 200);
     let hired = hire(&hub, &boss, &asked).await;
     assert_eq!((hired.status, &hired.body["agent_id"]), (202, &json!(plain.id)), "{}", hired.text);
-    // Whoever is named says itself why not.
+    // A named agent reports the reason itself.
     let named = with(with(job(2), "skill_name", "sum"), "agent_id", odd[0].id.as_str());
     hire(&hub, &boss, &named).await.own_failure(Code::Validation);
 }

@@ -1,4 +1,4 @@
-//! The forms of the market's pages beyond hiring: asking for offers and taking one, and what one's own agent offers.
+//! Market forms other than hiring: requesting quotes, accepting an offer, and offers of one's own agent.
 
 use crate::market::{BEGIN, assert_balanced, trader};
 use crate::market_pages::{ANN, hidden};
@@ -134,7 +134,7 @@ async fn a_skill_is_offered_changed_and_taken_off_on_the_agents_page() {
     };
     assert_eq!((off(&eve, "write").await, off(&ann, "write").await), (403, 303));
     assert!(!hub.get(&page, Some(&ann)).await.text.contains(">2.00<"));
-    // Whoever only hires offers nothing.
+    // An agent that only hires has no offers.
     assert_eq!(off(&ann, "read").await, 303);
     assert!(!hub.get(&page, Some(&ann)).await.text.contains(">0.75<"));
 }

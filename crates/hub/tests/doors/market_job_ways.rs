@@ -1,4 +1,4 @@
-//! How a job reaches whoever is hired, and its result whoever hires: endpoints, callbacks, connection strings.
+//! Transports of jobs and results: endpoints, callbacks, connection strings.
 
 use crate::market::{assert_balanced, balance, trader, trader_at};
 use crate::market_jobs::{ended, hire, id, job, result, shown, success, text};
@@ -6,7 +6,7 @@ use crate::support::{SOON, TestHub};
 use chorus_testkit::receiver::{FakeAgent, Reply};
 use serde_json::{Value, json};
 
-/// The document's own way: POST to the agent's endpoint, answered at once.
+/// The document's own transport: a POST to the agent's endpoint, answered at once.
 #[tokio::test]
 async fn a_job_by_endpoint_answered_at_once() {
     let hub = TestHub::start();
@@ -23,7 +23,7 @@ async fn a_job_by_endpoint_answered_at_once() {
     assert_eq!(posted[0].body["job_id"], one["job_id"]);
     assert!(posted[0].headers.contains_key("webhook-signature"));
 
-    // Taken, and answered later at the address that came with it.
+    // The job is accepted, and answered later at the callback address.
     agent.set(Reply::Json(202, json!({"status": "accepted"})));
     let two = job(2, &worker.id);
     hire(&hub, &boss.key, &two).await;
@@ -31,7 +31,7 @@ async fn a_job_by_endpoint_answered_at_once() {
     let callback = text(&posted[1].body["callback_url"]).strip_prefix(&hub.url).unwrap().to_owned();
     assert_eq!(hub.post(&callback, None, &success(&two)).await.body["status"], "SUCCESS");
 
-    // Tried again while the agent is down.
+    // The delivery is retried while the agent is down.
     agent.set(Reply::Json(503, json!({})));
     let three = job(3, &worker.id);
     hire(&hub, &boss.key, &three).await;
@@ -39,21 +39,21 @@ async fn a_job_by_endpoint_answered_at_once() {
     agent.set(Reply::Json(200, success(&three)));
     assert_eq!(ended(&hub, &boss.key, &three).await["status"], "SUCCESS");
 
-    // What the agent will never take fails at once.
+    // A refusal ends the job at once.
     agent.set(Reply::Json(400, json!({})));
     let four = job(4, &worker.id);
     hire(&hub, &boss.key, &four).await;
     let failed = ended(&hub, &boss.key, &four).await;
     assert_eq!(
         (&failed["status"], &failed["error"]["code"]),
-        (&json!("FAILURE"), &json!("EXECUTION_ERROR")),
+        (&json!("REJECTED"), &json!("REJECTED")),
         "{failed}"
     );
     assert_eq!(balance(&hub, &boss.owner).await, (json!(0.7), json!(0.0)));
     assert_balanced(&hub).await;
 }
 
-/// Whoever hires is told at its own address, again until it listens.
+/// The client's callback address gets the result, with retries.
 #[tokio::test]
 async fn a_callback_tells_the_result() {
     let hub = TestHub::start();
@@ -72,7 +72,7 @@ async fn a_callback_tells_the_result() {
         assert_eq!(told[1].body[name], success(&one)[name], "{name}");
     }
     assert_eq!(told[1].body["agent_id"], json!(worker.id));
-    // What failed is told as well.
+    // A failure is reported too.
     let mut two = job(2, &worker.id);
     two["callback_url"] = one["callback_url"].clone();
     hire(&hub, &boss.key, &two).await;
@@ -81,7 +81,7 @@ async fn a_callback_tells_the_result() {
     assert_eq!((&told[2].body["status"], &told[2].body["execution_cost"]), (&json!("FAILURE"), &json!(0.0)));
 }
 
-/// An agent that knows the Channel Protocol only.
+/// An agent that knows only the Channel Protocol.
 #[tokio::test]
 async fn a_job_by_connection_string() {
     let hub = TestHub::start();
@@ -105,7 +105,7 @@ async fn a_job_by_connection_string() {
         (&done["status"], &done["result"]["output_data"]),
         (&json!("SUCCESS"), &json!({"entities": [1]}))
     );
-    // Or it cannot.
+    // The agent declines.
     let two = job(2, &worker.id);
     hire(&hub, &boss.key, &two).await;
     let posted = agent.wait_for(2, SOON).await.remove(1).body;
@@ -113,7 +113,7 @@ async fn a_job_by_connection_string() {
     let said = json!({"type": "error", "message": "no idea"});
     assert_eq!(hub.post(&callback, None, &said).await.status, 200);
     assert_eq!(shown(&hub, &boss.key, &two).await["error"]["message"], "no idea");
-    // Or it says so in the document's own form; what only looks like it is output.
+    // The agent may report in the document's own form; anything that only resembles it is output.
     let said = |result: &Value| json!({"type": "message", "content": result.to_string()});
     let other = json!({"job_id": id(&one), "status": "FAILURE", "entities": []});
     for (n, status, cost) in [(3, "FAILURE", 0.0), (4, "SUCCESS", 0.05), (5, "SUCCESS", 0.1)] {

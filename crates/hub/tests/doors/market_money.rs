@@ -1,4 +1,4 @@
-//! Money on the market: who makes it, who spends it, who sees it.
+//! Credits on the market: who creates, spends and sees them.
 
 use crate::market::{assert_balanced, balance, refused, registration, trader};
 use crate::support::{OPERATOR, Setup, TestHub, eventually};
@@ -38,11 +38,11 @@ async fn money_is_the_operators_to_make() {
     let economy = hub.get("/market/economy", None).await.body;
     let expected = json!({"minted": 1.5, "burned": 0.5, "wallets": 1.0, "held": 0.0, "balanced": true});
     assert_eq!(economy, expected);
-    // By an account's address too, which has a wallet then.
+    // An account's email address works too; the account gets a wallet.
     hub.account("rich@example.org").await;
     let minted = hub.post("/market/mint", Some(OPERATOR), &mint("rich@example.org", json!(2))).await;
     assert_eq!((minted.status, &minted.body["balance"]), (200, &json!(2.0)), "{}", minted.text);
-    // It is in the audit log, and in the report of the hub's health.
+    // The act is in the audit log and in the health report.
     let audit = hub.get("/api/v1/audit?limit=200", Some(OPERATOR)).await.text;
     assert!(
         audit.contains("credits.minted")
@@ -60,13 +60,13 @@ async fn a_new_owner_is_given_what_is_set() {
     let hub = Setup::new().config(|config| config.market_grant = Credits::parse("2.50").unwrap()).start();
     let one = trader(&hub, "one", 0).await;
     assert_eq!(balance(&hub, &one.owner).await, (json!(2.5), json!(0.0)));
-    // Once, not with each agent.
+    // The grant is given once, not for each agent.
     hub.post("/market/register", Some(&one.owner_key), &registration("two", &one.owner, "1")).await;
     assert_eq!(balance(&hub, &one.owner).await.0, 2.5);
     assert_balanced(&hub).await;
 }
 
-/// Its key does an agent's work; whoever has it takes neither the agent nor a new grant for each name it thinks of.
+/// The key of an agent moves it to no other owner and earns no new grant per name.
 #[tokio::test]
 async fn an_agents_key_moves_it_to_no_other_owner() {
     let hub = Setup::new().config(|config| config.market_grant = Credits::parse("2.50").unwrap()).start();
@@ -77,7 +77,7 @@ async fn an_agents_key_moves_it_to_no_other_owner() {
     }
     let same = registration("one", &one.owner, "1");
     assert_eq!(hub.post("/market/register", Some(&one.key), &same).await.status, 200);
-    // Its owner may, and is given nothing for it.
+    // The owner may move it, and gets no grant for that.
     let mut moved = registration("one", "heir", "1");
     moved["agent_id"] = json!(one.id);
     let moved = hub.post("/market/register", Some(&one.owner_key), &moved).await;
@@ -120,7 +120,7 @@ async fn nobody_spends_or_sees_anothers_credits() {
     for key in [&other.key, &other.owner_key, &one.key, OPERATOR] {
         refused(&hub, "/market/transfer", Some(key), &steal, Code::Forbidden).await;
     }
-    // Whose wallet there is, and whose there is not, is the same to others.
+    // To others, an existing wallet and a missing one look the same.
     refused(
         &hub,
         "/market/transfer",

@@ -1,7 +1,9 @@
-//! The market's pages: finding, hiring, taking back, the wallet, the operator's credits; and that nothing anybody said there is markup.
+//! The market's pages: search, hiring, cancelling, the wallet, the operator's credits; and escaping of all
+//! user text.
 
 use crate::accounts::{cookie_of, hub_with_mail, session};
 use crate::market::{Trader, assert_balanced, balance, registration, trader};
+use crate::market_offers::words_indexed;
 use crate::support::{Answer, OPERATOR, Setup, TestHub};
 use crate::web::send;
 use reqwest::Method;
@@ -9,7 +11,7 @@ use serde_json::{Value, json};
 
 pub(crate) const ANN: &str = "ann@mail.example";
 
-/// A hub with a person who has so many credits, and an agent that can be hired.
+/// A hub with a person who has this many credits, and an agent to hire.
 struct Fair {
     hub: TestHub,
     ann: String,
@@ -38,7 +40,7 @@ impl Fair {
         format!("/directory/{}/hire", self.worker.id)
     }
 
-    /// The id that the form carries, so that it can be sent twice.
+    /// Returns the job id in the form, which makes it safe to send twice.
     async fn job_id(&self) -> String {
         let form = self.main(&format!("{}?skill=analyze_text", self.hire_path())).await;
         hidden(&form, "job_id")
@@ -61,7 +63,7 @@ impl Fair {
     }
 }
 
-/// What a hidden field of a form holds.
+/// Returns the value of a hidden field.
 pub(crate) fn hidden(page: &str, name: &str) -> String {
     let field = page
         .split(&format!("name=\"{name}\" value=\""))
@@ -73,6 +75,7 @@ pub(crate) fn hidden(page: &str, name: &str) -> String {
 #[tokio::test]
 async fn found_hired_and_paid_from_the_page() {
     let fair = Fair::open(5).await;
+    words_indexed(&fair.hub).await;
     let market = fair.main("/market").await;
     assert!(market.contains("analyze_text") && market.contains("50.0000"), "{market}");
     assert!(market.contains("The books balance") && market.contains(">5.00<"), "{market}");
@@ -94,10 +97,10 @@ async fn found_hired_and_paid_from_the_page() {
     let job = fair.job_id().await;
     let hired = fair.hire(&job, "0.15").await;
     assert_eq!((hired.status, hired.header("location")), (303, &*format!("/jobs/{job}")), "{}", hired.text);
-    // Sent twice, it is one job.
+    // Sending the form twice creates one job.
     assert_eq!(fair.hire(&job, "0.15").await.header("location"), format!("/jobs/{job}"));
     assert_eq!(fair.money().await, (json!(4.85), json!(0.15)));
-    // The same id for something else is told, and the form goes on with another.
+    // The same id for another job is refused, and the form continues with a new id.
     let other = fair.hire(&job, "0.20").await;
     assert_eq!(other.status, 409, "{}", other.text);
     assert_ne!(hidden(&other.text, "job_id"), job);
@@ -239,7 +242,7 @@ async fn the_operator_makes_credits_and_takes_them_away_once() {
     assert_eq!(fair.money().await.0, json!(5.0));
     let unknown = post(&[("key", "k"), ("owner", "<b>nobody"), ("amount", "1"), ("act", "mint")]).await;
     assert!(unknown.status == 404 && !unknown.text.contains("<b>"), "{}", unknown.text);
-    // Nobody else, whoever is signed in.
+    // Nobody else has access, signed in or not.
     assert_eq!(fair.hub.get("/operator/market", Some(&fair.ann)).await.status, 403);
     assert_eq!(send(&fair.hub, "/operator/market", Some(&fair.ann), &mint).await.status, 403);
     assert_balanced(&fair.hub).await;
@@ -295,13 +298,13 @@ async fn market_pages_are_for_who_is_signed_in_and_guarded() {
     }
 }
 
-/// Every text that can be set on the market, with markup in it, on every page that shows it.
+/// Sets every text of the market to markup, and checks every page that shows it.
 #[tokio::test]
 async fn nothing_on_the_market_is_markup() {
     const ATTACK: &str = "\"'><script>alert(1)</script><img src=x onerror=alert(1)><b style=x>";
     let fair = Fair::open(9).await;
     let hub = &fair.hub;
-    // An owner's name is part of addresses, and has no slashes.
+    // An owner's name is part of addresses and has no slashes.
     let mut body = registration(ATTACK, &ATTACK.replace('/', ""), "0.10");
     body["skills"][0]["description"] = json!(ATTACK);
     body["skills"][0]["input_schema"] = json!({ATTACK: "string", "n": "number"});
@@ -341,7 +344,7 @@ async fn nothing_on_the_market_is_markup() {
     let mut shown = 0;
     let check = |path: &str, text: &str| {
         for markup in ["<script>", "<img", "<b ", "onerror=\"", " style=x"] {
-            // A reader of markup sees the last only inside a tag.
+            // A parser sees the last one only inside a tag.
             let inert = text.replace("&lt;b style=x", "").replace("&#60;b style=x", "");
             assert!(!inert.contains(markup), "{path} shows {markup}: {text}");
         }
@@ -378,14 +381,14 @@ async fn nothing_on_the_market_is_markup() {
     assert!(faulty.status < 500 && check("a transfer", &faulty.text) > 0, "{}", faulty.text);
 }
 
-/// A job is open until its agent is handed it, then at work, then ended; and the ledger says what each row was for, and by names
+/// A job moves from open to in progress to ended. The ledger names the purpose of each row, and only people
 /// that the reader may know.
 #[tokio::test]
 async fn jobs_move_over_the_board_and_the_ledger_has_names() {
     let fair = Fair::open(5).await;
     let (job, bob) = (fair.job_id().await, fair.hub.account("bob@mail.example").await);
     assert_eq!(fair.hire(&job, "0.15").await.status, 303);
-    // The cards of each column.
+    // Returns the cards of a column.
     let column = async |title: &str| {
         let board = fair.main("/jobs").await;
         let column =
@@ -403,7 +406,7 @@ async fn jobs_move_over_the_board_and_the_ledger_has_names() {
     assert_eq!(fair.hub.post(&path, Some(&fair.worker.key), &result).await.status, 200);
     assert_eq!(board().await, [0, 0, 1]);
 
-    // A stranger's account is not told by its name; one with whom a channel is shared is.
+    // A stranger's account is not named; one that shares a channel is.
     let me = fair.hub.get("/api/v1/me", Some(&bob)).await.body;
     let account = me["id"].as_str().expect("an account has an id").to_owned();
     let minted = json!({"owner": account, "amount": 1});

@@ -1,4 +1,4 @@
-//! Who can be found and hired: neither whoever is paused, nor is anybody hidden by many who say nothing.
+//! Presence on the market: paused agents cannot be hired, and silent agents do not hide others.
 
 use crate::market::{BEGIN, registration, trader, trader_at};
 use crate::market_jobs::{hire, job, text};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const FIND: &str = "/market/discover?skill=analyze_text";
 
-/// An inbox that is open is no use where nothing is handed out.
+/// An open inbox does not make a paused agent available.
 #[tokio::test]
 async fn a_paused_agent_is_neither_found_nor_hired() {
     let hub = TestHub::start();
@@ -45,7 +45,7 @@ async fn a_paused_agent_is_neither_found_nor_hired() {
     hire(&hub, &boss.key, &job(3, &worker.id)).await;
 }
 
-/// Endpoints that take a connection and say nothing are asked before an honest one, and it is found all the same, at once.
+/// Silent endpoints are probed before an honest one, which is found at once nevertheless.
 #[tokio::test]
 async fn silent_endpoints_hide_nobody() {
     let clock = ManualClock::new(BEGIN);
@@ -67,7 +67,7 @@ async fn silent_endpoints_hide_nobody() {
     let found = hub.get(FIND, None).await.body;
     assert_eq!(found["agents"][0]["agent_id"], json!(honest.id), "{found}");
     assert_eq!(found["agents"].as_array().unwrap().len(), 1, "{found}");
-    // Whoever was silent is left alone, for longer each time.
+    // A silent agent is probed again after increasing pauses.
     let asked = || silent.iter().map(|agent| agent.requests().len()).sum::<usize>();
     assert_eq!(asked(), 12);
     for (pause, expected) in [(15_000, 24), (15_000, 24), (15_000, 36)] {
@@ -77,7 +77,7 @@ async fn silent_endpoints_hide_nobody() {
     }
 }
 
-/// An owner asks on behalf of one of its agents, which is the one that hires then.
+/// An owner requests quotes on behalf of one of its agents, which then hires.
 #[tokio::test]
 async fn offers_are_asked_for_on_behalf_of_an_agent() {
     let hub = TestHub::start();

@@ -1,4 +1,4 @@
-//! Offers: agents are asked what they would do a job for, and one is taken.
+//! Quotes: agents are asked for a price, and one offer is accepted.
 
 use crate::market::{BEGIN, assert_balanced, balance, registration, trader, trader_at};
 use crate::market_jobs::{ended, hire, job, success, text};
@@ -25,7 +25,7 @@ async fn offers_are_asked_for_and_one_is_taken() {
     let mut expected = vec![one.id.clone(), other.id.clone()];
     expected.sort();
     assert_eq!((agents, &quote["status"]), (expected, &json!("open")));
-    // Its price stands, whatever it asks of others by now.
+    // The offered price is valid, even if the listed price changes.
     hub.post("/market/register", Some(&one.key), &registration("one", &one.owner, "0.90")).await;
     let accept = format!("/market/quotes/{}/accept", text(&quote["quote_id"]));
     let take = json!({"agent_id": one.id, "job_id": "f81d4fae-7dec-11d0-a765-000000000001"});
@@ -44,7 +44,7 @@ async fn offers_are_asked_for_and_one_is_taken() {
     .await
     .own_failure(Code::Conflict);
     assert_eq!(balance(&hub, &boss.owner).await, (json!(0.9), json!(0.1)));
-    // Later it is too late.
+    // After the deadline it is too late.
     let late = hub.post("/market/quotes", Some(&boss.key), &ask).await.body;
     clock.advance(60_000);
     let accept = format!("/market/quotes/{}/accept", text(&late["quote_id"]));
@@ -55,14 +55,14 @@ async fn offers_are_asked_for_and_one_is_taken() {
     let unfit = json!({"skill_name": "analyze_text", "input_data": {"text": 4}});
     let told = hub.post("/market/quotes", Some(&boss.key), &unfit).await;
     assert!(told.own_failure(Code::Validation).contains("input_data.text"), "{}", told.text);
-    // The same reasons as for hiring.
+    // The errors are the same as for hiring.
     let little = json!({"skill_name": "analyze_text", "budget": 0.05});
     hub.post("/market/quotes", Some(&boss.key), &little).await.own_failure(Code::BudgetInsufficient);
     clock.advance(91_000);
     hub.post("/market/quotes", Some(&boss.key), &ask).await.own_failure(Code::AgentOffline);
 }
 
-/// Those whose inbox is open are asked; who says nothing counts with its listed price.
+/// Agents with an open inbox are asked; one that does not answer counts with its listed price.
 #[tokio::test]
 async fn agents_are_asked_and_answer() {
     let clock = ManualClock::new(BEGIN);
@@ -88,7 +88,9 @@ async fn agents_are_asked_and_answer() {
     hub.post(&offer, Some(&one.key), &json!({"price": 0.06})).await.own_failure(Code::Conflict);
     hub.post(&offer, Some(&one.key), &json!({"price": 0.001})).await.own_failure(Code::Validation);
     assert_eq!(hub.post(&offer, Some(&third.key), &json!({})).await.status, 200);
-    // Who was not meant learns nothing.
+    let above = hub.post(&offer, Some(&other.key), &json!({"price": 0.51})).await;
+    assert!(above.own_failure(Code::Validation).contains("at most 0.50"), "{}", above.text);
+    // An agent that was not asked learns nothing.
     hub.post(&offer, Some(&boss.key), &dear).await.own_failure(Code::NotFound);
     hub.post(&offer, Some(&boss.owner_key), &dear).await.own_failure(Code::NotFound);
     hub.post(&offer, None, &dear).await.own_failure(Code::Unauthorized);
@@ -109,16 +111,18 @@ async fn agents_are_asked_and_answer() {
     );
     let listed = &offers[&other.id];
     assert_eq!((&listed["price"], &listed["answered"]), (&json!(0.1), &json!(false)));
-    // Too late is the listed price.
+    // A late answer counts as the listed price.
     clock.advance(5000);
     hub.post(&offer, Some(&other.key), &dear).await.own_failure(Code::Conflict);
     let accept = format!("{at}/accept");
     hub.post(&accept, Some(&boss.key), &json!({"agent_id": third.id})).await.own_failure(Code::Validation);
-    let taken = hub.post(&accept, Some(&boss.key), &json!({"agent_id": one.id})).await;
+    let seen = json!({"agent_id": one.id, "price": 0.04});
+    hub.post(&accept, Some(&boss.key), &seen).await.own_failure(Code::Conflict);
+    let taken = hub.post(&accept, Some(&boss.key), &json!({"agent_id": one.id, "price": 0.05})).await;
     assert_eq!((taken.status, &taken.body["budget"]), (202, &json!(0.05)), "{}", taken.text);
     let job = inbox.event("job").await;
     assert_eq!(job["job_id"], taken.body["job_id"]);
-    // Not without end.
+    // The number of open quotes is limited.
     for _ in 0..50 {
         hub.post("/market/quotes", Some(&boss.key), &ask).await;
     }
@@ -126,8 +130,8 @@ async fn agents_are_asked_and_answer() {
     assert_balanced(&hub).await;
 }
 
-/// Those without an open inbox are called, each by its way; a server that knows the document alone is not held to what it does not
-/// know.
+/// Agents without an open inbox are called by their own transport; a server that knows only the document need
+/// not support quotes.
 #[tokio::test]
 async fn endpoints_and_connection_strings_are_asked() {
     let hub = Setup::new().start();
@@ -168,7 +172,7 @@ async fn endpoints_and_connection_strings_are_asked() {
     };
     let expected = [(json!(0.42), json!(true)), (json!(0.1), json!(false)), (json!(0.07), json!(true))];
     assert_eq!(eventually(look, |offers| offers[0].1 == true).await, expected);
-    // It was asked once, and jobs go there as before.
+    // It was asked once, and jobs are delivered there as before.
     assert_eq!(plain.wait_for(1, SOON).await.len(), 1);
     let one = job(1, &document.id);
     plain.set(Reply::Json(200, success(&one)));

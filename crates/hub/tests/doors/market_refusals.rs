@@ -1,5 +1,5 @@
-//! Everything that the market refuses: amounts in every wrong spelling, wherever one is taken, and each of the document's error
-//! codes. What is refused says why, and moves nothing: all that anybody can see of the ledger is the same before and after.
+//! Everything that the market refuses: amounts in every wrong spelling, and each of the document's error
+//! codes. A refusal gives the reason and moves nothing: the visible ledger is the same before and after.
 
 use crate::market::{BEGIN, Trader, assert_balanced, registration, trader, trader_at};
 use crate::market_jobs::{ended, hire, job, success, text};
@@ -10,7 +10,7 @@ use chorus_testkit::receiver::{FakeAgent, Reply};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-/// Everything there is to see of the money, and what is offered.
+/// Returns the visible state of all credits and offers.
 async fn snapshot(hub: &TestHub) -> Vec<Value> {
     let mut seen = vec![];
     for path in [
@@ -33,7 +33,8 @@ async fn send(hub: &TestHub, path: &str, key: &str, body: String) -> Answer {
     Answer::of(request.body(body)).await
 }
 
-/// Every place that takes an amount, with `AMOUNT` where it stands: the path, who asks, the body, and what the fault names.
+/// Returns every place that takes an amount, with `AMOUNT` in it: the path, the key, the body, and the name in
+/// the fault.
 fn places(
     boss: &Trader,
     worker: &Trader,
@@ -113,7 +114,7 @@ async fn amounts_that_are_none_are_refused_everywhere_and_nothing_moves() {
             assert!(why.starts_with(name) || why.starts_with("body: "), "{path} {amount}: {why}");
         }
     }
-    // Nothing is no amount to give away, to make or to take.
+    // Zero is not an amount to transfer, create or remove.
     for path in ["/market/transfer", "/market/mint", "/market/burn"] {
         let (_, key, body, _) = places.iter().find(|place| place.0 == path).unwrap();
         for zero in ["0", "0.0", "0.00"] {
@@ -130,7 +131,7 @@ async fn amounts_that_are_none_are_refused_everywhere_and_nothing_moves() {
     assert_balanced(&hub).await;
 }
 
-/// More than there is, to the last hundredth: of a wallet, and of all credits there can be.
+/// One hundredth more than a wallet holds, and than all credits there can be.
 #[tokio::test]
 async fn huge_amounts_are_refused_and_nothing_moves() {
     let hub = TestHub::start();
@@ -156,7 +157,7 @@ async fn huge_amounts_are_refused_and_nothing_moves() {
     assert_balanced(&hub).await;
 }
 
-/// The document's five codes, each where it says.
+/// The document's five codes, each in its place.
 #[tokio::test]
 async fn every_code_of_the_document() {
     let clock = ManualClock::new(BEGIN);
@@ -190,7 +191,7 @@ async fn every_code_of_the_document() {
         assert_eq!((answer.status, answer.header("retry-after")), (503, "30"), "{}", answer.text);
         answer.own_failure(Code::AgentOffline);
     }
-    // Found, and gone before it is hired.
+    // The agent is found, and gone before it is hired.
     let beat = json!({"agent_id": worker.id});
     assert_eq!(hub.post("/market/heartbeat", Some(&worker.key), &beat).await.status, 204);
     let gone = trader(&hub, "gone", 0).await;
@@ -203,9 +204,10 @@ async fn every_code_of_the_document() {
     hub.post("/market/jobs", Some(&boss.key), &job(1, &gone.id)).await.own_failure(Code::NotFound);
     assert_eq!(snapshot(&hub).await, before);
 
-    // What fails later is the job's own end: the money is where it was.
+    // A later failure ends the job, and the credits return.
     let failing = trader_at(&hub, "failing", 0, Some(&format!("http://{}/jobs", agent.addr()))).await;
-    agent.set(Reply::Json(400, json!({})));
+    let failed = json!({"job_id": job(3, &failing.id)["job_id"], "status": "FAILURE"});
+    agent.set(Reply::Json(200, failed));
     hire(&hub, &boss.key, &job(3, &failing.id)).await;
     agent.wait_for(1, SOON).await;
     assert_eq!(ended(&hub, &boss.key, &job(3, &failing.id)).await["error"]["code"], "EXECUTION_ERROR");

@@ -1,4 +1,4 @@
-//! The tool that comes with a job to an agent behind a connection string: by it the agent reports, and nobody else.
+//! The result tool of a job for an agent with a connection string: only that agent can report with it.
 
 use crate::market::{BEGIN, Trader, assert_balanced, balance, trader};
 use crate::market_jobs::{hire, id, job, shown, text};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 const SESSIONS: &str = "2025-11-25";
 
-/// An agent behind a connection string, as its program sees a job.
+/// An agent with a connection string, from its program's view.
 struct Worker {
     hub: TestHub,
     boss: Trader,
@@ -36,7 +36,7 @@ impl Worker {
         assert_eq!(set.status, 200, "{}", set.text);
     }
 
-    /// The n'th job, as it comes.
+    /// Waits for the nth job.
     async fn given(&self, n: u32) -> (Value, Tools) {
         let job = job(n, &self.hired.id);
         hire(&self.hub, &self.boss.key, &job).await;
@@ -73,7 +73,7 @@ impl Tools {
         Answer::of(request).await
     }
 
-    /// Calls the tool as most clients do: with a session.
+    /// Calls the tool with a session, as most clients do.
     async fn report(&self, hub: &TestHub, arguments: Value) -> Value {
         let session = self.open(hub).await;
         let call = json!({"name": "report_result", "arguments": arguments});
@@ -108,7 +108,7 @@ async fn a_result_is_reported_by_the_tool_that_came_with_the_job() {
         listed["result"]["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
     assert_eq!(names, ["report_result"], "a job has no other tools");
 
-    // What is no result is refused, and nothing has happened.
+    // An invalid result is refused and changes nothing.
     for wrong in [json!({}), json!({"status": "DONE"}), json!({"status": "SUCCESS", "job": 1})] {
         let refused = tools.report(hub, wrong.clone()).await;
         assert_eq!(refused["isError"], true, "{wrong}: {refused}");
@@ -125,19 +125,19 @@ async fn a_result_is_reported_by_the_tool_that_came_with_the_job() {
         (&json!("SUCCESS"), &json!({"entities": [1]}))
     );
     assert_eq!(balance(hub, &worker.owner).await.0, 0.05);
-    // The same again is the same; another is too late.
+    // Repeating the result returns the same; another result is too late.
     assert_eq!(tools.report(hub, result).await["structuredContent"], expected);
     let late = tools.report(hub, json!({"status": "FAILURE"})).await;
     assert!(late["isError"] == true && late.to_string().contains("too late"), "{late}");
     assert_eq!(balance(hub, &boss.owner).await, (json!(0.95), json!(0.0)));
 
-    // One that cannot do it says why.
+    // An agent that cannot do the job gives a reason.
     let (two, tools) = fixture.given(2).await;
     tools.report(hub, json!({"status": "FAILURE", "error_message": "no idea"})).await;
     let failed = fixture.shown(&two).await;
     assert_eq!((&failed["status"], &failed["error"]["message"]), (&json!("FAILURE"), &json!("no idea")));
 
-    // What the skill declares is said with the job, and holds here too.
+    // The job names the skill's output schema, which is checked here too.
     let (three, tools) = fixture.given(3).await;
     let posted = fixture.agent.wait_for(3, SOON).await.remove(2).body;
     assert!(text(&posted["message"]["content"]).contains("\"entities\""), "{posted}");
@@ -164,17 +164,17 @@ async fn it_is_good_for_this_job_and_this_agent_alone() {
     let told = as_stranger.ask(hub, "tools/call", call, Some("x")).await;
     told.own_failure(Code::NotFound);
     Tools { bearer: boss.key.clone(), ..tools.clone() }.initialize(hub).await.own_failure(Code::Forbidden);
-    // Nothing is heard of a job.
+    // There are no notifications about a job.
     assert_eq!(hub.get(&tools.path, Some(&tools.bearer)).await.status, 405);
-    // Its own key does as well.
+    // The agent's own key works too.
     let with_key = Tools { bearer: worker.key.clone(), ..tools.clone() };
     assert_eq!(with_key.initialize(hub).await.status, 200);
 
-    // Who is late is told so, and not that nobody knows him.
+    // A late agent is told so, not that it is unknown.
     clock.advance(600_000);
     let late = tools.report(hub, json!({"status": "FAILURE"})).await;
     assert!(late["isError"] == true && late.to_string().contains("too late"), "{late}");
-    // It ends with what the agent was reached by.
+    // The token ends with the connection string.
     fixture.connect("sk_bbbbbbbbbbbb").await;
     tools.initialize(hub).await.own_failure(Code::Gone);
     clock.advance(2 * 24 * 60 * 60 * 1000);

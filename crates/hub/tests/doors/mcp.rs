@@ -1,6 +1,7 @@
-//! MCP at `/mcp/{channel}`, spoken by a client that knows only the protocol, in both revisions.
+//! MCP at `/mcp/{channel}` and `/mcp`, used by a client that knows only the protocol, in both revisions.
 
 mod access;
+mod agent;
 mod attention;
 mod notices;
 mod protocol;
@@ -17,7 +18,7 @@ use std::time::Duration;
 pub(crate) const STATELESS: &str = "2026-07-28";
 pub(crate) const WITH_SESSIONS: &str = "2025-11-25";
 
-/// A hub with anna, her channel and the agents `ben` and `cora` in it.
+/// A hub with anna, her channel, and its agents `ben` and `cora`.
 struct McpFixture {
     base: ChannelFixture,
     ben: String,
@@ -40,7 +41,7 @@ impl McpFixture {
         Self { base, ben, cora }
     }
 
-    /// Ben, without sessions.
+    /// Returns ben's client, without sessions.
     fn ben(&self) -> Client<'_> {
         Client::new(&self.base.hub, &self.base.channel, &self.ben)
     }
@@ -48,9 +49,14 @@ impl McpFixture {
     fn cora(&self) -> Client<'_> {
         Client::new(&self.base.hub, &self.base.channel, &self.cora)
     }
+
+    /// Returns a client of ben's own server, in all its conversations.
+    fn ben_himself(&self) -> Client<'_> {
+        Client::new(&self.base.hub, "", &self.ben)
+    }
 }
 
-/// One client of one channel. With a session it speaks the older revision, else the newer.
+/// A client of one channel, or of the agent's own server if the channel is empty. With a session it speaks the older revision, otherwise the newer.
 #[derive(Clone)]
 struct Client<'h> {
     hub: &'h TestHub,
@@ -64,7 +70,7 @@ impl<'h> Client<'h> {
         Self { hub, channel: channel.to_owned(), key: key.to_owned(), session: None }
     }
 
-    /// The same with a session of its own.
+    /// Opens a session and returns a client with it.
     async fn with_session(&self) -> Self {
         let answer = self.initialize(WITH_SESSIONS).await;
         assert_eq!(answer.status, 200, "{}", answer.text);
@@ -81,7 +87,8 @@ impl<'h> Client<'h> {
     }
 
     fn request(&self, method: Method) -> RequestBuilder {
-        let request = self.hub.request(method, &format!("/mcp/{}", self.channel), Some(&self.key));
+        let path = if self.channel.is_empty() { "/mcp".into() } else { format!("/mcp/{}", self.channel) };
+        let request = self.hub.request(method, &path, Some(&self.key));
         let request = request.header("accept", "application/json, text/event-stream");
         match &self.session {
             Some(session) => {
@@ -95,12 +102,12 @@ impl<'h> Client<'h> {
         self.request(Method::POST)
     }
 
-    /// A message as it is.
+    /// Sends a message unchanged.
     async fn send(&self, message: &Value) -> Answer {
         Answer::of(self.post().json(message)).await
     }
 
-    /// A request with everything its revision wants.
+    /// Builds a request with everything its revision requires.
     fn ask(&self, method: &str, mut params: Value) -> RequestBuilder {
         let mut request = self.post();
         if self.session.is_none() {
@@ -121,7 +128,7 @@ impl<'h> Client<'h> {
         Answer::of(self.ask(method, params)).await
     }
 
-    /// The result of a request that succeeds.
+    /// Returns the result of a successful request.
     async fn result(&self, method: &str, params: Value) -> Value {
         let answer = self.rpc(method, params).await;
         assert_eq!((answer.status, &answer.body["id"]), (200, &json!(7)), "{method}: {}", answer.text);
@@ -131,7 +138,7 @@ impl<'h> Client<'h> {
         result
     }
 
-    /// What a tool gives.
+    /// Returns the result of a tool.
     async fn tool(&self, name: &str, arguments: Value) -> Value {
         let result = self.result("tools/call", json!({"name": name, "arguments": arguments})).await;
         assert_eq!(result["isError"], false, "{name}: {result}");
@@ -144,7 +151,7 @@ impl<'h> Client<'h> {
         result["structuredContent"].clone()
     }
 
-    /// What a tool says that cannot do it.
+    /// Returns the error text of a tool.
     async fn fault(&self, name: &str, arguments: Value) -> String {
         let result = self.result("tools/call", json!({"name": name, "arguments": arguments})).await;
         assert_eq!(result["isError"], true, "{name}: {result}");
@@ -155,7 +162,7 @@ impl<'h> Client<'h> {
         self.tool("chat_send_message", json!({"content": content})).await
     }
 
-    /// Opens the stream of its session.
+    /// Opens the stream of the session.
     async fn stream(&self, last_id: Option<&str>) -> Stream {
         let mut request = self.request(Method::GET);
         if let Some(id) = last_id {
@@ -181,7 +188,7 @@ impl Stream {
         Self { response, parser: Parser::new(), ready: VecDeque::new(), ended: false }
     }
 
-    /// The next message and its id, if one comes in time.
+    /// Returns the next message and its id, if one arrives in time.
     async fn next_within(&mut self, time: Duration) -> Option<(Option<String>, Value)> {
         let read = async {
             while self.ready.is_empty() {
@@ -205,7 +212,7 @@ impl Stream {
         self.next_within(SOON).await.expect("a message comes").1
     }
 
-    /// Nothing comes until it ends, which it does.
+    /// Asserts that the stream ends without another message.
     async fn end(&mut self) {
         let more = self.next_within(SOON).await;
         assert!(more.is_none() && self.ended, "{more:?}");

@@ -1,5 +1,6 @@
-//! What was said, read again: pages of the log, both ways and bounded, and search.
+//! Reading messages: pages of the log in both directions, their bounds, and search.
 
+use crate::channel_fixture::ChannelFixture;
 use crate::messages::{channel, contents, id};
 use crate::support::{TestHub, members};
 use serde_json::{Value, json};
@@ -38,7 +39,7 @@ async fn pages_go_both_ways() {
     assert_eq!(contents(&hub.log(&channel, &anna, "before=10&limit=2").await), ["8", "9"]);
 }
 
-/// A page ends early rather than being very large, also where texts have grown since.
+/// A page ends early before it becomes very large, even if texts have grown since.
 #[tokio::test]
 async fn pages_are_bounded_by_bytes() {
     let hub = TestHub::start();
@@ -109,4 +110,19 @@ async fn search_finds_what_the_caller_may_read() {
         let (second, end) = found(&bob, &format!("q=fox&limit=2&{cursor}={next}")).await;
         assert_eq!((second, end), (vec!["red fox".to_owned()], None), "{cursor}");
     }
+}
+
+/// The page of a message is about as long as its text, whatever the markup.
+#[tokio::test]
+async fn nested_quotes_make_no_long_page() {
+    let fixture = ChannelFixture::start().await;
+    let text = ">".repeat(99_000);
+    for _ in 0..3 {
+        fixture.say(&text).await;
+    }
+    let page = fixture.get(&format!("/c/{}", fixture.channel)).await;
+    assert_eq!(page.status, 200);
+    // Her own text appears a second time, in the edit form.
+    assert!(page.text.len() < 3 * 12 * text.len(), "{} bytes", page.text.len());
+    assert!(page.text.matches("<blockquote>").count() <= 3 * 16, "{}", page.text.len());
 }

@@ -1,4 +1,4 @@
-//! What is said: messages and whom they wake, threads, edits, deletions and reactions.
+//! Messages: the agents they wake, threads, edits, deletions and reactions.
 
 use crate::support::{Answer, TestHub, members};
 use chorus_protocol::code::Code;
@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// A hub with a channel of `anna`, a person, and `bob` and `carol`, agents.
+/// Creates a channel of the person `anna` with the agents `bob` and `carol`.
 pub(crate) async fn channel(hub: TestHub) -> (TestHub, String, [String; 3]) {
     let anna = hub.account("anna@example.org").await;
     let (bob, carol) = (hub.register("bob").await, hub.register("carol").await);
@@ -71,7 +71,7 @@ async fn one_mention_is_one_delivery() {
     assert_eq!((&event["author"]["kind"], &event["intent"]), (&json!("account"), &json!("question")));
     assert!(parse_rfc3339(event["created_at"].as_str().unwrap()).is_some());
 
-    // `to` names as a mention does; nobody wakes himself; each once.
+    // `to` works like a mention. Nobody wakes themselves, and each agent is woken once.
     let to = json!({"content": "@bob @Carol", "to": ["BOB", "carol", "anna"]});
     let said = hub.say(&channel, &bob, &to).await;
     assert_eq!(said["attention"]["woken"], json!(["carol"]));
@@ -199,7 +199,7 @@ async fn threads_and_replies() {
     assert_eq!((&log[1]["reply_to"], &log[4]["reply_to"]), (&first["event_id"], &second["event_id"]));
 }
 
-/// A name that is nobody's, and names that are too many, are told to whoever wrote them.
+/// Unknown names, and too many names, are reported to the author.
 #[tokio::test]
 async fn mentions_that_reach_nobody_are_reported() {
     let (hub, channel, [anna, _, _]) = channel(TestHub::start()).await;
@@ -301,7 +301,7 @@ async fn reactions() {
     {
         react(bob.clone(), json!({"signal": signal})).await;
     }
-    // What bob has done nobody else takes on.
+    // Nobody else can claim what bob has completed.
     let late = hub.post(&path, Some(&carol), &json!({"signal": "working"})).await;
     assert!(late.own_failure(Code::PolicyForbidden).contains("another has answered this already"));
     react(carol.clone(), json!({"signal": "queued", "eta": "10 minutes"})).await;
@@ -361,7 +361,7 @@ async fn the_same_key_is_the_same_message() {
     send(&anna, "k", "@bob another").await.own_failure(Code::IdempotencyConflict);
     assert_ne!(send(&carol, "k", "@bob only once").await.body, first.body, "a key is its caller's");
     assert_eq!(hub.history(&bob).await.len(), 2);
-    // What failed is not remembered.
+    // A failed request is not remembered.
     let to = json!({"content": "x", "to": ["dave"]});
     let try_it =
         || Answer::of(hub.request(Method::POST, &path, Some(&anna)).header("idempotency-key", "d").json(&to));
@@ -369,12 +369,12 @@ async fn the_same_key_is_the_same_message() {
     hub.register("dave").await;
     hub.add(&channel, &anna, &json!({"agent": "dave"})).await;
     assert_eq!(try_it().await.status, 201);
-    // Deletions too.
+    // Deletions are idempotent too.
     let one = format!("{path}/{}", id(&first.body));
     let delete = || Answer::of(hub.request(Method::DELETE, &one, Some(&anna)).header("idempotency-key", "x"));
     assert_eq!((delete().await.status, delete().await.status), (204, 204));
     hub.delete(&one, Some(&anna)).await.own_failure(Code::NotFound);
-    // So do members.
+    // Adding members is idempotent too.
     let added = json!({"account": "anna@example.com"});
     hub.account("anna@example.com").await;
     let add = || {
@@ -407,7 +407,7 @@ async fn posters(hub: TestHub) {
     assert_eq!(sequences, (4..54).collect::<Vec<i64>>());
     let texts: BTreeSet<_> = contents(&log).into_iter().collect();
     assert_eq!(texts.len(), 50);
-    // What Anna says wakes bob. How many turns the agents take in a row is up to chance, and some are one too many.
+    // Anna's messages wake bob. The number of agent turns in a row varies, and the loop guard stops some.
     let count = |handle: &str| woken.iter().filter(|woken| *woken == handle).count();
     assert!(count("bob") >= 17, "{woken:?}");
     assert_eq!(

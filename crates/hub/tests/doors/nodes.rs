@@ -1,9 +1,10 @@
-//! PostgreSQL: the same doors, and two hubs on one database that are one hub.
+//! PostgreSQL: the same doors, and two hubs on one database that act as one.
 
 use crate::channel_fixture::ChannelFixture;
 use crate::held_receiver::HeldReceiver;
 use crate::support::{Answer, OPERATOR, Setup, TestHub, envelope, eventually, text_of};
 use chorus_protocol::code::Code;
+use chorus_protocol::ids::AgentId;
 use chorus_store::{StoreError, Tx, TxExt};
 use chorus_testkit::clock::ManualClock;
 use chorus_testkit::receiver::{FakeAgent, Reply};
@@ -15,7 +16,7 @@ use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 use uuid::Uuid;
 
-/// What another node hears of by itself takes no longer.
+/// The longest time until another node reacts to a notification.
 const PROMPTLY: Duration = Duration::from_secs(2);
 
 #[tokio::test]
@@ -47,7 +48,7 @@ async fn the_same_on_postgres() {
     assert_eq!(hub.get("/agents", None).await.data().as_array().unwrap().len(), 2);
 }
 
-/// Sequence numbers, duplicates and a taken name hold when many act at once.
+/// Sequence numbers, duplicates and unique names hold under concurrency.
 #[tokio::test]
 async fn many_at_once_on_postgres() {
     let hub = TestHub::postgres();
@@ -127,10 +128,10 @@ async fn a_dead_key_is_dead_everywhere() {
     assert_eq!(b.inbox(new, None).await.texts(1).await, ["for the new key"]);
 }
 
-/// While a node still believes in a key that was replaced elsewhere, it opens no inbox for it.
+/// A node that still caches a key replaced elsewhere opens no inbox for it.
 #[tokio::test]
 async fn a_dead_key_opens_no_inbox() {
-    // On a clock that stands still, what is believed is believed for ever.
+    // On a stopped clock the cache never expires.
     let setup = Setup::postgres().clock(&ManualClock::new(1_774_000_800_000));
     let (a, b) = (setup.start(), setup.start());
     let bob = a.register("bob").await;
@@ -141,7 +142,7 @@ async fn a_dead_key_opens_no_inbox() {
     assert!(!a.online("bob").await);
 }
 
-/// An agent deleted at one node ends at the other too.
+/// Deleting an agent on one node ends its connections on the other.
 #[tokio::test]
 async fn a_deletion_crosses_nodes() {
     let (a, b) = two_nodes();
@@ -153,7 +154,7 @@ async fn a_deletion_crosses_nodes() {
     b.get("/agents/bob", None).await.failure(Code::AgentNotFound);
 }
 
-/// The first answer is known on every node, and so is a request under way.
+/// The first response is known on every node, and so is a request in progress.
 #[tokio::test]
 async fn idempotency_crosses_nodes() {
     let ((a, b), receiver) = (two_nodes(), HeldReceiver::start().await);
@@ -174,15 +175,15 @@ async fn idempotency_crosses_nodes() {
     assert_eq!(receiver.count(), 1);
 }
 
-/// Holds an agent's stream, so that whoever delivers to it waits, until the returned value is dropped.
+/// Locks an agent's stream, so that deliveries wait, until the returned value is dropped.
 async fn hold_stream(hub: &TestHub, agent: Uuid) -> mpsc::Sender<()> {
     let (held, holds) = mpsc::channel();
     let (release, released) = mpsc::channel();
     let released = Mutex::new(released);
     let hold = move |tx: &mut dyn Tx| {
-        tx.lock(agent)?;
+        tx.lock(AgentId(agent).into())?;
         held.send(()).ok();
-        // It ends with the sender.
+        // The lock ends with the sender.
         released.lock().unwrap().recv().ok();
         Ok::<_, StoreError>(())
     };
@@ -192,14 +193,14 @@ async fn hold_stream(hub: &TestHub, agent: Uuid) -> mpsc::Sender<()> {
     release
 }
 
-/// How many transactions wait for another one.
+/// Returns the number of transactions that wait for another one.
 async fn waiting(hub: &TestHub) -> i64 {
-    let sql = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    let count = move |tx: &mut dyn Tx| tx.first(sql, &[])?.unwrap().int(0);
+    let sql = "SELECT COUNT(*) AS count FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    let count = move |tx: &mut dyn Tx| tx.first(sql, &[])?.unwrap().int("count");
     hub.store().read::<_, StoreError, _>(count).await.unwrap()
 }
 
-/// Deleted after it was found and before it got something: as if it were not there, and no mistake of the hub.
+/// An agent deleted between look-up and delivery counts as missing, not as an error of the hub.
 #[tokio::test]
 async fn an_agent_that_is_deleted_while_it_is_delivered_to() {
     let fixture = ChannelFixture::on(&Setup::postgres()).await;
@@ -208,7 +209,7 @@ async fn an_agent_that_is_deleted_while_it_is_delivered_to() {
     let unregister =
         |name: &str| Answer::of(hub.request(Method::DELETE, &format!("/agents/{name}"), Some(OPERATOR)));
 
-    // Where it is a member, it leaves after what is being said there.
+    // A member that is deleted leaves after the message in progress.
     let bob = fixture.agent(&json!({"name": "bob"})).await;
     fixture.join(&fixture.channel, "bob").await;
     let path = format!("/api/v1/channels/{}", fixture.channel);

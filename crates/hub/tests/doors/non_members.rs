@@ -1,10 +1,10 @@
-//! Everything of a conversation, for everybody who is not in it.
+//! Every route of a conversation, for callers who are not members.
 
 use crate::support::{Answer, OPERATOR, TestHub};
 use chorus_protocol::code::Code;
 use serde_json::{Value, json};
 
-/// Every route of a conversation with what a member would send. `EVENT` is a message there.
+/// Every route of a conversation with a member's body. `EVENT` is a message there.
 const ROUTES: &[(&str, &str, &str)] = &[
     ("GET", "", ""),
     ("PATCH", "", r#"{"name": "x"}"#),
@@ -79,7 +79,7 @@ async fn nobody_else_reads_or_writes_anything() {
     for (key, code) in
         [(Some(OPERATOR), Code::Forbidden), (None, Code::Unauthorized), (Some("ct_x"), Code::Unauthorized)]
     {
-        // The operator adds members anywhere.
+        // The operator may add members anywhere.
         let adds =
             |route: &&(&str, &str, &str)| key == Some(OPERATOR) && (route.0, route.1) == ("POST", "/members");
         for route in ROUTES.iter().filter(|route| route.0 != "HEAD" && !adds(route)) {
@@ -98,7 +98,7 @@ async fn nobody_else_reads_or_writes_anything() {
     );
 }
 
-/// A member of one conversation gets at nothing of another through it.
+/// Ids of one conversation do not work through another.
 #[tokio::test]
 async fn ids_of_another_conversation_are_no_ids_here() {
     let hub = TestHub::start();

@@ -1,8 +1,9 @@
-//! The same stranger at two hubs that differ only in other people's private data: every answer is the same byte for byte,
-//! ids and times apart.
+//! The same stranger at two hubs that differ only in other people's private data: every response is identical,
+//! apart from ids and times.
 //!
-//! Requests are made up from the API's own description, so that a new route is asked as soon as it is described. Their
-//! words are those of the private data, and their ids those of things that exist on one of the two hubs only.
+//! Requests are generated from the API's own description, so that a new route is included as soon as it is
+//! documented. Their words come from the private data, and their ids belong to objects that exist on only one
+//! of the two hubs.
 
 mod private;
 mod requests;
@@ -16,26 +17,27 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 const REQUESTS: usize = 2900;
-/// How long the stranger keeps what it made for itself.
+/// The number of requests after which the stranger renews its own objects.
 const RENEWED_EVERY: usize = 100;
-/// Every so many requests one is meant to succeed.
+/// One of this many requests is meant to succeed.
 const MEANT_EVERY: usize = 5;
-/// How many differences are shown.
+/// The most differences that are shown.
 const MOST_TOLD: usize = 20;
 const SEED: u64 = 0x5eed_0f57_a26f;
-/// An answer that is a stream is left after its head.
+/// Routes whose response is a stream, of which only the head is read.
 const HEAD_ONLY: &[&str] = &[
-    // Signed, with the hub's own address in it.
+    // The response is signed and contains the hub's own address.
     "/api/v1/log/checkpoint",
     "/agent/inbox",
     "/api/v1/channels/{id}/stream",
     "/api/v1/fleet/stream",
     "/mcp/{channel}",
 ];
-/// Counters and times of the process itself. (Who is there is public; when an inbox that was left counts as closed is chance.)
-const OWN_COUNTERS: &[&str] = &["write_latency_ms", "queued", "uptime_s", "open_inboxes"];
+/// Counters and times of the process itself. Presence is public, but when a closed inbox is noticed is random.
+/// The number of receipts is public too, but when the log was last read is random.
+const OWN_COUNTERS: &[&str] = &["write_latency_ms", "queued", "uptime_s", "open_inboxes", "last_hour", "log"];
 
-/// What a stranger may do, and must have done for this to say anything.
+/// Requests of a stranger that must succeed for the test to be meaningful.
 const MUST_SUCCEED: &[(&str, &str)] = &[
     ("post", "/messages"),
     ("get", "/agents"),
@@ -61,6 +63,9 @@ const MUST_SUCCEED: &[(&str, &str)] = &[
     ("get", "/api/v1/channels/{id}/artifacts"),
     ("get", "/api/v1/channels/{id}/artifacts/{slug}"),
     ("get", "/api/v1/events/{event_id}"),
+    ("get", "/api/v1/streams"),
+    ("post", "/api/v1/streams"),
+    ("get", "/api/v1/streams/{id}"),
     ("get", "/market/discover"),
     ("get", "/market/economy"),
     ("get", "/market/jobs"),
@@ -75,7 +80,8 @@ fn bait(n: usize) -> String {
     format!("quagga{n}")
 }
 
-/// One of the two hubs, and what the stranger has there. What it has differs by its ids only, so requests name it `{own:…}`.
+/// One of the two hubs, and the stranger's objects there. They differ only in their ids, so requests name them
+/// `{own:…}`.
 struct Side {
     hub: TestHub,
     own: BTreeMap<&'static str, String>,
@@ -83,18 +89,19 @@ struct Side {
 }
 
 impl Side {
-    /// What everybody may know of, and the stranger's own.
+    /// Creates the public objects and the stranger's own.
     async fn begin(setup: Setup) -> Self {
         let hub = setup.start();
         let mut own = BTreeMap::new();
         for name in ["alice", "bob"] {
-            // Their keys are their own; here they are kept for the private data.
+            // The keys are needed later to create the private data.
             let key = hub.register(name).await;
-            // That it was there lately is for everybody to see.
+            // The time of its last activity is public.
             assert_eq!(hub.get("/agent/messages", Some(&key)).await.status, 200);
             own.insert(if name == "alice" { "key of alice" } else { "key of bob" }, key);
         }
-        // Whose an agent is cannot be hidden from who wants to add it to a channel; by whom, can.
+        // The owner of an agent cannot be hidden from a caller who adds it to a channel, but other members
+        // can.
         let olga = hub.account("olga@example.org").await;
         let claimed =
             hub.post("/api/v1/agents/claim", Some(&olga), &json!({"api_key": own["key of alice"]})).await;
@@ -104,27 +111,37 @@ impl Side {
         own.insert("person key", hub.account("mallory@example.org").await);
         own.insert("next", "0".to_owned());
         let traders = private::traders(&hub).await;
+        // The stranger also trades and has an owner key.
+        let trudy = crate::market::trader(&hub, "trudy", 0).await;
+        let dearest = crate::market::registration("trudy", &trudy.owner, "0.30");
+        assert_eq!(hub.post("/market/register", Some(&trudy.key), &dearest).await.status, 200);
+        own.insert("owner key", trudy.owner_key);
         let mut side = Self { hub, own, traders };
         side.renew(0).await;
         side
     }
 
-    /// Something of its own for the stranger to use: whatever it had may be gone by now.
+    /// Creates new objects of the stranger, because the former ones may be gone.
     async fn renew(&mut self, n: usize) {
         private::show_signs_of_life(&self.hub, &self.traders).await;
         let agent = self.own["agent key"].clone();
         let channel = self.hub.channel(&agent, &json!({"name": "mine"})).await;
-        // Each bait is a word that others said before.
+        // Each bait is a word that others used before.
         for text in ["zebra of mine", "4711 is mine", &bait(n)] {
             let said = self.hub.say(&channel, &agent, &json!({"content": text})).await;
             self.own.insert("event", said["event_id"].as_str().unwrap().to_owned());
         }
         let notes = json!({"slug": "notes", "content": "mine"});
         assert_eq!(self.hub.post(&format!("{channel}/artifacts"), Some(&agent), &notes).await.status, 201);
-        self.own.insert("channel", channel.rsplit('/').next().unwrap().to_owned());
+        let id = channel.rsplit('/').next().unwrap().to_owned();
+        let stream = json!({"name": "zebra of mine", "conversations": [id]});
+        let stream = self.hub.post("/api/v1/streams", Some(&agent), &stream).await;
+        assert_eq!(stream.status, 201, "{}", stream.text);
+        self.own.insert("stream", stream.body["id"].as_str().unwrap().to_owned());
+        self.own.insert("channel", id);
     }
 
-    /// What the stranger must never notice. Returns the ids and names of it.
+    /// Creates the data that the stranger must not notice. Returns its ids and names.
     async fn private(&self) -> Vec<String> {
         let hub = &self.hub;
         let (anna, ben) = (hub.account("anna@example.org").await, hub.account("ben@example.org").await);
@@ -136,7 +153,7 @@ impl Side {
         let channel = hub.channel(&anna, &json!({"name": "hush", "context": "zebra"})).await;
         ids.push(channel.rsplit('/').next().unwrap().to_owned());
         let added = json!({"agent": "alice", "handle": "ali", "roles": ["keeper"]});
-        // By the operator, because anna shares nothing with olga.
+        // The operator adds the member, because anna shares no conversation with olga.
         hub.add(&channel, OPERATOR, &added).await;
         for n in 0..REQUESTS / RENEWED_EVERY {
             let said = hub
@@ -166,9 +183,10 @@ impl Side {
         ids.push(dm);
         let events = [&ids[8], &ids[9]].map(String::as_str);
         private::attend(hub, alice, events).await;
+        ids.extend(private::streams(hub, &anna, &channel).await);
         ids.extend(private::trade(hub, &self.traders).await);
         ids.extend(private::rehearse(hub, &anna).await);
-        // Something that failed, and somebody who was removed.
+        // A failed delivery, and a removed member.
         hub.delete(&format!("{channel}/members/ali"), Some(&anna)).await;
         drop(ben);
         ids
@@ -210,7 +228,7 @@ impl Side {
             body => body.to_string(),
         };
         let told = format!("{body} {headers:?} {}", answer.header("retry-after"));
-        (answer.status, without_ids(&told.replace(&self.hub.url, "HUB")))
+        (answer.status, without_ids(&without_signs(&told.replace(&self.hub.url, "HUB"))))
     }
 }
 
@@ -225,7 +243,8 @@ fn without_own_counters(value: &mut Value) {
     }
 }
 
-/// The id of a conversation of two is made of theirs, so that its place in a list is chance, and so is what a page of it holds.
+/// Sorts a page of conversations. The id of a direct conversation derives from its members' ids, so its
+/// position in a list is random, and so is the content of a page.
 fn in_one_order(page: &mut Value, whole: bool) {
     let whole = whole && page["next"].is_null();
     let Some(items) = page["items"].as_array_mut() else { return };
@@ -235,7 +254,31 @@ fn in_one_order(page: &mut Value, whole: bool) {
     }
 }
 
-/// Their form is another one than that of all other secrets.
+/// Removes the drawings of ids and the durations of agent states.
+fn without_signs(text: &str) -> String {
+    let mut parts = text.split("<rect ");
+    let first = parts.next().unwrap_or_default().to_owned();
+    let text = parts.fold(first, |shown, part| shown + part.split_once("/>").map_or(part, |(_, rest)| rest));
+    let mut parts = text.split(r#"data-label="For">"#);
+    let first = parts.next().unwrap_or_default().to_owned();
+    let text = parts.fold(first, |shown, part| shown + part.split_once('<').map_or(part, |(_, rest)| rest));
+    let mut parts = text.split(r#"<span class="small muted">"#);
+    let first = parts.next().unwrap_or_default().to_owned();
+    let is_digit = |sign: char| sign.is_ascii_digit();
+    let text = parts.fold(first, |shown, part| shown + part.trim_start_matches(is_digit));
+    let mut parts = text.split(" hue");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |shown, part| shown + part.trim_start_matches(|sign: char| sign.is_ascii_digit()))
+}
+
+/// Returns the main part of a page. The rail lists the stranger's direct conversations in the random order of
+/// their ids.
+fn main_of((status, text): (u16, String)) -> (u16, String) {
+    let main = text.split_once("<main").map(|(_, main)| main.to_owned());
+    (status, main.unwrap_or(text))
+}
+
+/// Webhook secrets have another form than all other secrets.
 fn without_webhook_secrets(text: &str) -> String {
     let mut parts = text.split("whsec_");
     let first = parts.next().unwrap_or_default().to_owned();
@@ -243,7 +286,7 @@ fn without_webhook_secrets(text: &str) -> String {
     parts.fold(first, |shown, part| format!("{shown}ID{}", part.trim_start_matches(is_base64)))
 }
 
-/// The text with every id, secret and time replaced by the same sign.
+/// Replaces every id, secret and time by a placeholder.
 fn without_ids(text: &str) -> String {
     let is_part = |sign: char| sign.is_ascii_alphanumeric() || "_-:.".contains(sign);
     let mut shown = String::new();
@@ -269,10 +312,32 @@ fn without_ids(text: &str) -> String {
     shown
 }
 
+/// Returns pages of others' boards, streams, jobs, offers and Scores, and lists of them, for each kind of
+/// stranger.
+fn pages(private: &[String]) -> Vec<(String, Option<&'static str>)> {
+    let lists = ["/streams", "/jobs", "/scores", "/fleet", "/search?q=zebra", "/quotes/new"];
+    let mut paths: Vec<_> = lists.map(str::to_owned).into();
+    let event = private.iter().find(|id| id.starts_with("evt_")).expect("somebody said something");
+    for id in private.iter().filter(|id| !id.contains('@')) {
+        if id.starts_with("ch_") {
+            for page in ["", "/board", "/items", "/waiting", "/settings", "/documents/plan", "?side=board"] {
+                paths.push(format!("/c/{id}{page}"));
+            }
+            paths.extend([format!("/c/{id}/why/{event}"), format!("/c/{id}/t/{event}")]);
+        } else if !id.starts_with("evt_") {
+            paths.extend(["streams", "jobs", "quotes", "scores"].map(|of| format!("/{of}/{id}")));
+        }
+    }
+    // Pages of the stranger's own channel, with others' events in their addresses.
+    paths.extend([format!("/c/{{own:channel}}/why/{event}"), format!("/c/{{own:channel}}/t/{event}")]);
+    let keys = [None, Some("agent key"), Some("person key"), Some("owner key")];
+    paths.into_iter().flat_map(|path| keys.map(move |key| (path.clone(), key))).collect()
+}
+
 async fn compare(setup: impl Fn() -> Setup) {
     let (mut plain, mut other) = (Side::begin(setup()).await, Side::begin(setup()).await);
     let mut generator = RequestGenerator::new(other.private().await);
-    // How many receipts there are is public.
+    // The number of receipts is public.
     private::rehearse(&plain.hub, &plain.own["key of olga"]).await;
     let (mut routes, mut statuses, mut told) = (BTreeMap::new(), BTreeMap::new(), vec![]);
     for n in 0..REQUESTS {
@@ -302,16 +367,27 @@ async fn compare(setup: impl Fn() -> Setup) {
         *routes.entry((method, route)).or_insert(0) += i32::from(here.0 < 300);
         *statuses.entry(here.0).or_insert(0) += 1;
     }
+    for (path, key) in pages(&generator.private) {
+        let asked =
+            Asked { method: "get".to_owned(), route: "page".to_owned(), path: path.clone(), key, body: None };
+        let (here, there) = (main_of(plain.ask(&asked).await), main_of(other.ask(&asked).await));
+        assert!(here.0 != 500 && there.0 != 500, "{path} as {key:?}: {here:?} {there:?}");
+        if here != there && told.len() < MOST_TOLD {
+            let same = here.1.chars().zip(there.1.chars()).take_while(|(here, there)| here == there).count();
+            let short = |text: &str| text.chars().skip(same.saturating_sub(80)).take(300).collect::<String>();
+            told.push(format!("the page {path} as {key:?}\n  {}\n  {}", short(&here.1), short(&there.1)));
+        }
+    }
     assert!(told.is_empty(), "these tell the hubs apart:\n{}", told.join("\n"));
     let missed: Vec<_> =
         generator.operations.iter().filter(|operation| !routes.contains_key(operation)).collect();
     assert!(missed.is_empty(), "never asked: {missed:?}");
-    // What a stranger may do, it did: refusals alone would tell nothing.
+    // The stranger succeeded where it may: refusals alone would prove nothing.
     for (method, route) in MUST_SUCCEED {
         let succeeded = routes.get(&((*method).to_owned(), (*route).to_owned()));
         assert!(succeeded.is_some_and(|count| *count > 0), "{method} {route} never succeeded: {statuses:?}");
     }
-    // The private data are really there.
+    // The private data really exists.
     assert!(other.hub.get("/api/v1/deliveries", Some(OPERATOR)).await.text.contains("alice"));
 }
 

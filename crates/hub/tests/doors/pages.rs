@@ -1,10 +1,10 @@
-//! Pages for people: served whole by the hub, guarded, and without the internet.
+//! Pages for people: complete, with security headers, and without resources from the internet.
 
 use crate::support::{HOST, TestHub};
 use crate::web::send;
 use serde_json::{Value, json};
 
-/// Everything in a page that could be fetched from elsewhere.
+/// Returns everything in a page that could be loaded from other hosts.
 fn references(text: &str) -> Vec<&str> {
     let begins = ["http://", "https://", "//", "url(", "@import", "data:", "javascript:"];
     let quoted = text.split(['"', '\'', '(', ' ', '\n', '<', '>']);
@@ -74,7 +74,7 @@ async fn pages_are_guarded() {
     }
 }
 
-/// The steps of the first page name this hub, and count what is there.
+/// The steps of the first page name this hub and count its agents.
 #[tokio::test]
 async fn the_first_page_says_what_to_do_here() {
     let hub = TestHub::start();
@@ -113,20 +113,20 @@ async fn the_api_is_described_for_programs_and_people() {
         curls += page.text.matches("<pre class=\"copy\">curl").count();
         all += &page.text;
     }
-    // Every call is in the contents and on its page, and what the hub sends is there too, to be read.
+    // Every operation is in the overview and on its group's page, and so are the webhooks.
     let anchors = ["paths", "webhooks"].into_iter().flat_map(|place| answer.body[place].as_object().unwrap());
     for (path, item) in anchors {
         assert!(all.contains(&format!("<code>{path}</code>")), "{path}");
         for id in item.as_object().unwrap().values().filter_map(|one| one["operationId"].as_str()) {
             assert!(all.contains(&format!(" id=\"{id}\"")), "{id}");
-            // Where links to the one page that there was find it.
+            // Links to the former single page still lead to the operation.
             assert!(overview.contains(&format!("<li class=\"call\" id=\"{id}\"><a href=\"/api/")), "{id}");
             assert!(overview.contains(&format!("#{id}\">")), "{id}");
         }
     }
     assert!(overview.contains("id=\"group-relay\"") && overview.contains("data-filter=\".call\""));
     assert!(overview.len() < 80_000, "{}", overview.len());
-    // Every call with a command, and what a script needs to make a form of it.
+    // Every operation has a command, and the attributes from which a script builds a form.
     let operations: usize =
         answer.body["paths"].as_object().unwrap().values().map(|item| item.as_object().unwrap().len()).sum();
     assert_eq!(curls, operations);
@@ -138,13 +138,13 @@ async fn the_api_is_described_for_programs_and_people() {
     assert!(!script.text.contains("innerHTML") && !script.text.contains("localStorage"));
 }
 
-/// The groups that the overview leads to.
+/// Returns the groups that the overview links to.
 fn groups_of(overview: &str) -> Vec<&str> {
     let chips = overview.split("<a class=\"chip\" href=\"/api/").skip(1);
     chips.map(|rest| rest.split('"').next().unwrap()).collect()
 }
 
-/// Without a script too: what is said of a call is found, its fields and answers included.
+/// The search works without a script and covers fields and responses.
 #[tokio::test]
 async fn the_api_is_searched_as_a_whole() {
     let hub = TestHub::start();
@@ -157,7 +157,7 @@ async fn the_api_is_searched_as_a_whole() {
     let nothing = hub.get("/api?q=%3Cscript%3Enever", None).await.text;
     assert!(nothing.contains("0 calls with") && !nothing.contains("<script>never"));
     assert_eq!(groups_of(&nothing), [] as [&str; 0]);
-    // What is no group is nothing, and for programs in the format of its door.
+    // An unknown group is not found; programs get the error in their door's format.
     assert_eq!(hub.get("/api/nothing", None).await.status, 404);
     hub.get("/api/v1", None).await.own_failure(chorus_protocol::code::Code::NotFound);
 }
@@ -176,7 +176,7 @@ fn assert_refs_resolve(document: &Value, value: &Value) {
     }
 }
 
-/// Whoever mistypes an address is told so by a page, and nobody is alarmed by it.
+/// A mistyped address gets a page that explains it, and is not logged as an error.
 #[tokio::test]
 async fn an_address_that_cannot_be_read_is_a_page_that_says_so() {
     let hub = TestHub::start();
@@ -188,7 +188,8 @@ async fn an_address_that_cannot_be_read_is_a_page_that_says_so() {
     }
 }
 
-/// What is made with others in it is made with all of them, or not at all: what is corrected and sent again must not be a second one.
+/// A channel is created with all of its agents or not at all, so that a corrected form does not create a
+/// second one.
 #[tokio::test]
 async fn a_channel_with_a_wrong_agent_is_not_made() {
     let hub = TestHub::start();

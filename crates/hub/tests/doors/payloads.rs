@@ -1,4 +1,5 @@
-//! What the hub sends is what its OpenAPI document says: real entries and bodies of every kind, held against their schemas.
+//! Payloads of the hub match its OpenAPI document: real entries and bodies of every kind, checked against
+//! their schemas.
 
 use crate::channel_fixture::ChannelFixture;
 use crate::market::trader;
@@ -7,14 +8,14 @@ use chorus_protocol::words::EntryKind;
 use chorus_testkit::receiver::{FakeAgent, Received};
 use serde_json::{Value, json};
 
-/// The schema of what is sent as this kind.
+/// Returns the schema of this kind of payload.
 fn schema<'d>(document: &'d Value, kind: &str) -> &'d Value {
     let body = &document["webhooks"][kind]["post"]["requestBody"];
     assert_eq!(body["required"], true, "{kind}");
     &body["content"]["application/json"]["schema"]
 }
 
-/// Everything that is wrong with a value, and what it has that nobody describes.
+/// Returns everything wrong with a value, and its undocumented members.
 fn faults(document: &Value, schema: &Value, value: &Value, path: &str) -> Vec<String> {
     if let Some(reference) = schema["$ref"].as_str() {
         return faults(document, document.pointer(&reference[1..]).unwrap(), value, path);
@@ -22,7 +23,7 @@ fn faults(document: &Value, schema: &Value, value: &Value, path: &str) -> Vec<St
     let mut found = vec![];
     let inner = |name: &str| schema[name].as_array().into_iter().flatten();
     for part in inner("allOf") {
-        // Each describes a part of the members.
+        // Each part describes some of the members.
         let wrong = faults(document, part, value, path);
         found.extend(wrong.into_iter().filter(|fault| !fault.ends_with("not described")));
     }
@@ -80,7 +81,7 @@ fn faults(document: &Value, schema: &Value, value: &Value, path: &str) -> Vec<St
 fn assert_described(document: &Value, kind: &str, sent: &Value) {
     let wrong = faults(document, schema(document, kind), sent, kind);
     assert!(wrong.is_empty(), "{wrong:#?} in {sent:#}");
-    // And it says something: without any member that it has, it is not that.
+    // The schema is strict: without any one of its members the payload is invalid.
     for name in sent.as_object().unwrap().keys() {
         let mut less = sent.clone();
         less[name] = json!(["something else"]);
@@ -129,7 +130,7 @@ async fn what_is_said_is_sent_as_described() {
     hub.send(&alice, "alice", "timber", "hello").await;
     assert_described(&document, "message", &inbox.message().await.1);
 
-    // And to an address of its own.
+    // The same at the agent's own endpoint.
     let hook = fixture.agent(&json!({"name": "hook", "endpoint": endpoint.url()})).await;
     assert!(hook["agent_id"].is_string(), "{hook}");
     fixture.join(&fixture.channel, "hook").await;

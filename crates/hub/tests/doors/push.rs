@@ -1,4 +1,4 @@
-//! Pushing over real sockets: what is POSTed to whom, again and again until it arrives, in order, and nothing lost.
+//! Pushing over real sockets: POSTs are retried until they arrive, in order, and none is lost.
 
 use crate::channel_fixture::{BEGIN, ChannelFixture, HOUR, MINUTE, contents};
 use crate::support::{Answer, HOST, OPERATOR, SOON, Setup, eventually};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A server whose answers follow from the bodies it gets; it keeps them.
+/// Starts a server that computes its responses from the bodies, and keeps them.
 pub(crate) async fn serve(
     answer: impl Fn(&Value) -> (u16, Option<String>) + Clone + Send + Sync + 'static,
 ) -> (String, Arc<Mutex<Vec<Value>>>) {
@@ -33,7 +33,7 @@ pub(crate) async fn serve(
     (url, got)
 }
 
-/// What the document says is POSTed, and a signature besides.
+/// The POST follows the document and carries a signature.
 #[tokio::test]
 async fn a_mention_is_one_post_to_the_one_that_is_mentioned() {
     let (fixture, timber, other) =
@@ -112,7 +112,7 @@ async fn an_agent_that_was_down_for_ten_hours_gets_everything_in_order() {
         assert_eq!(request.body["message"]["id"], *event);
         fixture.delivery_is(event, "delivered").await;
     }
-    // Each try of the same message has the same ids, and a callback of its own.
+    // Each attempt of a message has the same ids and its own callback.
     let (first, last) = (&all[0], &arrived[0]);
     assert_eq!(first.body["message"], last.body["message"]);
     assert_eq!(first.headers["webhook-id"], last.headers["webhook-id"]);
@@ -125,7 +125,7 @@ async fn an_agent_that_was_down_for_ten_hours_gets_everything_in_order() {
 #[tokio::test]
 async fn tries_become_rarer() {
     let (clock, timber) = (ManualClock::new(BEGIN), FakeAgent::start().await);
-    // Without the rest that so many failures lead to: it goes by another clock.
+    // The pause after many failures is off, because it uses another clock.
     let setup = Setup::new().clock(&clock).config(|config| config.times.rest = Duration::ZERO);
     let fixture = ChannelFixture::on(&setup).await;
     fixture.connected("timber", &timber).await;
@@ -156,7 +156,7 @@ async fn retry_after_is_honoured() {
     let waits = async || fixture.get("/api/v1/deliveries?state=waiting").await.body["items"][0].clone();
     eventually(waits, |item| item["next_try"] == ten_minutes).await;
     clock.advance(10 * MINUTE - 1);
-    tokio::time::sleep(Duration::from_millis(600)).await;
+    fixture.hub.background_round().await;
     assert_eq!(got.lock().unwrap().len(), 1, "not before");
     clock.advance(1);
     eventually(async || got.lock().unwrap().len(), |tries| *tries == 2).await;
@@ -185,7 +185,7 @@ async fn a_stuck_conversation_holds_up_no_other() {
     assert!(!said.contains(&json!("@timber and here")));
 }
 
-/// A hub that stops while a POST is on its way waits, records what it can, and the next one goes on.
+/// A hub that stops during a POST waits and records the outcome, and the next one continues.
 #[tokio::test]
 async fn a_stop_loses_nothing() {
     let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
@@ -214,7 +214,7 @@ async fn a_stop_loses_nothing() {
     assert_eq!(all[1].headers["webhook-id"], all[2].headers["webhook-id"]);
 }
 
-/// An agent that is gone gets nothing more, and its deliveries come to an end.
+/// An unregistered agent gets nothing more, and its deliveries end.
 #[tokio::test]
 async fn an_agent_that_was_unregistered() {
     let ((fixture, clock), timber) = (ChannelFixture::with_clock().await, FakeAgent::start().await);
@@ -231,7 +231,7 @@ async fn an_agent_that_was_unregistered() {
     assert_eq!(timber.requests().len(), 1);
 }
 
-/// Whoever opens an inbox while something waits gets it there, and what comes from then on behind it.
+/// An inbox opened while deliveries wait gets them first, and later ones behind them.
 #[tokio::test]
 async fn an_inbox_that_opens_gets_what_waits_first() {
     let ((fixture, clock), timber) = (ChannelFixture::with_clock().await, FakeAgent::start().await);
@@ -248,13 +248,13 @@ async fn an_inbox_that_opens_gets_what_waits_first() {
     for event in [waits, second] {
         assert_eq!(fixture.delivery_is(&event, "delivered_sse").await["transport"], "inbox");
     }
-    // Long enough for another try, and not for a reminder.
+    // Long enough for another attempt, but not for a reminder.
     clock.advance(4 * MINUTE);
     inbox.assert_quiet().await;
     assert_eq!(timber.requests().len(), 1, "each goes one way");
 }
 
-/// The list of deliveries is everybody's own.
+/// Every caller sees only their own deliveries.
 #[tokio::test]
 async fn whose_deliveries() {
     let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
@@ -305,7 +305,7 @@ async fn whose_deliveries() {
     fixture.get("/api/v1/deliveries?after=1").await.own_failure(Code::Validation);
 }
 
-/// What became of an event is shown to those who may read it.
+/// The deliveries of an event are visible to those who may read it.
 #[tokio::test]
 async fn who_sees_what_became_of_an_event() {
     let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
@@ -324,7 +324,7 @@ async fn who_sees_what_became_of_an_event() {
     fixture.get("/api/v1/events/x").await.own_failure(Code::NotFound);
 }
 
-/// The same on PostgreSQL, with two nodes: each message is posted once.
+/// On PostgreSQL with two nodes, each message is posted once.
 #[tokio::test]
 async fn two_nodes_push_each_message_once() {
     let setup = Setup::postgres();
@@ -344,7 +344,7 @@ async fn two_nodes_push_each_message_once() {
     other.assert_healthy().await;
 }
 
-/// Time that is set by hand moves nothing by itself.
+/// A manual clock does not advance by itself.
 #[tokio::test]
 async fn nothing_is_due_before_its_time() {
     let ((fixture, clock), timber): ((ChannelFixture, ManualClock), _) =
@@ -353,13 +353,13 @@ async fn nothing_is_due_before_its_time() {
     timber.set(Reply::Json(503, json!({})));
     fixture.say("@timber hello").await;
     fixture.recorded(&clock).await;
-    tokio::time::sleep(Duration::from_millis(1500)).await;
+    fixture.hub.background_round().await;
     assert_eq!(timber.requests().len(), 1);
     clock.advance(2000);
     timber.wait_for(2, SOON).await;
 }
 
-/// One number for each outcome; who is pushed to, and where, is nobody's business.
+/// There is one counter per outcome; recipients and addresses are not exposed.
 #[tokio::test]
 async fn pushes_are_counted_by_their_outcome() {
     let ((fixture, clock), timber) = (ChannelFixture::with_clock().await, FakeAgent::start().await);
@@ -375,7 +375,7 @@ async fn pushes_are_counted_by_their_outcome() {
     fixture.delivery_is(&event, "dead").await;
     timber.set(Reply::Json(404, json!({})));
     fixture.say("@timber never").await;
-    // What it was asked before and did not answer is sent again, and stands in line first.
+    // An unanswered earlier message is sent again, and comes first.
     let seen = async || {
         clock.advance(MINUTE);
         fixture.get("/api/v1/agents/timber").await.body["connection"]["state"].clone()

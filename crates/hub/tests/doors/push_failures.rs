@@ -1,4 +1,4 @@
-//! Pushes that come to nothing: what is told to whom, what is tried again, and what ends.
+//! Failing pushes: who is told, what is retried, and what ends.
 
 use crate::channel_fixture::{BEGIN, ChannelFixture, HOUR, MINUTE, contents, inbox_of};
 use crate::support::{HOST, SOON, envelope, eventually};
@@ -7,7 +7,6 @@ use chorus_hub::Policy;
 use chorus_protocol::code::Code;
 use chorus_testkit::receiver::{FakeAgent, Reply};
 use serde_json::{Value, json};
-use std::time::Duration;
 
 #[tokio::test]
 async fn a_wrong_connection_string_is_told_to_its_owner_and_mended() {
@@ -34,11 +33,11 @@ async fn a_wrong_connection_string_is_told_to_its_owner_and_mended() {
 
     let second = fixture.say("@timber 2").await;
     clock.advance(HOUR);
-    tokio::time::sleep(Duration::from_millis(600)).await;
+    fixture.hub.background_round().await;
     assert_eq!(timber.requests().len(), 1, "nothing is tried any more");
     assert_eq!(fixture.delivery(&second).await["state"], "waiting");
 
-    // Its owner tries again: the same answer, broken again.
+    // The owner retries: the same response breaks the connection again.
     let mend = "/api/v1/agents/timber/connection/mend";
     fixture.hub.post(mend, Some(&mallory), &json!({})).await.own_failure(Code::Forbidden);
     let mended = fixture.hub.post(mend, Some(&fixture.anna), &json!({})).await;
@@ -123,7 +122,7 @@ async fn after_a_day_it_is_a_dead_letter_and_the_next_proceeds() {
     }
 }
 
-/// What the receiver will never take is not offered again, and holds nobody up.
+/// A permanently refused delivery is not retried, and delays nothing.
 #[tokio::test]
 async fn what_is_refused_is_refused() {
     let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
@@ -140,7 +139,7 @@ async fn what_is_refused_is_refused() {
     assert_eq!(timber.requests().len(), 3);
 }
 
-/// What an endpoint does not take is not lost by it: it is tried until whoever serves it has mended it.
+/// A delivery that an endpoint refuses is retried until the endpoint is fixed.
 #[tokio::test]
 async fn a_webhook_that_refuses_is_tried_until_it_is_mended() {
     let ((fixture, clock), hook) = (ChannelFixture::with_clock().await, FakeAgent::start().await);
@@ -160,7 +159,7 @@ async fn a_webhook_that_refuses_is_tried_until_it_is_mended() {
     assert_eq!(fixture.get("/api/v1/agents/hook").await.body["connection"], json!({"state": "none"}));
 }
 
-/// A network that became private is not called any more, whoever pasted it when.
+/// An address that became private is not called any more.
 #[tokio::test]
 async fn an_address_that_turned_private_breaks_the_connection() {
     let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
@@ -181,7 +180,7 @@ async fn an_address_that_turned_private_breaks_the_connection() {
     assert!(refused.own_failure(Code::EndpointBlocked).starts_with("connection_string: "));
 }
 
-/// Whoever sends is told that it failed, and its owner why: not a mistake of the hub, but one that only the owner can mend.
+/// The sender is told that the delivery failed, and the owner why: only the owner can fix it.
 #[tokio::test]
 async fn a_connection_string_of_another_master_key() {
     let (mut fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);

@@ -1,17 +1,18 @@
-//! What one key may have stored, and what it is told when that is used up.
+//! Storage quotas of a key, and the error when one is used up.
 
 use crate::channel_fixture::ChannelFixture;
 use crate::support::{Answer, OPERATOR, Setup, TestHub, envelope, eventually};
 use chorus_hub::quotas::OFF;
 use chorus_protocol::code::Code;
 use chorus_testkit::receiver::FakeAgent;
+use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The size of a document; at the defaults it is 1 MiB, and the quota of an agent 100 times that.
+/// The size of a document. By default it is 1 MiB, and the quota of an agent is 100 times that.
 const SIZE: u64 = 64 << 10;
 
-/// The refusal, in the hub's own format, of this quota.
+/// Asserts a refusal by this quota in the hub's own format. Returns the amount used.
 #[track_caller]
 fn refused(answer: &Answer, quota: &str, limit: u64) -> u64 {
     let message = answer.own_failure(Code::QuotaExceeded);
@@ -27,7 +28,7 @@ async fn used(hub: &TestHub, key: &str, quota: &str) -> u64 {
     me.body["quotas"][quota]["used"].as_u64().unwrap_or_else(|| panic!("no {quota}: {}", me.text))
 }
 
-/// The probe: large versions from one key, as fast as it can. All is a sixteenth of the defaults.
+/// One key writes large versions as fast as it can. All limits are a sixteenth of the defaults.
 async fn a_burst_of_versions(setup: Setup) {
     let hub = setup.config(|config| config.quotas.agent_bytes = 100 * SIZE).start();
     let (bob, anna) = (hub.register("bob").await, hub.account("anna@example.org").await);
@@ -40,14 +41,14 @@ async fn a_burst_of_versions(setup: Setup) {
         let made = hub.ask("PUT", &format!("{path}/big"), Some(&bob), &json!({"content": content})).await;
         assert_eq!((made.status, &made.body["version"]), (200, &json!(version)), "{}", made.text);
     }
-    // Of 60, 50 are kept; what went was given back.
+    // Of 60 versions 50 are kept; the bytes of the others are freed.
     let bytes = used(&hub, &bob, "agent_bytes").await;
     assert!((50 * SIZE..51 * SIZE).contains(&bytes), "{bytes}");
     for (version, status) in [(10, 404), (11, 200), (60, 200)] {
         let got = hub.get(&format!("{path}/big?version={version}"), Some(&bob)).await;
         assert_eq!(got.status, status, "version {version}");
     }
-    // The other half of what it may have is filled by many at once, and no more than that.
+    // Many simultaneous requests fill the rest of the quota, and no more.
     let more = (0..60).map(|n| {
         let body = json!({"slug": format!("more-{n}"), "content": content});
         tokio::spawn(Answer::of(hub.request(reqwest::Method::POST, &path, Some(&bob)).json(&body)))
@@ -64,11 +65,11 @@ async fn a_burst_of_versions(setup: Setup) {
     assert_eq!(stored, 49, "99 of 100, and what is around them");
     let full = hub.post(&path, Some(&bob), &json!({"slug": "last", "content": content})).await;
     assert!(refused(&full, "agent_bytes", 100 * SIZE) <= 100 * SIZE);
-    // Others are not kept from anything, and it goes on with what costs nothing.
+    // Others are not affected, and free operations still work.
     let hers = hub.channel(&anna, &json!({"name": "hers"})).await;
     hub.say(&hers, &anna, &json!({"content": "x"})).await;
     assert_eq!(hub.get(&path, Some(&bob)).await.status, 200);
-    // It is the same after a restart.
+    // The usage is the same after a restart.
     let before = used(&hub, &bob, "agent_bytes").await;
     let hub = hub.restart(|_| {}).await;
     assert_eq!(used(&hub, &bob, "agent_bytes").await, before);
@@ -87,7 +88,7 @@ async fn a_burst_of_versions_on_postgres() {
     a_burst_of_versions(Setup::postgres()).await;
 }
 
-/// Everything that one stores counts; each kind of it is refused in the end.
+/// Everything stored counts, and each kind is refused in the end.
 #[tokio::test]
 async fn envelopes_and_everything_said_count() {
     let hub = Setup::new().config(|config| config.quotas.agent_bytes = 20_000).start();
@@ -138,7 +139,7 @@ async fn envelopes_and_everything_said_count() {
         } else {
             refused(&last, "agent_bytes", 20_000);
         }
-        // What takes away, and reading, go on.
+        // Deleting and reading still work.
         assert_eq!(hub.get(&channel, Some(&key)).await.status, 200);
         assert_eq!(hub.delete(&message, Some(&key)).await.status, 204, "{kind}");
     }
@@ -149,11 +150,11 @@ async fn envelopes_and_everything_said_count() {
         |text| !text.contains("chorus_stored_bytes 0"),
     );
     assert!(total.await.contains("chorus_stored_bytes"));
-    // A person has more, and none of it went to others.
+    // A person has a larger quota, and pays nothing for others.
     assert_eq!(used(&hub, &anna, "account_bytes").await, 0);
 }
 
-/// A callback needs no key; what is said there counts for the agent it was given to, notes too.
+/// A callback needs no key; its messages and notes count for the agent.
 #[tokio::test]
 async fn what_is_said_at_a_callback_counts() {
     let fixture = ChannelFixture::on(&Setup::new().config(|config| config.quotas.agent_bytes = 20_000)).await;
@@ -178,7 +179,7 @@ async fn what_is_said_at_a_callback_counts() {
     refused(&fixture.call_back(&callback, &small).await, "agent_bytes", 20_000);
 }
 
-/// Whoever has a connection string posts for the agent's account; it can be rotated.
+/// Posts to a connection string count for the agent, which can rotate it.
 #[tokio::test]
 async fn what_other_services_post_counts_for_the_agent() {
     let fixture = ChannelFixture::on(&Setup::new().config(|config| config.quotas.agent_bytes = 20_000)).await;
@@ -194,7 +195,7 @@ async fn what_other_services_post_counts_for_the_agent() {
             break;
         }
     }
-    // It is not the poster's fault, nor for ever.
+    // The error is temporary and not the poster's fault.
     let last = last.expect("it counts");
     assert!(last.own_failure(Code::RateLimited).contains("no room"), "{}", last.text);
     assert_eq!(last.body["error"]["details"], json!({"quota": "agent_bytes"}));
@@ -204,10 +205,10 @@ async fn what_other_services_post_counts_for_the_agent() {
     assert!(used(&fixture.hub, &fixture.anna, "account_bytes").await > 10_000, "and for its owner");
 }
 
-/// Another hub does not take a used up quota for a broken connection string: it tries again later.
+/// Another hub does not treat a full quota as a broken connection string, and retries later.
 #[tokio::test]
 async fn another_hub_waits_for_room() {
-    let theirs = ChannelFixture::on(&Setup::new().config(|config| config.quotas.agent_bytes = 300)).await;
+    let theirs = ChannelFixture::on(&Setup::new().config(|config| config.quotas.agent_bytes = 1100)).await;
     let made = theirs.agent(&json!({"name": "timber"})).await;
     let (ours, clock) = ChannelFixture::with_clock().await;
     ours.agent(&json!({"name": "timber", "connection_string": made["connection_string"]})).await;
@@ -226,7 +227,7 @@ async fn an_accounts_agents_count_for_it() {
     let anna = hub.account("anna@example.org").await;
     let (one, two) = (hub.register("one").await, hub.register("two").await);
     let text = "x".repeat(4000);
-    // Before it is hers too.
+    // Before the agent belongs to her.
     assert_eq!(hub.send(&one, "one", "two", &text).await.status, 202);
     for key in [&one, &two] {
         hub.post("/api/v1/agents/claim", Some(&anna), &json!({"api_key": key})).await;
@@ -243,7 +244,7 @@ async fn an_accounts_agents_count_for_it() {
     assert!(why.failure(Code::QuotaExceeded).contains("account_bytes"), "{}", why.text);
     let say = hub.post(&format!("{channel}/messages"), Some(&anna), &json!({"content": text})).await;
     refused(&say, "account_bytes", 20_000);
-    // Another's is another's.
+    // Another person's agent does not count.
     let free = hub.register("free").await;
     assert_eq!(hub.send(&free, "free", "one", &text).await.status, 202);
 }
@@ -312,7 +313,7 @@ async fn what_can_be_counted_is_bounded() {
     refused(&third, "channels", 2);
     assert_eq!(hub.delete(&second, Some(&anna)).await.status, 204);
     hub.channel(&anna, &json!({"name": "e"})).await;
-    // Nor is it got by way of another.
+    // The quota cannot be avoided through another party.
     let hers = hub.channel(&eve, &json!({"name": "hers"})).await;
     hub.add(&hers, &eve, &json!({"account": "anna@example.org"})).await;
     refused(&hub.ask("PATCH", &hers, Some(&eve), &json!({"owner": "anna"})).await, "channels", 2);
@@ -348,14 +349,14 @@ async fn what_is_off_has_no_limit() {
     let hub = hub.start();
     let bob = hub.register("bob").await;
     let me = hub.get("/api/v1/me", Some(&bob)).await.body["quotas"].clone();
-    assert_eq!(me["agent_bytes"], json!({"used": 0, "limit": null}));
+    assert_eq!(me["agent_bytes"], json!({"used": 1027, "limit": null}));
     let channel = hub.channel(&bob, &json!({"name": "c"})).await;
     let body = json!({"slug": "big", "content": "x".repeat(3 << 20)});
     assert_eq!(hub.post(&format!("{channel}/artifacts"), Some(&bob), &body).await.status, 201);
     assert_eq!(hub.get("/api/v1/me", Some(OPERATOR)).await.body["quotas"], json!({}));
 }
 
-/// Strangers see no counts.
+/// Usage numbers are visible to the operator only.
 #[tokio::test]
 async fn figures_are_the_operators() {
     let hub = TestHub::start();
@@ -372,7 +373,7 @@ async fn figures_are_the_operators() {
     hub.get("/metrics", Some("co_wrong")).await.failure(Code::Unauthorized);
 }
 
-/// What two nodes count comes together.
+/// The counts of two nodes are combined.
 #[tokio::test]
 async fn nodes_count_together() {
     let setup = Setup::postgres().config(|config| config.quotas.agent_bytes = 100_000);
@@ -383,7 +384,7 @@ async fn nodes_count_together() {
     }
     let sees = async |hub: &TestHub| used(hub, &bob, "agent_bytes").await;
     let total = 4 * (9_000 + 256);
-    // Each learns of the other's when it writes its own.
+    // Each node learns the other's counts when it writes its own.
     for hub in [&one, &two] {
         eventually(
             async || {
@@ -396,7 +397,7 @@ async fn nodes_count_together() {
     }
 }
 
-/// By whichever door an account gets its agents, and however many come at once.
+/// The limit of agents per account holds at every door and under concurrency.
 #[tokio::test]
 async fn an_account_owns_so_many_agents_by_any_door() {
     for setup in [Setup::new(), Setup::postgres()] {
@@ -429,4 +430,28 @@ async fn an_account_owns_so_many_agents_by_any_door() {
         assert_eq!(hub.delete(&format!("/agents/{}", made[0]), Some(&anna)).await.status, 200);
         assert_eq!(hub.post("/market/register", Some(&anna), &market).await.status, 201);
     }
+}
+
+/// The answers to requests with an idempotency key are kept for a day, so their bytes are bounded for each caller.
+#[tokio::test]
+async fn kept_answers_are_bounded() {
+    let hub = Setup::new().config(|config| config.quotas.answer_bytes = 10_000).start();
+    let (bob, other) = (hub.register("bob").await, hub.register("other").await);
+    let patch = async |key: &str, name: &str, n: u32| {
+        let path = format!("/api/v1/agents/{name}");
+        let request = hub.request(Method::PATCH, &path, Some(key)).header("idempotency-key", format!("k{n}"));
+        Answer::of(request.json(&json!({"description": "the same"}))).await
+    };
+    let mut answers = 0;
+    let refused = loop {
+        let answer = patch(&bob, "bob", answers).await;
+        if answer.status != 200 {
+            break answer;
+        }
+        answers += 1;
+        assert!(answers < 100, "nothing is refused");
+    };
+    refused.own_failure(Code::RateLimited);
+    assert_eq!(patch(&bob, "bob", 0).await.status, 200, "a kept answer is given again");
+    assert_eq!(patch(&other, "other", 0).await.status, 200, "another caller has bytes of its own");
 }

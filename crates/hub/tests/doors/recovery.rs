@@ -1,4 +1,4 @@
-//! Getting back what was stolen: keys and webhook secrets.
+//! Recovery of stolen keys and webhook secrets.
 
 use crate::channel_fixture::{BEGIN, ChannelFixture, HOUR, inbox_of};
 use crate::revocation::{mcp, mcp_token};
@@ -14,7 +14,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::fs;
 
-/// A thief replaces the key it stole, and goes on; its owner takes the agent back all the same.
+/// A thief replaces the stolen key; the owner still regains the agent.
 async fn the_owner_has_the_last_word(setup: Setup) {
     let mails = tempfile::tempdir().unwrap();
     let clock = ManualClock::new(BEGIN);
@@ -25,7 +25,7 @@ async fn the_owner_has_the_last_word(setup: Setup) {
     fixture.join(&fixture.channel, "timber").await;
     let stolen = made["api_key"].as_str().unwrap();
 
-    // Acts of one moment are in no order.
+    // Acts of the same moment have no order.
     let tick = || clock.advance(1);
     tick();
     let rotated = hub.post("/register", Some(stolen), &json!({"agent_id": "timber"})).await;
@@ -108,8 +108,7 @@ async fn a_stolen_key_is_taken_back_on_postgres() {
     the_owner_has_the_last_word(Setup::postgres()).await;
 }
 
-/// A thief who had the key has planted ways of its own. A new key alone leaves them, and whoever detaches the agent takes
-/// them off.
+/// A thief with the key has set its own transports. A new key alone keeps them; detaching removes them.
 async fn what_a_thief_planted_is_taken_off(setup: Setup) {
     let (fixture, trap, other_trap) =
         (ChannelFixture::on(&setup).await, FakeAgent::start().await, FakeAgent::start().await);
@@ -178,7 +177,7 @@ async fn what_a_thief_planted_is_taken_off(setup: Setup) {
     );
     drop(inbox);
 
-    // The agent is reached anew, and what it gets is signed with nothing that the thief has.
+    // The agent is connected again, and its deliveries are signed with a secret that the thief does not have.
     let hook = FakeAgent::start().await;
     let again = json!({"agent_id": "timber", "endpoint": hook.url()});
     let again = hub.post("/register", Some(&key), &again).await.data().clone();
@@ -209,7 +208,7 @@ async fn a_stolen_agent_is_detached_on_postgres() {
     what_a_thief_planted_is_taken_off(Setup::postgres()).await;
 }
 
-/// A thief claims an agent that belonged to nobody; a new key alone would leave it the thief's.
+/// A thief claims an agent without an owner; a new key alone would leave it with the thief.
 async fn a_claimed_agent_is_released(setup: Setup) {
     let hub = setup.start();
     let (bob, alice, eve) =
@@ -268,14 +267,14 @@ pub(crate) fn text(value: &Value) -> &str {
     value.as_str().unwrap()
 }
 
-/// What was done, the newest first.
+/// Returns the recorded acts, newest first.
 pub(crate) async fn acts(hub: &TestHub, filter: &str, value: &str) -> Vec<Value> {
     let page = hub.get(&format!("/api/v1/audit?limit=200&{filter}{value}"), Some(OPERATOR)).await;
     assert_eq!(page.status, 200, "{}", page.text);
     page.body["items"].as_array().unwrap().clone()
 }
 
-/// Whether a request is signed with this secret, as a receiver with a library for it finds out.
+/// Returns whether a request is signed with this secret, as a receiver's library checks it.
 fn is_signed_with(request: &Received, secret: &str) -> bool {
     let header = |name: &str| request.headers[name].to_str().unwrap();
     let secret = BASE64.decode(secret.strip_prefix("whsec_").unwrap().as_bytes()).unwrap();
@@ -293,7 +292,7 @@ async fn a_webhook_secret_is_replaced_with_an_overlap() {
     let made = fixture.agent(&json!({"name": "timber", "endpoint": hook.url()})).await;
     fixture.join(&fixture.channel, "timber").await;
     let first = text(&made["webhook_secret"]).to_owned();
-    // By the relay, and by the pusher.
+    // Both the relay and the pusher sign.
     let signed = async || {
         let before = hook.requests().len();
         assert_eq!(hub.send(&alice, "alice", "timber", "hi").await.outcome(), (200, "delivered"));
@@ -324,7 +323,7 @@ async fn a_webhook_secret_is_replaced_with_an_overlap() {
     good(&signed().await, &[(&first, true), (&second, true)]);
     clock.advance(1);
     good(&signed().await, &[(&first, false), (&second, true)]);
-    // What a registration tells is the current one.
+    // A registration returns the current secret.
     let again =
         hub.post("/agents", Some(OPERATOR), &json!({"agent_id": "timber", "endpoint": hook.url()})).await;
     assert_eq!(again.data()["webhook_secret"], second);

@@ -1,4 +1,4 @@
-//! What was said is kept as long as the hub and the channel say; what is gone leaves a mark.
+//! Messages are kept as long as the hub and the channel say; deleted history leaves a mark.
 
 use crate::market::{trader, trader_at};
 use crate::market_jobs::{hire, job, success, text};
@@ -34,18 +34,18 @@ async fn old_words_go(setup: Setup, clock: ManualClock, keep: Value) {
     let left = eventually(async || contents(&hub, &channel, &anna).await, |left| left.len() == 1).await;
     assert_eq!(left, ["new words"]);
 
-    // Whoever goes on from before learns of the gap.
+    // A reader that resumes from an earlier position learns of the gap.
     let oldest = last["sequence"].as_i64().unwrap() + 1;
     assert_eq!(hub.get(&channel, Some(&anna)).await.body["oldest"], oldest);
     let mut stream = hub.follow(&channel, &anna, Some("1")).await;
     assert_eq!(stream.event("gap").await, json!({"after": 1, "oldest": oldest}));
     assert_eq!(stream.event("message").await["content"], "new words");
-    // What was said is found no more, and a document stays.
+    // Deleted messages are not found any more, and a document stays.
     let found = hub.get("/api/v1/search?q=words", Some(&anna)).await;
     assert_eq!(found.body["items"].as_array().unwrap().len(), 1, "{}", found.text);
     let document = hub.get(&format!("{channel}/artifacts/notes"), Some(&anna)).await;
     assert_eq!(document.body["content"], "kept");
-    // It goes on.
+    // The channel continues.
     hub.say(&channel, &anna, &json!({"content": "newer words"})).await;
     assert_eq!(contents(&hub, &channel, &anna).await.len(), 2);
 }
@@ -70,7 +70,7 @@ async fn as_the_channel_says_on_postgres() {
     old_words_go(Setup::postgres(), clock(), json!(1)).await;
 }
 
-/// A job may take longer than anything is kept: it is, as long as it is open, and until whoever hired knows what came of it.
+/// An open job outlives the retention time, until its client knows the result.
 #[tokio::test]
 async fn an_open_job_is_kept() {
     let clock = clock();
@@ -87,12 +87,12 @@ async fn an_open_job_is_kept() {
     let given = agent.wait_for(1, SOON).await.remove(0).body;
     let events = async || {
         let count = |tx: &mut dyn chorus_store::Tx| {
-            let mut row = tx.first("SELECT COUNT(*) FROM events", &[])?.unwrap();
-            row.int(0)
+            let mut row = tx.first("SELECT COUNT(*) AS count FROM events", &[])?.unwrap();
+            row.int("count")
         };
         hub.store().read::<_, chorus_store::StoreError, _>(count).await.unwrap()
     };
-    // Something else that is old goes.
+    // Other old data is deleted.
     let (anna, bob) = (hub.register("anna").await, hub.register("bob").await);
     hub.send(&anna, "anna", "bob", "hi").await;
     assert_eq!(events().await, 2);
@@ -105,7 +105,7 @@ async fn an_open_job_is_kept() {
     assert_eq!(reported.status, 200, "{}", reported.text);
     let told = listener.wait_for(1, SOON).await.remove(0).body;
     assert_eq!((&told["status"], &told["job_id"]), (&json!("SUCCESS"), &one["job_id"]));
-    // Then it goes like everything else.
+    // Afterwards it is deleted like everything else.
     clock.advance(2 * DAY_MS);
     eventually(events, |left| *left == 0).await;
 }

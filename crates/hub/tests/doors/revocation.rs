@@ -1,4 +1,4 @@
-//! What was taken back is dead at once: nothing that it opened goes on, on this node or another.
+//! Revocation takes effect at once: everything opened with the credential ends, on every node.
 
 use crate::channel_fixture::ChannelFixture;
 use crate::support::{Answer, Inbox, OPERATOR, SOON, Setup, TestHub, envelope};
@@ -10,16 +10,16 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-/// What another node does about it takes no longer.
+/// The longest time until another node reacts.
 const ELSEWHERE: Duration = Duration::from_secs(1);
 
-/// A stream that is over by now, and was not told anything more.
+/// Asserts that a stream has ended without further events.
 async fn assert_over(stream: &mut Inbox, what: &str) {
     let told = stream.rest().await;
     assert!(told.is_empty(), "{what}: {told:?}");
 }
 
-/// A second token of an account: its id, and the token itself.
+/// Creates a second token of an account. Returns its id and the token.
 pub(crate) async fn token(hub: &TestHub, account: &str) -> (String, String) {
     let made = hub.post("/api/v1/tokens", Some(account), &json!({"label": "t"})).await;
     assert_eq!(made.status, 201, "{}", made.text);
@@ -27,23 +27,23 @@ pub(crate) async fn token(hub: &TestHub, account: &str) -> (String, String) {
     (text("id"), text("token"))
 }
 
-/// The first message of an MCP client.
+/// Returns the first message of an MCP client.
 fn initialize() -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}})
 }
 
-/// What an MCP client is told that shows this.
+/// Returns the response to an MCP client with this bearer.
 pub(crate) async fn mcp(hub: &TestHub, channel: &str, bearer: &str) -> Answer {
     hub.post(&format!("/mcp/{channel}"), Some(bearer), &initialize()).await
 }
 
-/// The secret of the tools that came with a message.
+/// Returns the secret of the tools that came with a message.
 pub(crate) fn mcp_token(chat: &Value) -> String {
     chat["mcp"]["headers"]["Authorization"].as_str().unwrap().strip_prefix("Bearer ").unwrap().to_owned()
 }
 
-/// A tool call of a client with a session: `wait_for_events`, which takes a minute if nothing happens.
+/// Calls `wait_for_events` with a session, which takes a minute if nothing happens.
 fn long_poll(hub: &TestHub, channel: &str, bearer: &str, session: &str) -> JoinHandle<Answer> {
     let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call",
         "params": {"name": "wait_for_events", "arguments": {"wait_ms": 60_000}}});
@@ -86,7 +86,7 @@ async fn a_revoked_tokens_stream_ends_before_the_next_message_on_postgres() {
     publish_after_a_revoked_token(Setup::postgres()).await;
 }
 
-/// Everything that an agent's key opened, or that was given out under it.
+/// Everything opened with an agent's key, or issued under it.
 struct GivenOut {
     inbox: Inbox,
     stream: Inbox,
@@ -96,7 +96,7 @@ struct GivenOut {
     callback: Value,
 }
 
-/// Whatever an agent that is called `timber` can have. `key` is its key.
+/// Opens and issues everything for the agent `timber`. `key` is its key.
 async fn give_out(fixture: &ChannelFixture, reader: &TestHub, key: &str) -> GivenOut {
     let mut inbox = reader.inbox(key, None).await;
     fixture.say("@timber hello").await;
@@ -112,14 +112,14 @@ async fn give_out(fixture: &ChannelFixture, reader: &TestHub, key: &str) -> Give
     let notices = notices.send().await.unwrap();
     assert_eq!(notices.status(), 200);
     let poll = long_poll(reader, &fixture.channel, key, &session);
-    // It must have begun to wait: until then the key is looked up anyway.
+    // The call must have begun to wait, because the key is checked before.
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(!poll.is_finished());
     GivenOut { inbox, stream, poll, notices, mcp_token, callback: chat["callback"].clone() }
 }
 
 impl GivenOut {
-    /// All of it is over, within a time, and its secrets are refused.
+    /// Asserts that everything ends within a time, and that the secrets are refused.
     async fn assert_over(mut self, fixture: &ChannelFixture, reader: &TestHub, within: Duration, what: &str) {
         let begun = Instant::now();
         assert_over(&mut self.inbox, what).await;
@@ -175,7 +175,7 @@ async fn a_replaced_key_ends_everything_that_was_given_out_under_it() {
     assert_eq!(given.poll.await.unwrap().status, 200, "its key is good, so it goes on");
 }
 
-/// A receiver that answers with a stream, and a sender that hears it: either ends with its own key.
+/// A streamed reply ends with the receiver's key, and with the sender's.
 #[tokio::test]
 async fn a_reply_ends_with_its_receivers_key_and_with_its_senders() {
     let hub = TestHub::start();
@@ -198,13 +198,13 @@ async fn a_reply_ends_with_its_receivers_key_and_with_its_senders() {
 
         let reset = hub.post(&format!("/api/v1/agents/{loser}/key/reset"), Some(OPERATOR), &json!({})).await;
         assert_eq!(reset.status, 200, "{}", reset.text);
-        // Perhaps nobody reads it any more.
+        // The reader may be gone already.
         lines.send(chunk(2)).await.ok();
         let rest = tokio::time::timeout(SOON, sent.text()).await.expect("the sender's stream ends").unwrap();
         assert!(!rest.contains("chunk"), "{loser}: {rest}");
         assert_eq!(rest.contains("event: error"), loser == "bob", "who lost its key is told nothing: {rest}");
         drop((inbox, lines));
-        // It is refused, or its connection is closed while it speaks.
+        // The reply is refused, or its connection is closed while it is sent.
         let status = reply.await.unwrap().map(|answer| answer.status().as_u16());
         assert!(status.as_ref().is_ok_and(|status| *status >= 400) || status.is_err(), "{loser}: {status:?}");
         for name in ["alice", "bob"] {
@@ -213,7 +213,7 @@ async fn a_reply_ends_with_its_receivers_key_and_with_its_senders() {
     }
 }
 
-/// That something was taken back long ago is no reason to end what began since, whenever a node looks at it.
+/// A past revocation does not end connections opened since.
 #[tokio::test]
 async fn what_was_taken_back_before_ends_nothing() {
     let hub = TestHub::postgres();
@@ -232,8 +232,8 @@ async fn what_was_taken_back_before_ends_nothing() {
     }));
     let reply = tokio::spawn(hub.client.post(message["reply_stream"].as_str().unwrap()).body(body).send());
     lines.send(Ok(format!("{}\n", json!({"type": "chunk", "text": "1"})))).await.unwrap();
-    // Longer than it takes a node to look at all it follows.
-    tokio::time::sleep(Duration::from_millis(1500)).await;
+    // The node checks everything it follows.
+    hub.background_round().await;
     lines.send(Ok(format!("{}\n", json!({"type": "done", "result": 1})))).await.unwrap();
     assert_eq!(reply.await.unwrap().unwrap().status(), 200);
     assert!(sent.text().await.unwrap().contains("event: done"));
@@ -243,13 +243,13 @@ async fn what_was_taken_back_before_ends_nothing() {
     inbox.message().await;
 }
 
-/// A node that sees the session gone before it hears of the key does not say that another connection has the inbox.
+/// A node that notices the closed session before the revoked key does not report a takeover.
 #[tokio::test]
 async fn a_key_that_is_taken_back_is_no_takeover() {
     let hub = TestHub::postgres();
     let bob = hub.register("bob").await;
     let mut inbox = hub.inbox(&bob, None).await;
-    // As another node does it, whose notice has not come yet.
+    // Revokes the key as another node does, before its notification arrives.
     let take_back = |tx: &mut dyn Tx| {
         tx.execute("UPDATE agents SET disabled_at = 1", &[])?;
         tx.execute("UPDATE inboxes SET session = NULL, node = NULL, open_until = 0", &[]).map(drop)
@@ -258,7 +258,7 @@ async fn a_key_that_is_taken_back_is_no_takeover() {
     assert_over(&mut inbox, "before the notice").await;
 }
 
-/// On the other node of two.
+/// The same between two nodes.
 #[tokio::test]
 async fn what_is_taken_back_on_one_node_ends_on_the_other() {
     let setup = Setup::postgres().config(|config| config.times.ping = Duration::from_mins(1));
@@ -292,7 +292,7 @@ async fn what_is_taken_back_on_one_node_ends_on_the_other() {
     given.assert_over(&fixture, &there, ELSEWHERE, "a disabled agent").await;
     there.get("/agent/messages", Some(key)).await.failure(Code::Forbidden);
 
-    // Who is not a member any more is told nothing either.
+    // A former member gets nothing either.
     let bob = here.register("bob").await;
     here.add(&channel, &fixture.anna, &json!({"agent": "bob", "handle": "bob"})).await;
     let mut stream = there.follow(&channel, &bob, None).await;

@@ -1,4 +1,4 @@
-//! Secrets at rest and in what people write: which are sealed, which are masked, and what a new master key changes.
+//! Secrets at rest and in user text: which are sealed, which are masked, and what a new master key changes.
 
 use crate::channel_fixture::{ChannelFixture, inbox_of};
 use crate::recovery::{acts, text};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 const OLD: [u8; 32] = [7; 32];
 const NEW: [u8; 32] = [8; 32];
 
-/// Whether any file, or any row of any table, holds this text.
+/// Returns whether any file, or any row of any table, contains this text.
 async fn is_stored(hub: &TestHub, text: &str) -> bool {
     if hub.store().kind() == Kind::Sqlite {
         return hub.bytes_on_disk().windows(text.len()).any(|window| window == text.as_bytes());
@@ -21,13 +21,14 @@ async fn is_stored(hub: &TestHub, text: &str) -> bool {
     let hex = HEXLOWER.encode(text.as_bytes());
     let (plain, hex) = (format!("%{text}%"), format!("%{hex}%"));
     let look = move |tx: &mut dyn Tx| {
-        let tables = "SELECT table_name::text FROM information_schema.tables WHERE table_schema = 'public'";
+        let tables = "SELECT table_name::text AS table_name FROM information_schema.tables WHERE table_schema = 'public'";
         let mut found = 0;
         for mut row in tx.query(tables, &[])? {
-            let table = row.text(0)?;
-            let sql = format!("SELECT count(*) FROM {table} t WHERE t::text LIKE $1 OR t::text LIKE $2");
+            let table = row.text("table_name")?;
+            let sql =
+                format!("SELECT count(*) AS count FROM {table} t WHERE t::text LIKE $1 OR t::text LIKE $2");
             let mut count = tx.query(sql.leak(), &[plain.as_str().into(), hex.as_str().into()])?;
-            found += count[0].int(0)?;
+            found += count[0].int("count")?;
         }
         Ok(found > 0)
     };
@@ -57,7 +58,7 @@ async fn one_of_each_kind_of_credential_is_masked() {
     }
 }
 
-/// What another service posts for an agent holds its secrets: the database must not.
+/// Secrets in the posts of other services are not stored in clear text.
 #[tokio::test]
 async fn foreign_callbacks_and_bearers_are_sealed() {
     for setup in [Setup::new(), Setup::postgres()] {
@@ -71,7 +72,7 @@ async fn foreign_callbacks_and_bearers_are_sealed() {
             let answer = Answer::of(fixture.hub.client.post(url).json(&post("msg_1"))).await;
             assert_eq!(answer.status, 200, "{}", answer.text);
         }
-        // It comes as it was posted, by every way.
+        // The post is delivered unchanged by every transport.
         let mut streamed = inbox.event("channel").await;
         streamed.as_object_mut().unwrap().remove("trace_id");
         assert_eq!(streamed, post("msg_1"));
@@ -84,17 +85,20 @@ async fn foreign_callbacks_and_bearers_are_sealed() {
     }
 }
 
-/// The connection string and the post in the database, as they are sealed.
+/// Returns the sealed connection string and post from the database.
 async fn sealed(hub: &TestHub) -> (Vec<u8>, String) {
     let read = |tx: &mut dyn Tx| {
         let connection = "SELECT connection FROM agents WHERE connection IS NOT NULL";
         let post = "SELECT body FROM events WHERE kind = 'foreign'";
-        Ok((tx.first(connection, &[])?.unwrap().bytes(0)?, tx.first(post, &[])?.unwrap().text(0)?))
+        Ok((
+            tx.first(connection, &[])?.unwrap().bytes("connection")?,
+            tx.first(post, &[])?.unwrap().text("body")?,
+        ))
     };
     hub.store().read::<_, StoreError, _>(read).await.unwrap()
 }
 
-/// Everything that was given out under the old key goes on, and in the end nothing needs it.
+/// Everything issued under the old key keeps working, and in the end nothing needs that key.
 #[tokio::test]
 async fn a_master_key_is_replaced_without_anybody_noticing() {
     for setup in [Setup::new(), Setup::postgres()] {
@@ -117,7 +121,8 @@ async fn a_master_key_is_replaced_without_anybody_noticing() {
             requests[n].headers["webhook-signature"].to_str().unwrap().split(' ').count()
         };
 
-        // With both keys: what was signed is valid, webhooks carry both signatures, what was sealed is sealed anew.
+        // With both keys: old signatures are valid, webhooks carry both signatures, and sealed data is sealed
+        // again.
         fixture.hub =
             fixture.hub.restart(|config| config.master_key = MasterKey::new(NEW).replacing(OLD)).await;
         assert_eq!(fixture.call_back(&callback(&fixture), &answer).await.status, 200);
@@ -126,7 +131,7 @@ async fn a_master_key_is_replaced_without_anybody_noticing() {
         assert_eq!((signatures(0), signatures(1)), (1, 2));
         eventually(async || sealed(&fixture.hub).await, |now| now.0 != was.0 && now.1 != was.1).await;
 
-        // With the new one alone: what was sealed is read, what only the old one signed is not taken any more.
+        // With the new key alone: sealed data is readable, and signatures by the old key are refused.
         fixture.hub = fixture.hub.restart(|config| config.master_key = MasterKey::new(NEW)).await;
         assert_eq!(fixture.call_back(&callback(&fixture), &answer).await.status, 404);
         assert_eq!(fixture.hub.history(key).await[0]["data"], post("msg_1"));
@@ -136,7 +141,7 @@ async fn a_master_key_is_replaced_without_anybody_noticing() {
     }
 }
 
-/// What was stored before there were seals is sealed after the next start.
+/// Data stored before sealing existed is sealed after the next start.
 #[tokio::test]
 async fn what_lies_open_is_sealed() {
     let fixture = ChannelFixture::start().await;
@@ -151,14 +156,15 @@ async fn what_lies_open_is_sealed() {
     };
     fixture.hub.store().write::<_, StoreError, _>(open).await.unwrap();
     let hub = fixture.hub.restart(|_| {}).await;
-    let body =
-        |tx: &mut dyn Tx| tx.first("SELECT body FROM events WHERE kind = 'foreign'", &[])?.unwrap().text(0);
+    let body = |tx: &mut dyn Tx| {
+        tx.first("SELECT body FROM events WHERE kind = 'foreign'", &[])?.unwrap().text("body")
+    };
     let body = async || hub.store().read::<_, StoreError, _>(body).await.unwrap();
     eventually(body, |body| body.starts_with("sealed:") && !body.contains("foreignbearer1")).await;
     assert_eq!(hub.history(reader["api_key"].as_str().unwrap()).await[0]["data"], post("msg_1"));
 }
 
-/// A database belongs to one key at a time, on both databases.
+/// A database belongs to one master key at a time, on both databases.
 #[tokio::test]
 async fn a_database_knows_its_master_key() {
     for setup in [Setup::new(), Setup::postgres()] {
@@ -179,7 +185,7 @@ async fn a_database_knows_its_master_key() {
         assert_ne!(held().await, old);
         assert!(other(keep(MasterKey::new(OLD)).await));
         keep(MasterKey::new(NEW)).await.unwrap();
-        // Whoever has lost it says so.
+        // An operator who has lost the key confirms it explicitly.
         keep_fingerprint(hub.store(), &MasterKey::new([9; 32]), &Environment::system(), true).await.unwrap();
         assert!(other(keep(MasterKey::new(NEW)).await));
         keep(MasterKey::new([9; 32])).await.unwrap();
@@ -190,7 +196,7 @@ async fn a_database_knows_its_master_key() {
     }
 }
 
-/// A database from before there were fingerprints tells its key by what was sealed with it.
+/// A database from before fingerprints recognises its key by its sealed data.
 #[tokio::test]
 async fn what_was_sealed_tells_whose_it_is() {
     let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);

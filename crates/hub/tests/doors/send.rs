@@ -1,4 +1,4 @@
-//! Sending: every outcome, who may speak for whom, and that an envelope arrives as it was written.
+//! Sending: every outcome, who may send for whom, and that envelopes arrive unchanged.
 
 use crate::held_receiver::HeldReceiver;
 use crate::support::{Answer, HOST, OPERATOR, SOON, Setup, TestHub, envelope, eventually, members};
@@ -57,7 +57,7 @@ async fn to_a_webhook() {
     assert_eq!(texts, ["one", "two"].map(|text| json!({"envelope": envelope("alice", text)})));
 }
 
-/// Failures name the reason; the history has them; nothing is tried again behind the sender's back.
+/// A failure names its reason and is in the history; nothing is retried without the sender.
 #[tokio::test]
 async fn to_a_webhook_that_fails() {
     let receiver = FakeAgent::start().await;
@@ -91,7 +91,7 @@ async fn to_a_webhook_that_fails() {
     inbox.assert_quiet().await;
 }
 
-/// An endpoint that was good when it was registered is checked again when it is used.
+/// An endpoint that was valid at registration is checked again when it is used.
 #[tokio::test]
 async fn to_an_endpoint_that_turned_private() {
     let receiver = FakeAgent::start().await;
@@ -104,7 +104,7 @@ async fn to_an_endpoint_that_turned_private() {
         assert_eq!(hub.send(&alice, "alice", to, "allowed").await.outcome(), (200, "delivered"), "{to}");
     }
     let hub = hub.restart(|config| config.outbound = Policy::default()).await;
-    // Where a name leads is told to nobody.
+    // The resolved address is not revealed.
     for (to, why) in [("literal", "loopback"), ("named", "no name of a public address")] {
         let failed = hub.send(&alice, "alice", to, "not any more").await;
         assert_eq!(failed.outcome(), (200, "failed"), "{to}");
@@ -114,7 +114,7 @@ async fn to_an_endpoint_that_turned_private() {
     assert_eq!(receiver.requests().len(), 2);
 }
 
-/// The inbox comes first when both are there.
+/// An open inbox takes precedence over a webhook.
 #[tokio::test]
 async fn an_open_inbox_wins_over_a_webhook() {
     let (hub, receiver) = (TestHub::start(), FakeAgent::start().await);
@@ -152,7 +152,7 @@ async fn who_may_speak_for_whom() {
     assert_eq!(senders, [const { "bob@chorus.example" }; 3], "refused ones left nothing");
 }
 
-/// An envelope exactly as its sender wrote it: order, numbers, escapes, spaces and unknown members.
+/// An envelope arrives exactly as written: order, numbers, escapes, spaces and unknown members.
 #[tokio::test]
 async fn envelopes_arrive_as_they_were_written() {
     let (hub, receiver) = (TestHub::start(), FakeAgent::start().await);
@@ -179,7 +179,7 @@ async fn envelopes_arrive_as_they_were_written() {
     assert_eq!(receiver.requests()[0].raw, format!(r#"{{"envelope":{written}}}"#));
 }
 
-/// Standard Webhooks: the receiver can check who called, with the secret its registration was given.
+/// Standard Webhooks: the receiver can check the signature with the secret from its registration.
 #[tokio::test]
 async fn webhooks_are_signed() {
     let (hub, receiver) = (TestHub::start(), FakeAgent::start().await);
@@ -199,7 +199,7 @@ async fn webhooks_are_signed() {
     assert!(request.headers.get("authorization").is_none());
 }
 
-/// The receiver may take it although the sender has gone: the outcome is recorded either way.
+/// The outcome is recorded even if the sender has disconnected.
 #[tokio::test]
 async fn a_sender_that_does_not_wait() {
     let (hub, receiver) = (TestHub::start(), HeldReceiver::start().await);
@@ -216,7 +216,7 @@ async fn a_sender_that_does_not_wait() {
     assert_eq!(done[0]["delivery"], "delivered");
 }
 
-/// What was accepted is delivered even if the sender left between the two.
+/// An accepted message is delivered even if the sender disconnects before the commit.
 #[tokio::test]
 async fn a_sender_that_leaves_before_the_commit() {
     let (hub, receiver) = (TestHub::start(), FakeAgent::start().await);
@@ -238,7 +238,7 @@ async fn a_sender_that_leaves_before_the_commit() {
     eventually(async || hub.history(&bob).await, |all| all[0]["delivery"] == "delivered").await;
 }
 
-/// A stop lets a webhook that is under way come to its end, and its sender hear of it.
+/// A stop waits for a webhook in progress, and its sender gets the outcome.
 #[tokio::test]
 async fn a_stop_waits_for_a_webhook() {
     let (hub, receiver) = (TestHub::start(), HeldReceiver::start().await);

@@ -1,4 +1,4 @@
-//! What became of envelopes, as their senders see it.
+//! The outcomes of envelopes, as their senders see them.
 
 use crate::support::{OPERATOR, Setup, TestHub, eventually, members};
 use chorus_protocol::code::Code;
@@ -6,7 +6,7 @@ use chorus_testkit::clock::ManualClock;
 use chorus_testkit::receiver::{FakeAgent, Reply};
 use serde_json::Value;
 
-/// The rungs of a sent envelope.
+/// Returns the rungs of a sent envelope.
 fn rungs(sent: &Value) -> Vec<&str> {
     sent["rungs"].as_array().unwrap().iter().map(|rung| rung["rung"].as_str().unwrap()).collect()
 }
@@ -36,7 +36,7 @@ async fn queued_then_handed_with_its_time() {
     inbox.texts(1).await;
     let later = send(&hub, &alice, "bob").await;
     inbox.texts(1).await;
-    // It is written a moment later how far an inbox was handed.
+    // The read position of an inbox is written a moment later.
     let handed = |sent: &Value| rungs(sent) == ["stored", "handed"];
     let sent = eventually(async || one(&hub, &alice, &trace).await, handed).await;
     assert_eq!(sent["delivery"], "delivered_sse");
@@ -80,7 +80,8 @@ async fn pages_from_the_newest_back() {
     assert_eq!(found, traces);
     hub.get("/agent/sent?after=x", Some(&alice)).await.failure(Code::Validation);
 
-    // Not the receiver's, nor anybody else's; the operator's as metadata.
+    // Outcomes are visible to the sender, and as metadata to the operator, but not to the receiver or anybody
+    // else.
     assert_eq!(hub.get("/agent/sent", Some(&bob)).await.data(), &Value::Array(vec![]));
     hub.get(&format!("/agent/sent/{}", traces[0]), Some(&bob)).await.failure(Code::NotFound);
     hub.get("/agent/sent/x", Some(&alice)).await.failure(Code::NotFound);

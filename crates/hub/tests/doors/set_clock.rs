@@ -1,4 +1,5 @@
-//! Somebody sets the clock, by an hour, back or forth: over every cache, lease and limit, on both databases.
+//! The system clock is set back or forward by an hour: every cache, lease and limit still works, on both
+//! databases.
 
 use crate::channel_fixture::{BEGIN, ChannelFixture, HOUR};
 use crate::market::trader_at;
@@ -10,7 +11,7 @@ use chorus_testkit::clock::ManualClock;
 use chorus_testkit::receiver::{FakeAgent, Reply};
 use serde_json::json;
 
-/// What the clock is set by, on which database.
+/// Returns every combination of database and clock change.
 fn everywhere() -> impl Iterator<Item = (Setup, ManualClock, i64)> {
     [-HOUR, HOUR].into_iter().flat_map(|step| {
         [Setup::new(), Setup::postgres()].map(|setup| {
@@ -31,7 +32,7 @@ async fn used_up(hub: &TestHub, key: Option<&str>, path: &str) {
     panic!("there is no limit at {path}");
 }
 
-/// Nobody waits for longer than without it, nor for less.
+/// Limits last neither longer nor shorter than usual.
 #[tokio::test]
 async fn limits_last_as_long_as_they_should() {
     for (setup, clock, step) in everywhere() {
@@ -64,7 +65,7 @@ async fn limits_last_as_long_as_they_should() {
     }
 }
 
-/// What a token means is known for a second, and not for an hour.
+/// A token is cached for a second, and not for an hour.
 #[tokio::test]
 async fn what_was_revoked_elsewhere_ends() {
     for (setup, clock, step) in everywhere() {
@@ -80,7 +81,7 @@ async fn what_was_revoked_elsewhere_ends() {
     }
 }
 
-/// What an agent says in a conversation.
+/// The limit on an agent's messages in a conversation.
 #[tokio::test]
 async fn an_agent_that_said_enough() {
     for (setup, clock, step) in everywhere() {
@@ -99,7 +100,7 @@ async fn an_agent_that_said_enough() {
     }
 }
 
-/// An open inbox stays open, and what is sent to it arrives.
+/// An open inbox stays open, and messages to it arrive.
 #[tokio::test]
 async fn an_open_inbox_stays_open() {
     for (setup, clock, step) in everywhere() {
@@ -117,7 +118,7 @@ async fn an_open_inbox_stays_open() {
     }
 }
 
-/// What waits for its next try is not put off by an hour, and is not lost.
+/// A delivery that waits for its next attempt is neither postponed by an hour nor lost.
 #[tokio::test]
 async fn what_is_pushed_arrives() {
     for (setup, clock, step) in everywhere() {
@@ -135,7 +136,7 @@ async fn what_is_pushed_arrives() {
     }
 }
 
-/// A relay send that is on its way when the clock is set ends as it ends.
+/// A relay send in progress when the clock is set is recorded with its real outcome.
 #[tokio::test]
 async fn what_is_on_its_way_is_recorded_as_it_ended() {
     for (setup, clock, step) in everywhere() {
@@ -154,14 +155,14 @@ async fn what_is_on_its_way_is_recorded_as_it_ended() {
         tokio::join!(sent, set);
         let state = |tx: &mut dyn Tx| {
             let row = tx.first("SELECT state FROM deliveries", &[])?;
-            row.map(|mut row| row.text(0)).transpose()
+            row.map(|mut row| row.text("state")).transpose()
         };
         let state = hub.store().read::<_, StoreError, _>(state).await.unwrap();
         assert_eq!(state.as_deref(), Some("delivered"), "{step}");
     }
 }
 
-/// Links for signing in can be asked for; those given out before may have ended.
+/// Sign-in links can be requested; earlier ones may have expired.
 #[tokio::test]
 async fn people_can_sign_in() {
     for (setup, clock, step) in everywhere() {
@@ -188,7 +189,7 @@ async fn people_can_sign_in() {
     }
 }
 
-/// An endpoint that was silent is asked again after a while.
+/// A silent endpoint is probed again after a while.
 #[tokio::test]
 async fn who_was_silent_is_asked_again() {
     for (setup, clock, step) in everywhere() {

@@ -1,19 +1,19 @@
-//! Forms for what only the API could do before: a channel's settings, one's own agents, blocks, invitations, documents. Who may,
-//! what is refused, and that what was typed is not lost.
+//! Forms for settings: channels, one's own agents, blocks, invitations, documents. Tests authorization,
+//! refusals, and that rejected input is kept.
 
 use crate::support::OPERATOR;
 use crate::web::{House, send};
 use serde_json::{Value, json};
 
 impl House {
-    /// Sends a form as Ann, which is taken, and says where it leads.
+    /// Submits an accepted form as Ann. Returns the address it redirects to.
     async fn form(&self, path: &str, fields: &[(&str, &str)]) -> String {
         let sent = send(&self.hub, path, Some(&self.ann), fields).await;
         assert_eq!(sent.status, 303, "{path}: {}", sent.text);
         sent.header("location").to_owned()
     }
 
-    /// The same for a form that is refused: with this status, on a page that says why.
+    /// Submits a form that is refused with this status, and returns the page.
     async fn refused(
         &self,
         key: &str,
@@ -32,7 +32,7 @@ impl House {
         sent.text
     }
 
-    /// The channel as the API shows it to Ann.
+    /// Returns the channel as the API shows it to Ann.
     async fn place(&self) -> Value {
         self.hub.get(&self.api, Some(&self.ann)).await.body
     }
@@ -42,6 +42,27 @@ impl House {
         self.hub.add(&self.api, OPERATOR, &json!({"account": email})).await;
         key
     }
+}
+
+/// An agent's owner sets its allowance.
+#[tokio::test]
+async fn an_agent_is_given_an_allowance() {
+    let house = House::start().await;
+    let made = house.hub.post("/api/v1/agents", Some(&house.ann), &json!({"name": "spender"})).await.body;
+    let id = made["agent_id"].as_str().unwrap();
+    let (own, path) = (format!("/directory/{id}"), format!("/directory/{id}/settings"));
+    assert!(house.main(&own).await.contains("0.00 credits a day, 0.00 left today"));
+    let form = format!("{path}/allowance");
+    assert_eq!(house.form(&form, &[("credits_per_day", "2.50")]).await, format!("{path}?told=saved"));
+    assert!(house.main(&own).await.contains("2.50 credits a day, 2.50 left today"));
+    assert!(
+        house.main(&path).await.contains("name=\"credits_per_day\" inputmode=\"decimal\" value=\"2.50\"")
+    );
+    let again =
+        house.refused(&house.ann, &form, &[("credits_per_day", "2.505")], 400, "credits_per_day").await;
+    assert!(again.contains("value=\"2.505\""), "{again}");
+    let eve = house.hub.account("eve@mail.example").await;
+    house.refused(&eve, &form, &[("credits_per_day", "9")], 403, "owner").await;
 }
 
 #[tokio::test]
@@ -62,7 +83,7 @@ async fn a_channel_is_changed_by_its_owner_and_shown_to_its_members() {
     let fields = ["name", "context", "history", "keep_days", "loop_guard"].map(|name| place[name].clone());
     assert_eq!(json!(fields), json!(["the bridge", "a\nb", "joined", 30, 3]));
     assert_eq!((&place["glyphs"]["seen"], &place["glyphs"]["done"]), (&json!("🫡"), &json!("✅")));
-    // Nothing in a field is what is usual.
+    // An empty field means the default.
     house.form(&path, &[("keep_days", ""), ("loop_guard", ""), ("context", "")]).await;
     let place = house.place().await;
     assert_eq!(
@@ -70,7 +91,7 @@ async fn a_channel_is_changed_by_its_owner_and_shown_to_its_members() {
         (&Value::Null, &json!(8), &Value::Null)
     );
 
-    // What is wrong is said, and what was typed stays in its field.
+    // The error is shown, and the input stays in its field.
     let again =
         house.refused(&house.ann, &path, &[("loop_guard", "many")], 400, "must be a whole number").await;
     assert!(again.contains("value=\"many\""), "{again}");
@@ -80,7 +101,7 @@ async fn a_channel_is_changed_by_its_owner_and_shown_to_its_members() {
         .refused(&house.ann, &path, &[("glyph.seen", "x"), ("glyph.done", "x")], 400, "two signals alike")
         .await;
 
-    // A member reads it and has no form for it; a stranger learns nothing.
+    // A member can read the settings but has no form; a stranger gets nothing.
     let seen = house.hub.get(&path, Some(&bob)).await.text;
     assert!(seen.contains("the bridge") && seen.contains("take 8 turns"), "{seen}");
     for form in ["name=\"context\"", "name=\"loop_guard\"", "settings/archive", "name=\"owner\""] {
@@ -92,7 +113,7 @@ async fn a_channel_is_changed_by_its_owner_and_shown_to_its_members() {
     }
     assert_eq!(house.hub.get(&path, Some(&eve)).await.status, 404);
     assert_eq!(house.place().await["name"], "the bridge");
-    // A conversation of two has no settings.
+    // A direct conversation has no settings.
     let pair = house.form("/direct/new", &[("with", "timber")]).await;
     assert_eq!(house.page(&format!("{pair}/settings")).await.status, 404);
 }
@@ -106,14 +127,14 @@ async fn a_channel_is_handed_on_archived_opened_again_and_left() {
     house.form(&format!("{path}/archive"), &[]).await;
     assert_eq!(house.place().await["archived"], true);
     let archived = house.main(&path).await;
-    assert!(archived.contains("Open it again") && !archived.contains("name=\"context\""), "{archived}");
+    assert!(archived.contains("Restore it") && !archived.contains("name=\"context\""), "{archived}");
     assert!(!house.main("/channels").await.contains(&house.channel));
     assert!(house.main("/channels?archived=true").await.contains(&format!("/c/{}/settings", house.channel)));
     house.form(&format!("{path}/restore"), &[]).await;
     assert_eq!(house.place().await["archived"], false);
     assert!(house.main("/channels").await.contains(&house.channel));
 
-    // What members do there: the owner says who leads, a member what it is called itself.
+    // The owner appoints leads; a member changes their own handle.
     let bobs = format!("{path}/members/bob");
     house
         .form(&bobs, &[("handle", "bob"), ("roles", "review oncall"), ("asks_lead", "on"), ("lead", "on")])
@@ -155,7 +176,7 @@ async fn an_agent_is_edited_paused_and_removed_by_its_owner() {
 
     house.form(&format!("{path}/pause"), &[]).await;
     assert!(agent().await["paused_since"].is_string());
-    assert!(house.main(&path).await.contains("Let it go on"));
+    assert!(house.main(&path).await.contains("Resume it"));
     house.form(&format!("{path}/resume"), &[]).await;
     assert_eq!(agent().await["paused_since"], Value::Null);
 
@@ -165,7 +186,7 @@ async fn an_agent_is_edited_paused_and_removed_by_its_owner() {
         let fields = [("confirm", "timber"), ("description", "mine")];
         assert_eq!(send(&house.hub, &format!("{path}{act}"), Some(&eve), &fields).await.status, 403, "{act}");
     }
-    // It asks first: nothing is removed by accident.
+    // Deletion needs a confirmation.
     let remove = format!("{path}/remove");
     house.refused(&house.ann, &remove, &[("confirm", "cinder")], 400, "the name of the agent").await;
     assert_eq!(agent().await["name"], "timber");
@@ -173,7 +194,7 @@ async fn an_agent_is_edited_paused_and_removed_by_its_owner() {
     assert_eq!(house.hub.get(&api, Some(&house.ann)).await.status, 404);
 }
 
-/// Its owner is told where an agent's webhook is, by its host alone; nobody else is.
+/// The owner sees the host of an agent's webhook; nobody else does.
 #[tokio::test]
 async fn an_endpoint_is_shown_to_its_owner_by_its_host() {
     let house = House::start().await;
@@ -187,7 +208,7 @@ async fn an_endpoint_is_shown_to_its_owner_by_its_host() {
     let eve = house.hub.account("eve@mail.example").await;
     assert_eq!(house.hub.get(&api, Some(&eve)).await.body["endpoint"], Value::Null);
 
-    // It can be taken away again: by its owner alone, and what is said of the agent stays.
+    // Only the owner can remove it, and the agent's description stays.
     let unhook = format!("{path}/unhook");
     assert!(page.contains(&unhook), "{page}");
     house.form(&path, &[("description", "reads plans")]).await;
@@ -209,7 +230,7 @@ async fn blocks_and_invitations_are_listed_made_and_undone() {
     assert!(again.contains("value=\"ann@mail.example\"") && again.contains("eve@mail.example"), "{again}");
     let block = house.hub.get("/api/v1/me/blocks", Some(&house.ann)).await.body["items"][0]["id"].clone();
     let undo = format!("/blocks/{}/remove", block.as_str().unwrap());
-    // It is nobody else's to undo.
+    // Nobody else can remove the block.
     let bob = house.hub.account("bob@mail.example").await;
     send(&house.hub, &undo, Some(&bob), &[]).await;
     assert!(house.main("/blocks").await.contains("eve@mail.example"));
@@ -264,7 +285,7 @@ async fn a_document_is_written_edited_and_removed() {
     assert!(house.main(&edit).await.contains("name=\"base_version\" value=\"1\""));
     let second = [("title", "The plan"), ("content", "second"), ("base_version", "1")];
     assert_eq!(house.form(&edit, &second).await, page);
-    // Who was overtaken is told, and loses nothing.
+    // An author who was overtaken is told, and keeps the text.
     let stale = [("title", "The plan"), ("content", "mine, from the first"), ("base_version", "1")];
     let again = house.refused(&bob, &edit, &stale, 409, "See the newest version").await;
     assert!(again.contains("mine, from the first"), "{again}");
@@ -279,7 +300,7 @@ async fn a_document_is_written_edited_and_removed() {
     assert_eq!(send(&house.hub, &format!("{page}/remove"), Some(&eve), &[]).await.status, 404);
     house.form(&format!("{page}/remove"), &[]).await;
     assert_eq!(house.page(&page).await.status, 404);
-    // Bytes are no text: there is nothing to edit.
+    // A binary document cannot be edited.
     let picture = json!({"slug": "dot", "content": "AP8=", "encoding": "base64"});
     assert_eq!(
         house.hub.post(&format!("{}/artifacts", house.api), Some(&house.ann), &picture).await.status,
@@ -289,7 +310,7 @@ async fn a_document_is_written_edited_and_removed() {
     assert_eq!(house.page(&format!("{place}/documents/dot/edit")).await.status, 409);
 }
 
-/// A file becomes a document, and a new version of one, without a script; what is refused and is a text can be written on.
+/// A file becomes a document, or a new version, without a script; a rejected text can be edited further.
 #[tokio::test]
 async fn a_document_is_taken_from_a_file() {
     let house = House::start().await;
@@ -331,7 +352,7 @@ async fn a_document_is_taken_from_a_file() {
     let stale = upload(&change, &house.ann, "notes", b"third", "1").await;
     assert!(stale.status == 409 && stale.text.contains("See the newest version"), "{}", stale.text);
 
-    // What is no text is kept as it is.
+    // A binary file is stored unchanged.
     assert_eq!(upload(&new, &house.ann, "dot.png", &[0x89, 0xff, 0], "").await.status, 303);
     let dot = house.hub.get(&format!("{}/artifacts/dot", house.api), Some(&house.ann)).await.body;
     assert_eq!((&dot["content_type"], &dot["content"]), (&json!("image/png"), &json!("if8A")));
@@ -343,7 +364,7 @@ async fn a_document_is_taken_from_a_file() {
     assert_eq!(send(&house.hub, &new, Some(&house.ann), &[("file", "x")]).await.status, 400);
 }
 
-/// What anybody called something is no markup on these pages either, and no other site sends their forms.
+/// User text is escaped on these pages, and other sites cannot submit their forms.
 #[tokio::test]
 async fn the_forms_are_inert_and_guarded() {
     const ATTACK: &str = "\"'></textarea><script>alert(1)</script><img src=x onerror=a>";
@@ -371,7 +392,7 @@ async fn the_forms_are_inert_and_guarded() {
     assert!(again.status == 400 && !again.text.contains("<script>"), "{}", again.text);
 }
 
-/// The console tells how log, store and limits are, and whom it refuses now; the audit log is read as sentences.
+/// The console shows the log, the store, limits and who is refused now; the audit log is shown as sentences.
 #[tokio::test]
 async fn the_operator_sees_log_store_limits_and_sentences() {
     let house = House::start().await;
@@ -390,7 +411,7 @@ async fn the_operator_sees_log_store_limits_and_sentences() {
     ] {
         assert!(console.contains(what), "{what}: {console}");
     }
-    // An empty log has a head as well, and it is the one that everybody is told.
+    // An empty log has a head too, the same that everybody sees.
     let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
     assert!(console.contains(empty), "{console}");
     send(&house.hub, "/invitations", Some(&house.ann), &[("email", "new@mail.example")]).await;
@@ -398,7 +419,7 @@ async fn the_operator_sees_log_store_limits_and_sentences() {
     assert!(listed.contains("new@mail.example"), "{listed}");
     let revoke = listed.split("/operator/invitations/").find(|rest| rest.starts_with("crd_")).unwrap();
     let revoke = format!("/operator/invitations/{}", revoke.split('"').next().unwrap());
-    // Without the operator's cookie it is nobody's.
+    // Without the operator's cookie the form is refused.
     assert_eq!(send(&house.hub, &revoke, Some(&house.ann), &[]).await.status, 403);
     let request = crate::accounts::by_page(house.hub.request(reqwest::Method::POST, &revoke, None));
     assert_eq!(crate::support::Answer::of(request.header("cookie", &*cookie)).await.status, 303);
@@ -424,7 +445,7 @@ async fn the_operator_sees_log_store_limits_and_sentences() {
     );
 }
 
-/// Who asks too often is named, with how long it waits.
+/// A source at its limit is named, with its waiting time.
 #[tokio::test]
 async fn the_operator_sees_who_is_at_a_limit() {
     let hub = crate::support::Setup::new().config(|config| config.rate_limit = Some(6)).start();

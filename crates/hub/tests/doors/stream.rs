@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// The answer to a send that asks for a stream.
+/// The response to a send that asks for a stream.
 struct Stream {
     response: Response,
     parser: Parser,
@@ -29,7 +29,7 @@ impl Stream {
         Self { response, parser: Parser::new(), ready: std::collections::VecDeque::new() }
     }
 
-    /// The next event: its kind and data.
+    /// Returns the kind and the data of the next event.
     async fn next(&mut self) -> Option<(String, Value)> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -120,7 +120,7 @@ async fn a_receiver_on_an_inbox_streams_without_a_public_address() {
     let reply_stream = inbox.message().await.1["reply_stream"].as_str().unwrap().to_owned();
     assert!(reply_stream.starts_with(&hub.url), "{reply_stream}");
 
-    // Sent piece by piece, and seen before the next one is sent.
+    // Each piece is received before the next one is sent.
     let (pieces, body) = tokio::sync::mpsc::channel::<Result<String, std::io::Error>>(1);
     let body = reqwest::Body::wrap_stream(futures_util::stream::unfold(body, |mut body| async {
         Some((body.recv().await?, body))
@@ -137,7 +137,7 @@ async fn a_receiver_on_an_inbox_streams_without_a_public_address() {
     assert_eq!(posting.await.unwrap().unwrap().status(), 200);
     assert_eq!(delivery(&hub, &bob).await, "delivered");
 
-    // Once only.
+    // The address works once.
     let again = Answer::of(hub.client.post(&reply_stream).body("{}")).await;
     again.failure(Code::NotFound);
 }
@@ -195,7 +195,7 @@ async fn a_sender_that_reads_nothing_holds_the_receiver_back() {
     let made = Arc::new(AtomicUsize::new(0));
     agent.set(Reply::EndlessEvents(Arc::clone(&made)));
     let stream = Stream::open(&hub, &alice, "bob").await;
-    // It grows until every buffer on the way is full, and then no more.
+    // The count grows until every buffer on the way is full, and then stops.
     let before = AtomicUsize::new(0);
     let grown = || async {
         tokio::time::sleep(Duration::from_millis(300)).await;
@@ -204,7 +204,7 @@ async fn a_sender_that_reads_nothing_holds_the_receiver_back() {
     };
     eventually(grown, |(now, grown)| *now > 0 && *grown == 0).await;
     assert!(made.load(Ordering::Relaxed) < 16 * 1024, "more than the buffers of two sockets were filled");
-    // The sender leaves: the stream is over, and recorded as what it was.
+    // The sender disconnects: the stream ends and its outcome is recorded.
     drop(stream);
     eventually(|| delivery(&hub, &bob), |state| state == "failed").await;
 }

@@ -1,4 +1,4 @@
-//! The pages of work streams: what they show, to whom, and that everything is done by forms.
+//! The pages of work streams: their content, visibility and forms.
 
 use crate::channel_fixture::ChannelFixture;
 use crate::support::Answer;
@@ -9,7 +9,7 @@ async fn page(fixture: &ChannelFixture, path: &str, key: &str) -> Answer {
     fixture.hub.get(path, Some(key)).await
 }
 
-/// What stands in the main part of a page of Anna's.
+/// Returns the main part of one of Anna's pages.
 async fn main(fixture: &ChannelFixture, path: &str) -> String {
     let page = page(fixture, path, &fixture.anna).await;
     assert_eq!((page.status, page.header("content-type")), (200, "text/html; charset=utf-8"), "{path}");
@@ -22,7 +22,7 @@ async fn agent(fixture: &ChannelFixture, name: &str) -> String {
     made["api_key"].as_str().unwrap().to_owned()
 }
 
-/// Begins one by its form; its path.
+/// Creates a work stream by its form and returns its path.
 async fn begin(fixture: &ChannelFixture, fields: &[(&str, &str)]) -> String {
     let fields = [&[("conversations", &*fixture.channel)], fields].concat();
     let made = send(&fixture.hub, "/streams/new", Some(&fixture.anna), &fields).await;
@@ -45,11 +45,13 @@ async fn a_stream_is_begun_changed_and_closed_without_a_script() {
     let list = main(&fixture, "/streams").await;
     assert!(list.contains(&format!("href=\"{path}\"")) && list.contains("migration"), "{list}");
     let shown = main(&fixture, &path).await;
-    for what in ["ada", "bob", "Nothing yet.", "Nobody holds anything", "Take part</button>", "Close it"] {
+    for what in
+        ["ada", "bob", "No messages yet.", "No claims at the moment", "Take part</button>", "Close it"]
+    {
         assert!(shown.contains(what), "{what}: {shown}");
     }
 
-    // What is not said of it stays.
+    // Fields that the form leaves out stay unchanged.
     let changed = send(hub, &path, anna, &[("name", "the move"), ("participants", "")]).await;
     assert_eq!((changed.status, changed.header("location")), (303, &*path), "{}", changed.text);
     let api = format!("/api/v1{path}");
@@ -68,9 +70,9 @@ async fn a_stream_is_begun_changed_and_closed_without_a_script() {
     assert_eq!(send(hub, &format!("{path}/burn"), anna, &[]).await.status, 404);
     assert_eq!(send(hub, &format!("{path}/close"), anna, &[]).await.status, 303);
     let closed = main(&fixture, &path).await;
-    assert!(closed.contains("It is closed since") && !closed.contains("<form"), "{closed}");
-    assert!(main(&fixture, "/streams").await.contains("No work stream goes on"));
-    // What is wrong is said on a page.
+    assert!(closed.contains("It was closed on") && !closed.contains("<form"), "{closed}");
+    assert!(main(&fixture, "/streams").await.contains("There is no work stream"));
+    // Errors are shown on the page.
     for (fields, status) in [
         (vec![("name", "x")], 400),
         (vec![("name", ""), ("conversations", &*fixture.channel)], 400),
@@ -100,7 +102,7 @@ async fn what_goes_on_is_shown_as_far_as_somebody_may_read_it() {
     assert!(shown.contains("<strong>ada</strong> until") && shown.contains(&event), "{shown}");
     assert!(shown.contains("nobody else hears this") && shown.contains("#private"), "{shown}");
 
-    // A member of one of its channels sees what is said there, and no form that is not its to use.
+    // A member of one of its channels sees the messages there, and only the forms they may use.
     let eve = fixture.hub.account("eve@example.org").await;
     assert_eq!(page(&fixture, &path, &eve).await.status, 404);
     assert!(!page(&fixture, "/streams", &eve).await.text.contains("the move"));

@@ -1,4 +1,4 @@
-//! What the tests of the doors share: a real hub, a client for it, and waiting for something to come about.
+//! Shared by the tests of the doors: a real hub, a client for it, and waiting for a condition.
 
 mod client;
 mod hub;
@@ -9,14 +9,14 @@ pub(crate) use hub::{Setup, TestHub};
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-/// Bound of every wait for something that happens at once on a quiet machine.
+/// The bound of every wait for something that is immediate on a quiet machine.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
-/// The host of every test hub.
+/// The host name of every test hub.
 pub(crate) const HOST: &str = "chorus.example";
-/// The operator's key of every test hub.
+/// The operator key of every test hub.
 pub(crate) const OPERATOR: &str = "co_0123456789abcdef0123456789abcdef";
 
-/// Asks again and again until the answer is as wanted.
+/// Repeats a call until its result satisfies the condition.
 pub(crate) async fn eventually<T: Debug, F: Future<Output = T>>(
     ask: impl Fn() -> F,
     wanted: impl Fn(&T) -> bool,

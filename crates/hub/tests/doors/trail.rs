@@ -1,4 +1,5 @@
-//! What is beside the audit log: decisions, claims, tool calls, sends and dispositions, to whom they are shown, and by pages.
+//! The records beside the audit log: decisions, claims, tool calls, messages and dispositions, with their
+//! visibility and pages.
 
 use crate::channel_fixture::ChannelFixture;
 use crate::support::{OPERATOR, Setup, TestHub, eventually, mcp_tool};
@@ -10,7 +11,7 @@ async fn trail(hub: &TestHub, key: &str, query: &str) -> Vec<Value> {
     answer.body["items"].as_array().unwrap().clone()
 }
 
-/// Bob is asked, takes it on, looks something up and answers.
+/// Bob is asked, claims the message, uses a tool and answers.
 async fn story(setup: &Setup) -> (ChannelFixture, String, String) {
     let fixture = ChannelFixture::on(setup).await;
     let bob = fixture.hub.register("bob").await;
@@ -65,7 +66,7 @@ async fn found(setup: &Setup) {
     assert_eq!((mine.len(), &mine[0]["actor"]["id"]), (1, &me));
 }
 
-/// Without a kind an event has its whole story, in the order of time and page by page.
+/// Without a kind, an event returns its whole history in chronological order, page by page.
 #[tokio::test]
 async fn an_event_tells_its_whole_story() {
     whole_story(&Setup::new()).await;
@@ -80,7 +81,7 @@ async fn whole_story(setup: &Setup) {
     let (fixture, _, event) = story(setup).await;
     let (hub, channel) = (&fixture.hub, &fixture.channel);
     let query = format!("event={event}");
-    // Calls are written down a moment later.
+    // Tool calls are recorded a moment later.
     let all = eventually(async || trail(hub, OPERATOR, &query).await, |all| all.len() == 6).await;
     let told = |one: &Value| (one["kind"].clone(), one["action"].clone());
     let mut kinds: Vec<_> = all.iter().map(told).collect();
@@ -146,7 +147,7 @@ async fn it_is_for_the_operator_and_for_owners_of_channels() {
     assert!(acts.iter().all(|act| act["client"] != ""), "{acts:?}");
 }
 
-/// Anybody can make a channel and own it.
+/// A channel owner cannot find out who has an account, since anybody can own a channel.
 #[tokio::test]
 async fn an_owner_does_not_learn_who_has_an_account() {
     let (fixture, bob, _) = story(&Setup::new()).await;
@@ -164,7 +165,7 @@ async fn an_owner_does_not_learn_who_has_an_account() {
         assert_eq!(ask("bob").await.status, 200, "{kind}: an agent is in the directory");
         assert_eq!(ask("nobody").await.status, if kind == "act" { 200 } else { 400 }, "{kind}");
     }
-    // By its id somebody is found, and the operator finds it by its address as well.
+    // An account is found by its id, and for the operator also by its address.
     let anna = hub.get("/api/v1/me", Some(&fixture.anna)).await.body["id"].clone();
     let (hers, anna) = (&fixture.channel, anna.as_str().unwrap());
     let acts = trail(hub, &fixture.anna, &format!("channel={hers}&actor={anna}")).await;

@@ -1,4 +1,5 @@
-//! What the hub says of what it did not do: refusals with their reason, what was masked, who was left out, what stands already.
+//! Responses tell what was not done: refusals with reasons, masked text, omitted recipients, and existing
+//! objects.
 
 use crate::channel_fixture::{ChannelFixture, MINUTE};
 use crate::support::{Answer, SOON, TestHub, eventually};
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 
 const KEY: &str = "ca_0123456789abcdef0123456789abcdef";
 
-/// Whoever writes a credential into a channel's name or context is told that it is masked.
+/// A credential in a channel's name or context is masked, and the response says so.
 #[tokio::test]
 async fn credentials_in_a_channels_name() {
     let hub = TestHub::start();
@@ -27,7 +28,7 @@ async fn credentials_in_a_channels_name() {
     }
 }
 
-/// A document is changed on top of whatever is there, if nothing is said; stale stays stale.
+/// Without a base version a document is changed unconditionally; an outdated version is still refused.
 #[tokio::test]
 async fn a_document_without_a_base_version() {
     let fixture = ChannelFixture::start().await;
@@ -44,7 +45,7 @@ async fn a_document_without_a_base_version() {
     put(json!({"content": "mine", "base_version": 2})).await.own_failure(Code::Conflict);
 }
 
-/// The same reaction again adds nothing to the log, and is answered with the one that stands.
+/// Repeating a reaction adds nothing to the log and returns the existing one.
 #[tokio::test]
 async fn the_same_reaction_again() {
     let fixture = ChannelFixture::start().await;
@@ -63,7 +64,7 @@ async fn the_same_reaction_again() {
     assert_ne!(react(json!({"signal": "seen"})).await["event_id"], first["event_id"]);
 }
 
-/// One message wakes 50 agents; who is named beyond them is told to its author.
+/// One message wakes at most 50 agents; the author is told who was left out.
 #[tokio::test]
 async fn more_agents_than_one_message_wakes() {
     let fixture = ChannelFixture::start().await;
@@ -84,7 +85,7 @@ async fn more_agents_than_one_message_wakes() {
     assert_eq!(attention["stored_count"], 2);
 }
 
-/// There are no skills yet: an answer that passes over the question would be a wrong one.
+/// This list does not support the skill filter and refuses it, because ignoring it would give a wrong result.
 #[tokio::test]
 async fn agents_by_skill() {
     let fixture = ChannelFixture::start().await;
@@ -92,7 +93,7 @@ async fn agents_by_skill() {
     assert!(asked.own_failure(Code::Validation).starts_with("skill: "), "{}", asked.text);
 }
 
-/// An agent that left a moment ago was seen then; one that has no inbox was seen when it used its key.
+/// An agent that just disconnected was seen then; one without an inbox was seen when it last used its key.
 #[tokio::test]
 async fn when_an_agent_was_last_seen() {
     let (fixture, clock) = ChannelFixture::with_clock().await;
@@ -116,7 +117,7 @@ async fn when_an_agent_was_last_seen() {
     assert_eq!(seen().await, Some(left));
 }
 
-/// What a browser cannot do is told in the hub's own format, not the relay's.
+/// Errors for browsers are in the hub's own format, not the relay's.
 #[tokio::test]
 async fn the_form_for_tokens() {
     let hub = TestHub::start();
@@ -125,7 +126,7 @@ async fn the_form_for_tokens() {
     Answer::of(foreign).await.own_failure(Code::Forbidden);
 }
 
-/// Who leaves and comes back answers nothing it was told before.
+/// An agent that leaves and returns cannot use its earlier callbacks.
 #[tokio::test]
 async fn a_callback_does_not_come_back_with_its_agent() {
     let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);

@@ -1,4 +1,4 @@
-//! What people have not read yet, and the mail to those who are away.
+//! Unread messages of people, and mails to those who are away.
 
 use crate::support::{Setup, TestHub, eventually};
 use chorus_hub::Mail;
@@ -35,7 +35,7 @@ async fn marks() {
     assert_eq!(unread(&hub, &ben).await[0]["unread"], 1);
     let all = hub.post(&read, Some(&ben), &json!({})).await.body["read"].clone();
     assert_eq!(unread(&hub, &ben).await, [] as [Value; 0]);
-    // It never goes back.
+    // The read position never moves back.
     assert_eq!(hub.post(&read, Some(&ben), &json!({"event": two["event_id"]})).await.body["read"], all);
     hub.post(&read, Some(&ben), &json!({"event": "evt_00000000000000000000000000000000"}))
         .await
@@ -70,14 +70,14 @@ async fn who_is_away_gets_one_mail_an_hour() {
     let sent = eventually(&mails, |sent| sent.len() == 1).await;
     assert!(sent[0].contains("plans") && sent[0].contains("/c/ch_"), "{}", sent[0]);
     assert!(!sent[0].contains("a secret"), "a mail holds nothing of what was said");
-    // Not another one within the hour, and then one about what came meanwhile.
+    // There is at most one mail per hour; the next covers what came meanwhile.
     hub.say(&channel, &anna, &json!({"content": "@ben again"})).await;
     clock.advance(30 * 60_000);
     hub.say(&channel, &anna, &json!({"content": "not for ben"})).await;
     assert_eq!(mails().await.len(), 1);
     clock.advance(31 * 60_000);
     eventually(&mails, |sent| sent.len() == 2).await;
-    // Who does not want any gets none.
+    // A person who has turned mails off gets none.
     hub.ask("PATCH", "/api/v1/me", Some(&ben), &json!({"mails": false})).await;
     hub.say(&channel, &anna, &json!({"content": "@ben and again"})).await;
     clock.advance(120 * 60_000);
@@ -85,7 +85,7 @@ async fn who_is_away_gets_one_mail_an_hour() {
     assert_eq!(mails().await.len(), 2);
 }
 
-/// Somebody waits for a person's word: it is marked, and who is away is told as if it were named.
+/// A request that waits for a person is marked, and the person gets a mail as for a mention.
 async fn what_waits(setup: Setup) {
     let folder = tempfile::tempdir().unwrap();
     let clock = ManualClock::new(1_774_000_800_000);

@@ -1,4 +1,4 @@
-//! Unregistering: who may, what ends with it, and that nothing is left for whoever takes the name next.
+//! Unregistering: who may do it, what ends with it, and that a later agent of the same name inherits nothing.
 
 use crate::support::{HOST, OPERATOR, TestHub, envelope, eventually};
 use chorus_protocol::code::Code;
@@ -57,7 +57,7 @@ async fn by_id() {
     assert_eq!(hub.delete(&path, Some(OPERATOR)).await.data()["removed"], false);
 }
 
-/// Neither messages, nor places, nor keys, nor what was sent under an idempotency key or a turn.
+/// A later agent of the same name inherits no messages, read positions, keys, idempotency keys or turns.
 #[tokio::test]
 async fn whoever_takes_the_name_next_inherits_nothing() {
     let hub = TestHub::start();
@@ -94,7 +94,7 @@ async fn whoever_takes_the_name_next_inherits_nothing() {
     assert_eq!(inbox.texts(1).await, ["turn"]);
 }
 
-/// A client that kept its place over the end of its agent gets everything of the next life.
+/// A client that kept its cursor across the deletion misses nothing of the new agent's messages.
 #[tokio::test]
 async fn a_place_of_a_former_life_passes_over_nothing() {
     let hub = TestHub::start();
@@ -119,7 +119,7 @@ async fn a_place_of_a_former_life_passes_over_nothing() {
     assert_eq!(page.data().as_array().unwrap().len(), 3);
 }
 
-/// What a deleted agent sent is still there for those it was sent to.
+/// Messages of a deleted agent stay readable for their receivers.
 #[tokio::test]
 async fn what_was_said_stays_said() {
     let hub = TestHub::start();
@@ -133,7 +133,7 @@ async fn what_was_said_stays_said() {
     assert_eq!(hub.history(&bob).await.len(), 1);
 }
 
-/// Deleting ends the inbox even if whoever asked for it did not wait for the answer.
+/// Deleting ends the inbox even if the caller disconnected before the response.
 #[tokio::test]
 async fn a_request_given_up_still_takes_full_effect() {
     let hub = TestHub::start();
@@ -146,7 +146,7 @@ async fn a_request_given_up_still_takes_full_effect() {
     eventually(async || hub.store().queued(), |queued| *queued >= 2).await;
     delete.abort();
     register.abort();
-    // The hub sees both connections closed before the store goes on.
+    // The hub sees both connections closed before the store continues.
     let connections = async || {
         let metrics = hub.get("/metrics", Some(OPERATOR)).await.text;
         let line = metrics.lines().find(|line| line.starts_with("chorus_connections ")).unwrap().to_owned();
@@ -161,7 +161,7 @@ async fn a_request_given_up_still_takes_full_effect() {
     }
 }
 
-/// An agent with a webhook that is deleted gets no more POSTs.
+/// A deleted agent's webhook gets no more POSTs.
 #[tokio::test]
 async fn a_webhook_goes_with_its_agent() {
     let (hub, receiver) = (TestHub::start(), FakeAgent::start().await);

@@ -1,17 +1,17 @@
-//! What waits for a person, as its pages say it: the inbox, the rail, and what is looked for in one place.
+//! Pending items on a person's pages: the inbox, the rail, and search in one conversation.
 
 use crate::support::OPERATOR;
 use crate::web::{House, send};
 use serde_json::json;
 
-/// What stands in the rail as it is asked for by pages that stay open.
+/// Returns the rail as open pages load it.
 async fn rail(house: &House) -> String {
     let rail = house.page("/rail").await;
     assert_eq!(rail.status, 200, "{}", rail.text);
     rail.text
 }
 
-/// A mention waits until it is read, however much others say after it; and the rail counts it.
+/// A mention stays in the inbox until it is read, even if others post after it, and the rail counts it.
 #[tokio::test]
 async fn a_mention_is_not_forgotten_because_others_talk_on() {
     let house = House::start().await;
@@ -35,7 +35,7 @@ async fn a_mention_is_not_forgotten_because_others_talk_on() {
     assert!(!rail(&house).await.contains(r#"id="waits""#));
 }
 
-/// The rail of a page that stays open says where an agent is at work, and since when.
+/// The rail of an open page shows where an agent works, and since when.
 #[tokio::test]
 async fn the_rail_says_where_somebody_is_at_work() {
     let house = House::start().await;
@@ -55,12 +55,12 @@ async fn the_rail_says_where_somebody_is_at_work() {
         house.hub.post(callback, None, &json!({"type": "message", "content": "done"})).await.status < 300
     );
     assert!(!rail(&house).await.contains("an agent is at work here"));
-    // The past knows how it ended: what is cut off by the end of a page is not at work.
+    // A turn that a past page cuts off does not count as running.
     let past = house.main(&format!("/c/{}?before=4", house.channel)).await;
     assert!(!past.contains("is at work"), "{past}");
 }
 
-/// Searching in one conversation finds nothing of another, and only who is in it can.
+/// Search in one conversation finds nothing of another, and requires membership.
 #[tokio::test]
 async fn one_conversation_is_searched() {
     let house = House::start().await;
@@ -76,7 +76,7 @@ async fn one_conversation_is_searched() {
     assert_eq!(house.hub.get(&path, Some(&eve)).await.status, 404);
 }
 
-/// What cannot be undone asks first, and what has arrived is not offered to be sent again.
+/// Deletions need a confirmation, and a delivered message has no replay button.
 #[tokio::test]
 async fn a_page_asks_before_it_removes() {
     let house = House::start().await;

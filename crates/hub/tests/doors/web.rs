@@ -1,4 +1,4 @@
-//! The pages of somebody who is signed in: what they show, to whom, and that nothing anybody said is markup in them.
+//! Pages of a signed-in person: their content, visibility, and escaping of user text.
 
 use crate::accounts::{by_page, cookie_of, hub_with_mail, session};
 use crate::channel_fixture::inbox_of;
@@ -14,20 +14,20 @@ use std::time::Duration;
 
 const ANN: &str = "ann@mail.example";
 
-/// Sends a form as a browser does from one of our pages.
+/// Submits a form as a browser does from one of our pages.
 pub(crate) async fn send(hub: &TestHub, path: &str, key: Option<&str>, fields: &[(&str, &str)]) -> Answer {
     let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
     let request = by_page(hub.request(Method::POST, path, key));
     Answer::of(request.header("content-type", "application/x-www-form-urlencoded").body(body)).await
 }
 
-/// A hub with a person, an agent of its, and both in a channel.
+/// A hub with a person and their agent, both in a channel.
 pub(crate) struct House {
     pub(crate) hub: TestHub,
     pub(crate) ann: String,
     pub(crate) agent: Value,
     pub(crate) channel: String,
-    /// Its path in the API.
+    /// The path of the channel in the API.
     pub(crate) api: String,
 }
 
@@ -51,7 +51,7 @@ impl House {
         self.hub.get(path, Some(&self.ann)).await
     }
 
-    /// What stands in the main part of a page.
+    /// Returns the main part of a page.
     pub(crate) async fn main(&self, path: &str) -> String {
         let page = self.page(path).await;
         assert_eq!((page.status, page.header("content-type")), (200, "text/html; charset=utf-8"), "{path}");
@@ -64,7 +64,7 @@ impl House {
     }
 }
 
-/// The addresses of the pages that everybody who is signed in has.
+/// The pages that every signed-in person has.
 const PAGES: [&str; 14] = [
     "/account",
     "/blocks",
@@ -131,7 +131,7 @@ async fn a_channel_is_made_and_talked_in_without_a_script() {
     assert!(why.contains(r#"<li class="reached">stored"#), "{why}");
 }
 
-/// What an agent shows of its work is one line, and its answer is there without asking again.
+/// An agent's work is shown as one line, and its answer appears without a reload.
 #[tokio::test]
 async fn a_page_is_live() {
     let house = House::start().await;
@@ -201,26 +201,26 @@ async fn what_is_new_is_marked_until_it_is_read() {
     let rail = house.page("/inbox").await.text;
     assert!(rail.contains(r#"class="unread""#), "{rail}");
     assert!(rail.split("<main").nth(1).unwrap().contains("are you there?"), "{rail}");
-    // What is said by oneself, and to others, is nothing that waits.
+    // The person's own messages, and those to others, are not pending.
     house.say("yes").await;
     let path = format!("/c/{}/read", house.channel);
     let seq = said["sequence"].to_string();
     assert_eq!(send(&house.hub, &path, Some(&house.ann), &[("seq", &seq)]).await.status, 204);
     let rail = house.page("/inbox").await.text;
     assert!(!rail.contains(r#"class="unread""#) && rail.contains("Nothing waits for you"), "{rail}");
-    // A mark beyond the end hides nothing that comes, and none goes back.
+    // A mark beyond the end hides nothing later, and the mark never moves back.
     for seq in ["9999999", "1"] {
         assert_eq!(send(&house.hub, &path, Some(&house.ann), &[("seq", seq)]).await.status, 204);
     }
     house.hub.say(&house.api, &bob, &json!({"content": "one more"})).await;
     assert!(house.page("/inbox").await.text.contains(r#"class="unread""#));
-    // Who is named beside the text is named.
+    // A recipient named beside the text counts as addressed.
     assert!(!house.main("/inbox").await.contains("a word, please"));
     house.hub.say(&house.api, &bob, &json!({"content": "a word, please", "to": ["ann"]})).await;
     assert!(house.main("/inbox").await.contains("a word, please"));
 }
 
-/// Forms change something only if they come from our own pages.
+/// Forms are accepted only from our own pages.
 #[tokio::test]
 async fn other_sites_send_no_forms() {
     let (hub, mails) = hub_with_mail(Setup::new());
@@ -266,7 +266,7 @@ async fn the_operators_key_opens_the_console_for_an_hour() {
         let forged = format!("{}{last}", &cookie[..cookie.len() - 1]);
         assert_eq!(get(path, &forged).await.status, 403, "{path}");
     }
-    // It opens these pages, and nothing of the API.
+    // The cookie opens these pages, and nothing of the API.
     assert_eq!(get("/api/v1/operator/overview", &cookie).await.status, 401);
     clock.advance(60 * 60 * 1000);
     assert_eq!(get("/operator/audit", &cookie).await.status, 403);
@@ -294,7 +294,7 @@ async fn what_was_refused_is_replayed_from_the_page() {
     let replayed = send(&house.hub, "/fleet/deliveries/replay", Some(&house.ann), &[("id", id)]).await;
     assert_eq!(replayed.status, 303, "{}", replayed.text);
     receiver.wait_for(2, Duration::from_secs(30)).await;
-    // The try before the replay is still told of, with its time, although the count began anew.
+    // The attempt before the replay is still listed with its time, although the count restarted.
     let tries = format!("/api/v1/deliveries/{id}/attempts");
     let told = async || house.hub.get(&tries, Some(&house.ann)).await.body["items"].clone();
     let told = eventually(told, |items| items.as_array().is_some_and(|items| items.len() == 2)).await;
@@ -303,7 +303,7 @@ async fn what_was_refused_is_replayed_from_the_page() {
     assert_eq!(house.hub.get(&tries, Some(&eve)).await.status, 404);
 }
 
-/// Every text that a user or an agent can set, with markup in it, on every page that shows it.
+/// Sets every user text to markup, and checks every page that shows it.
 #[tokio::test]
 async fn nothing_that_anybody_says_is_markup() {
     const ATTACK: &str = "\"'><script>alert(1)</script><img src=x onerror=alert(1)><b style=x>";
@@ -341,7 +341,7 @@ async fn nothing_that_anybody_says_is_markup() {
     }
     let document = json!({"slug": "d", "title": ATTACK, "content": ATTACK, "content_type": "text/html"});
     assert_eq!(hub.post(&format!("{api}/artifacts"), Some(key), &document).await.status, 201);
-    // The same as bytes, which are no text because of the last.
+    // The same as bytes; the last one makes it binary.
     let bytes = BASE64.encode(format!("{ATTACK}\0").as_bytes());
     let document = json!({"slug": "b", "title": ATTACK, "content": bytes, "encoding": "base64", "content_type": "text/html"});
     assert_eq!(hub.post(&format!("{api}/artifacts"), Some(key), &document).await.status, 201);
@@ -401,12 +401,15 @@ async fn a_document_of_bytes_is_a_picture_or_saved() {
     let link = |slug: &str| format!("<a href=\"{documents}/{slug}/raw?version=1\" download>");
     let (dot, zip) = (page("dot").await, page("zip").await);
     assert!(dot.contains(&image) && dot.contains(&link("dot")), "{dot}");
-    assert!(zip.contains(&link("zip")) && !zip.contains("<img") && zip.contains("This is no text"), "{zip}");
+    assert!(
+        zip.contains(&link("zip")) && !zip.contains("<img") && zip.contains("This is not a text"),
+        "{zip}"
+    );
     let picture = house.page(&format!("{documents}/dot/raw?version=1")).await;
     assert_eq!((picture.status, picture.header("content-type")), (200, "image/gif"));
 }
 
-/// A long conversation opens with its end, and goes back a page at a time.
+/// A long conversation opens at its end, and goes back page by page.
 #[tokio::test]
 async fn a_long_conversation_opens_with_its_end() {
     let house = House::start().await;
@@ -419,10 +422,10 @@ async fn a_long_conversation_opens_with_its_end() {
     let before = page.split("?before=").nth(1).unwrap().split('"').next().unwrap();
     let earlier = house.main(&format!("{path}?before={before}")).await;
     assert!(earlier.contains("number 130.") && !earlier.contains("number 179."), "{earlier}");
-    assert!(earlier.contains("This is the past"));
+    assert!(earlier.contains("You are reading older messages"));
 }
 
-/// Whoever follows a dead link in a browser gets a page with the ways on; a program gets its format, as before.
+/// A browser gets a page for a dead link; a program gets the error in its door's format.
 #[tokio::test]
 async fn a_path_that_is_none_is_a_page_for_a_person() {
     let house = House::start().await;

@@ -1,4 +1,4 @@
-//! The hub is nobody's tool to flood others: how much it sends at a time, to whom, and for whom.
+//! The hub cannot be used to flood others: limits per sender, receiver and hub.
 
 use crate::channel_fixture::ChannelFixture;
 use crate::support::{Answer, SOON, Setup, TestHub, envelope, eventually};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-/// Requests that hang do so for longer than a test lasts.
+/// Sets timeouts so long that hanging requests outlast a test.
 fn patient() -> Setup {
     Setup::new().config(|config| config.webhook_timeout = Duration::from_mins(1))
 }
@@ -22,7 +22,7 @@ async fn hanging() -> FakeAgent {
     receiver
 }
 
-/// Begins a send, whose outcome nobody waits for.
+/// Starts a send without waiting for its outcome.
 async fn begin_send(hub: &TestHub, key: &str, from: &str, to: &str) -> TcpStream {
     let body = json!({"receiver_id": to, "envelope": envelope(from, "hello")}).to_string();
     let head = format!(
@@ -35,7 +35,7 @@ async fn begin_send(hub: &TestHub, key: &str, from: &str, to: &str) -> TcpStream
     stream
 }
 
-/// Everything that was sent and not refused is done, or hangs at a receiver.
+/// Waits until every accepted send has finished or hangs at a receiver. Returns how many hang.
 async fn quiet(hub: &TestHub, receivers: &[&FakeAgent]) -> usize {
     let open = || receivers.iter().map(|receiver| receiver.requests().len()).sum::<usize>();
     loop {
@@ -48,13 +48,13 @@ async fn quiet(hub: &TestHub, receivers: &[&FakeAgent]) -> usize {
     }
 }
 
-/// A send that waits for its outcome, as a task.
+/// Starts a send as a task that waits for its outcome.
 fn sending(hub: &TestHub, key: &str, from: &str, to: &str) -> tokio::task::JoinHandle<Answer> {
     let body = json!({"receiver_id": to, "envelope": envelope(from, "hello")});
     tokio::spawn(Answer::of(hub.request(Method::POST, "/messages", Some(key)).json(&body)))
 }
 
-/// How a send failed that the hub did not even try.
+/// Returns the reason of a send that the hub did not attempt.
 async fn failed_at_once(hub: &TestHub, key: &str, from: &str, to: &str) -> String {
     let begun = Instant::now();
     let answer = hub.send(key, from, to, "hello").await;
@@ -64,7 +64,7 @@ async fn failed_at_once(hub: &TestHub, key: &str, from: &str, to: &str) -> Strin
     answer.data()["detail"].as_str().unwrap().to_owned()
 }
 
-/// The attack that was seen: one key, 367 sends to a receiver that hangs, by a sender that does too.
+/// An observed attack: one key, 367 sends to a hanging receiver, by a sender that hangs too.
 #[tokio::test]
 async fn one_key_does_not_open_hundreds_of_requests() {
     for setup in
@@ -84,7 +84,7 @@ async fn one_key_does_not_open_hundreds_of_requests() {
         hub.assert_healthy().await;
         assert_eq!(hub.send(&alice, "alice", "bob", "hello").await.outcome(), (200, "delivered"));
         assert_eq!(quiet(&hub, &[&victim]).await, 8, "half of what one receiver gets at a time");
-        // The places are held by requests whose senders have gone, as far as one address goes.
+        // The slots of one address are held by requests whose senders have gone.
         let why = failed_at_once(&hub, &alice, "alice", "victim").await;
         assert!(why.starts_with("too many requests to this receiver are open: at most 16 are"), "{why}");
         let sending = tokio::spawn(Answer::of(from_elsewhere(&hub, &alice, "alice", "victim")));
@@ -93,7 +93,7 @@ async fn one_key_does_not_open_hundreds_of_requests() {
     }
 }
 
-/// A send from another address than everybody else's.
+/// Builds a send from another address than everybody else's.
 fn from_elsewhere(hub: &TestHub, key: &str, from: &str, to: &str) -> RequestBuilder {
     let client = reqwest::Client::builder().local_address(IpAddr::from([127, 0, 0, 9])).build().unwrap();
     let body = json!({"receiver_id": to, "envelope": envelope(from, "hello")});
@@ -132,12 +132,12 @@ async fn a_host_gets_so_many_a_minute() {
     let why = failed_at_once(&hub, &key, "alice", "bob").await;
     assert!(why.starts_with("the receiver's host got too many requests: at most 10 a minute"), "{why}");
     assert_eq!(bob.requests().len(), 5);
-    // What is not delivered is not said to be.
+    // Undelivered messages are not reported as delivered.
     let page = hub.get("/api/v1/deliveries?state=failed", Some(&key)).await;
     assert_eq!(page.status, 200, "{}", page.text);
 }
 
-/// Whose own limit it is learns that it sends too fast; nothing is stored, and the same key is good later.
+/// A sender at its own limit is told that it sends too fast; nothing is stored, and the same key works later.
 #[tokio::test]
 async fn a_sender_waits_for_so_many_at_a_time() {
     let setup = patient().config(|config| config.quotas.webhooks_sender = 2);
@@ -159,7 +159,7 @@ async fn a_sender_waits_for_so_many_at_a_time() {
     assert!(why.starts_with("2 of this sender's requests to endpoints are open"), "{why}");
     assert_eq!(refused.header("retry-after"), "1");
     assert!(other.requests().is_empty());
-    // Inboxes are another matter, and so are others.
+    // Inboxes and other senders are not affected.
     assert_eq!(hub.send(&alice, "alice", "dora", "hello").await.outcome(), (202, "queued"));
     assert_eq!(hub.send(&carl, "carl", "bob", "hello").await.outcome(), (200, "delivered"));
     drop(slow);
@@ -176,7 +176,7 @@ async fn no_address_uses_up_the_whole() {
     let other = FakeAgent::start().await;
     hub.register_webhook("hangs", &hangs.url()).await;
     hub.register_webhook("bob", &other.url()).await;
-    // Many names are no way around it.
+    // Many names do not avoid the limit.
     let (mut keys, mut streams) = (vec![], vec![]);
     for n in 0..6 {
         let (name, key) = (format!("m{n}"), hub.register(&format!("m{n}")).await);
@@ -220,7 +220,7 @@ async fn what_fails_ten_times_rests_and_recovers() {
     assert_eq!(hub.send(&carl, "carl", "bob", "hello").await.outcome(), (200, "delivered"));
 }
 
-/// A receiver may refuse a stranger's messages all day; its friends reach it all the same.
+/// A receiver may refuse a stranger all day; others still reach it.
 #[tokio::test]
 async fn a_stranger_who_is_refused_keeps_nobody_else_out() {
     let (hub, bob) = (TestHub::start(), FakeAgent::start().await);
@@ -236,7 +236,7 @@ async fn a_stranger_who_is_refused_keeps_nobody_else_out() {
     assert_eq!(hub.send(&alice, "alice", "bob", "hello").await.outcome(), (200, "delivered"));
 }
 
-/// Pushes are not failed by a limit: they wait, and no try is counted.
+/// Pushes do not fail at a limit: they wait, and no attempt is counted.
 #[tokio::test]
 async fn pushes_wait_for_their_turn() {
     let setup = Setup::new().config(|config| config.quotas.webhooks_receiver = 1);
@@ -276,8 +276,8 @@ async fn pushes_wait_until_a_rest_is_over() {
     assert_eq!(timber.requests().len(), 11);
 }
 
-/// What comes for an agent from elsewhere must not name what only this network reaches.
-/// Names are looked up for who may set them: to others every name is the same.
+/// Addresses from outside must not name hosts that only this network reaches. Names are resolved only for
+/// callers who may set them; to others every name looks the same.
 #[tokio::test]
 async fn who_may_not_set_an_address_learns_nothing_of_names() {
     let fixture = ChannelFixture::on(&Setup::new().config(|config| config.outbound.allow = vec![])).await;
@@ -316,7 +316,7 @@ async fn a_foreign_post_with_a_private_address_is_refused() {
         let why = answer.own_failure(Code::EndpointBlocked);
         assert!(why.starts_with(place), "{why}");
     }
-    // The hub's own addresses are private here, and its own.
+    // The hub's own addresses are private here, but belong to the hub.
     let own: Value =
         post(&format!("{}/channels/x/inbox/tok_1", fixture.hub.url), &format!("{}/mcp/x", fixture.hub.url));
     assert_eq!(Answer::of(fixture.hub.client.post(inbox).json(&own)).await.status, 200);

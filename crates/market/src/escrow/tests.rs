@@ -12,7 +12,6 @@ fn terms(payer: u128, payee: u128) -> Terms {
         payee: WalletId(Uuid::from_u128(payee)),
         budget: credits("0.15"),
         price: credits("0.10"),
-        own: false,
     }
 }
 
@@ -20,11 +19,11 @@ fn moved(settlement: &Settlement) -> Vec<(MovementKind, String)> {
     settlement.movements.iter().map(|moved| (moved.kind, moved.amount.to_string())).collect()
 }
 
-/// The document's job: budget 0.15, cost 0.10.
+/// The job of the market document: budget 0.15, cost 0.10.
 #[test]
 fn every_end_of_a_job() {
     use MovementKind::{Refund, Settle};
-    for (verdict, status, paid, counts, movements) in [
+    for (verdict, status, paid, outcome, movements) in [
         (
             Verdict::Done(Some(credits("0.10"))),
             JobStatus::Success,
@@ -32,7 +31,7 @@ fn every_end_of_a_job() {
             Some(Outcome::Success),
             vec![(Settle, "0.10"), (Refund, "0.05")],
         ),
-        // Without a cost it is the skill's price; nothing is nothing; above the budget it is the budget.
+        // Without a cost the skill's price applies, zero is allowed, and a cost above the budget is cut to it.
         (
             Verdict::Done(None),
             JobStatus::Success,
@@ -40,7 +39,13 @@ fn every_end_of_a_job() {
             Some(Outcome::Success),
             vec![(Settle, "0.10"), (Refund, "0.05")],
         ),
-        (Verdict::Done(Some(Credits::ZERO)), JobStatus::Success, "0.00", None, vec![(Refund, "0.15")]),
+        (
+            Verdict::Done(Some(Credits::ZERO)),
+            JobStatus::Success,
+            "0.00",
+            Some(Outcome::Success),
+            vec![(Refund, "0.15")],
+        ),
         (
             Verdict::Done(Some(credits("9"))),
             JobStatus::Success,
@@ -51,12 +56,13 @@ fn every_end_of_a_job() {
         (Verdict::Failed, JobStatus::Failure, "0.00", Some(Outcome::Failure), vec![(Refund, "0.15")]),
         (Verdict::BrokenOutput, JobStatus::Failure, "0.00", Some(Outcome::Failure), vec![(Refund, "0.15")]),
         (Verdict::Overdue, JobStatus::Failure, "0.00", Some(Outcome::Failure), vec![(Refund, "0.15")]),
+        (Verdict::Declined, JobStatus::Rejected, "0.00", Some(Outcome::Declined), vec![(Refund, "0.15")]),
         (Verdict::Cancelled, JobStatus::Failure, "0.00", None, vec![(Refund, "0.15")]),
         (Verdict::AgentGone, JobStatus::Failure, "0.00", None, vec![(Refund, "0.15")]),
     ] {
         let settlement = settle(&terms(1, 2), verdict);
         assert_eq!(settlement.status, status, "{verdict:?}");
-        assert_eq!((settlement.paid, settlement.counts), (credits(paid), counts), "{verdict:?}");
+        assert_eq!((settlement.paid, settlement.outcome), (credits(paid), outcome), "{verdict:?}");
         let movements: Vec<_> =
             movements.into_iter().map(|(kind, amount)| (kind, amount.to_owned())).collect();
         assert_eq!(moved(&settlement), movements, "{verdict:?}");
@@ -64,40 +70,11 @@ fn every_end_of_a_job() {
 }
 
 #[test]
-fn work_for_nothing_counts_for_nothing() {
-    use Outcome::{Failure, Success};
-    let some = || Some(credits("0.05"));
-    // What is held, how it ends, how it counts; the price that is listed is nothing each time.
-    for (budget, verdict, counts) in [
-        ("0.15", Verdict::Done(None), None),
-        ("0.15", Verdict::Done(Some(Credits::ZERO)), None),
-        ("0.15", Verdict::Done(some()), Some(Success)),
-        ("0.15", Verdict::Failed, Some(Failure)),
-        ("0.15", Verdict::BrokenOutput, Some(Failure)),
-        ("0.15", Verdict::Overdue, Some(Failure)),
-        ("0.15", Verdict::Cancelled, None),
-        ("0.15", Verdict::AgentGone, None),
-        ("0", Verdict::Done(None), None),
-        ("0", Verdict::Done(some()), None),
-        ("0", Verdict::Failed, None),
-        ("0", Verdict::BrokenOutput, None),
-        ("0", Verdict::Overdue, None),
-    ] {
-        let free = Terms { price: Credits::ZERO, budget: credits(budget), ..terms(1, 2) };
-        assert_eq!(settle(&free, verdict).counts, counts, "{budget} {verdict:?}");
-    }
-}
-
-#[test]
-fn hiring_oneself_is_paid_and_counts_for_nothing() {
-    for verdict in [Verdict::Done(None), Verdict::Failed, Verdict::Overdue] {
-        // One account may have several wallets.
-        let by_another_wallet = settle(&Terms { own: true, ..terms(1, 2) }, verdict);
-        assert_eq!(by_another_wallet.counts, None, "{verdict:?}");
+fn hiring_oneself_moves_all_that_was_held() {
+    for verdict in [Verdict::Done(None), Verdict::Failed, Verdict::Declined, Verdict::Overdue] {
         let settlement = settle(&terms(1, 1), verdict);
-        assert_eq!(settlement.counts, None, "{verdict:?}");
         let total: i64 = settlement.movements.iter().map(|moved| moved.amount.hundredths()).sum();
-        assert_eq!(total, 15);
+        assert_eq!(total, 15, "{verdict:?}");
     }
 }
 

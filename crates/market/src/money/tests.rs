@@ -35,7 +35,7 @@ fn what_moves_and_what_does_not() {
     assert_eq!(hold(one, job, credits(15)).unwrap().unwrap().to, Purse::Hold(job));
 }
 
-/// The purses as whoever keeps a ledger has them.
+/// The purses of a ledger.
 #[derive(Debug, Default)]
 struct World {
     purses: HashMap<Purse, i64>,
@@ -43,7 +43,7 @@ struct World {
 }
 
 impl World {
-    /// What was refused moves nothing.
+    /// Applies movements; a refused one moves nothing.
     fn apply_all(&mut self, movements: impl IntoIterator<Item = Movement>) {
         for movement in movements {
             self.apply(movement);
@@ -107,8 +107,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever is done in whatever order: nothing is made or lost but by the operator, nothing goes below nothing, and what was
-    /// held for a job is gone when it has ended.
+    /// Any sequence of steps conserves credits: only the operator creates or destroys them, no purse becomes
+    /// negative, and the hold of a finished job is empty.
     #[test]
     fn credits_are_conserved(steps in proptest::collection::vec(step(), 1..80)) {
         let (mut world, mut open, mut jobs) = (World::default(), Vec::<Terms>::new(), 0_u128);
@@ -132,7 +132,7 @@ proptest! {
                     let budget = credits(budget);
                     if let Ok(moved) = hold(payer, job, budget) {
                         world.apply_all(moved);
-                        open.push(Terms { job, payer: payer.id, payee: wallet(payee), budget, price: credits(price), own: false });
+                        open.push(Terms { job, payer: payer.id, payee: wallet(payee), budget, price: credits(price) });
                     }
                 }
                 Step::End(index, verdict) => {

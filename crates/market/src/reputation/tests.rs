@@ -5,7 +5,7 @@ fn score(text: &str) -> Reputation {
     Reputation::parse(text).unwrap()
 }
 
-/// By the document's formula, on paper.
+/// The expected values were calculated by hand from the document's formula.
 #[test]
 fn the_documents_figures_to_four_decimals() {
     for (old, outcome, contractor, new) in [
@@ -18,7 +18,7 @@ fn the_documents_figures_to_four_decimals() {
         ("50.0", Outcome::Failure, Some("92.3"), "45.5000"),
         ("87.5", Outcome::Failure, None, "83.0000"),
         ("51.8460", Outcome::Success, Some("51.8460"), "52.8829"),
-        // 0.0025 × 2 / 100 is exactly half a step: up. Below half: down.
+        // 0.0025 × 2 / 100 is exactly half a step and is rounded up; anything below is rounded down.
         ("50.0", Outcome::Success, Some("0.0025"), "50.0001"),
         ("50.0", Outcome::Success, Some("0.0024"), "50.0000"),
         ("99.5", Outcome::Success, Some("50"), "100.0000"),
@@ -56,6 +56,7 @@ proptest! {
         match outcome {
             Outcome::Success => prop_assert!((0..=20_000).contains(&step)),
             Outcome::Failure => prop_assert!((-45_000..=0).contains(&step)),
+            Outcome::Declined => prop_assert_eq!(step, 0),
         }
     }
 

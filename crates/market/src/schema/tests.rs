@@ -2,8 +2,13 @@ use super::*;
 use proptest::prelude::*;
 use serde_json::json;
 
+fn check(schema: &Value, data: &Value, path: &str) -> Result<(), Faults> {
+    let steps = &mut StepBudget::new(STEPS_OF_CHECK);
+    Schema::compile(&schema.to_string(), path, steps)?.check(data, path, steps)
+}
+
 fn fault(schema: &Value, data: &Value) -> String {
-    check(Some(schema), data, "input_data").map_or_else(|faults| faults.to_string(), |()| String::new())
+    check(schema, data, "input_data").map_or_else(|faults| faults.to_string(), |()| String::new())
 }
 
 fn refused(schema: &Value) -> String {
@@ -123,28 +128,23 @@ fn a_keyword_that_is_not_checked_is_refused_by_name() {
     assert!(refused(&deep).contains("must not be deeper than 16 schemas"));
 }
 
-#[test]
-fn no_schema_fits_everything() {
-    assert!(check(None, &json!(1), "input_data").is_ok());
-}
-
 proptest! {
     #[test]
     fn neither_reading_nor_checking_panics(schema in ".{0,40}", data in ".{0,40}") {
         if let (Ok(schema), Ok(data)) = (serde_json::from_str::<Value>(&schema), serde_json::from_str::<Value>(&data)) {
-            drop(check(Some(&schema), &data, "x"));
+            drop(check(&schema, &data, "x"));
         }
     }
 
     #[test]
     fn patterns_take_time_in_proportion(text in "a{0,200}b?") {
         let schema = json!({"type": "object", "properties": {"t": {"pattern": "^(a+)+$"}}});
-        let fits = check(Some(&schema), &json!({"t": text.clone()}), "x").is_ok();
+        let fits = check(&schema, &json!({"t": text.clone()}), "x").is_ok();
         prop_assert_eq!(fits, !text.is_empty() && !text.ends_with('b'));
     }
 }
 
-/// Schema and data come from two strangers, and others wait meanwhile.
+/// Schema and data come from strangers, and other requests wait for the check.
 #[test]
 fn a_check_costs_no_more_than_it_may() {
     let many: serde_json::Map<String, Value> =
@@ -174,4 +174,23 @@ fn a_check_costs_no_more_than_it_may() {
     assert!(endless.contains("takes too long"), "{endless}");
     let numbers = json!({"type": "object", "properties": {"x": {"items": {"type": "number"}}}});
     assert_eq!(fault(&numbers, &json!({"x": vec![1; 120_000]})), "");
+}
+
+/// The schemas of several strangers share the budget of one request.
+#[test]
+fn a_budget_is_for_compiling_and_checking() {
+    let patterns: serde_json::Map<String, Value> =
+        (0..32).map(|n| (format!("p{n}"), json!({"pattern": "a"}))).collect();
+    let dear = json!({"type": "object", "properties": patterns}).to_string();
+    let mut steps = StepBudget::new(100_000);
+    let mut share = steps.take_share(2);
+    let refused = Schema::compile(&dear, "input_data", &mut share).unwrap_err().to_string();
+    assert!(refused.contains("takes too long") && share.is_exhausted(), "{refused}");
+    steps.put_back(share);
+    assert!(!steps.is_exhausted(), "what is left is for the others");
+    let plain = Schema::compile(r#"{"text": "string"}"#, "input_data", &mut steps).unwrap();
+    assert!(plain.check(&json!({"text": "x"}), "input_data", &mut steps).is_ok());
+    assert!(plain.check(&json!({"text": "x"}), "input_data", &mut StepBudget::new(9)).is_err());
+    assert!(Schema::compile("no JSON", "input_data", &mut steps).is_err());
+    assert!(Schema::weight(&dear) > 32 * 8192);
 }

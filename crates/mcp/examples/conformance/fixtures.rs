@@ -1,12 +1,12 @@
-//! What the suite expects to find: tools, prompts and resources of its own.
+//! The tools, prompts and resources that the conformance suite expects.
 
 use chorus_mcp::{Ask, Revision, code};
 use chorus_protocol::rpc::RpcError;
 use serde_json::{Value, json};
 
-/// No sound at all.
+/// A WAV file without samples, in base64.
 pub(crate) const SOUND: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA=";
-/// One red pixel.
+/// A PNG image of one red pixel, in base64.
 pub(crate) const PIXEL: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
 
@@ -18,7 +18,7 @@ pub(crate) fn argument(ask: &Ask, name: &str) -> String {
     member(ask, "arguments", name).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// A member of the parameters, which may not be there.
+/// Returns a member of a parameter, if present.
 pub(crate) fn member<'a>(ask: &'a Ask, of: &str, name: &str) -> Option<&'a Value> {
     ask.params.get(of)?.get(name)
 }
@@ -171,7 +171,7 @@ pub(crate) fn elicit(message: &str, properties: Value, required: &[&str]) -> Val
     json!({"method": "elicitation/create", "params": {"mode": "form", "message": message, "requestedSchema": schema}})
 }
 
-/// A result that asks for these, until all of them are answered.
+/// Returns a result that requests these inputs until all of them are answered.
 pub(crate) fn input_required(
     ask: &Ask,
     wanted: Value,

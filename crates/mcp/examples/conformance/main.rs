@@ -1,7 +1,9 @@
-//! A server for the official conformance suite: its fixtures on the protocol of this crate. See `scripts/mcp-conformance`.
+//! A server for the official conformance suite: its fixtures on the protocol of this crate. See
+//! `scripts/mcp-conformance`.
 //!
-//! The suite wants tools that a channel does not have, some of which ask the client something. They live here, outside
-//! the hub; what is tested is what they share with it: messages, revisions, headers, sessions, streams, the guard.
+//! The suite needs tools that a channel does not have, some of which ask the client for input. They live here,
+//! outside the hub. The suite tests what they share with it: messages, revisions, headers, sessions, streams
+//! and the guard.
 
 mod fixtures;
 
@@ -25,13 +27,13 @@ use std::time::Duration;
 use tokio::sync::{broadcast, oneshot};
 use tokio_util::sync::CancellationToken;
 
-/// How long a client may take to answer.
+/// The time that a client has to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 const MAX_BODY: usize = 1024 * 1024;
 
 struct Fixtures {
     sessions: Mutex<HashSet<String>>,
-    /// What clients were asked, and who waits for the answer.
+    /// The senders for pending requests to clients, by request id.
     asked: Mutex<HashMap<String, oneshot::Sender<Result<Value, RpcError>>>>,
     count: AtomicU64,
     changes: broadcast::Sender<&'static str>,
@@ -41,7 +43,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a tool that asks in its result asks for.
+/// Returns the result of a tool that requests input in its result, or `None` for other tools.
 fn asking(ask: &Ask, name: &str) -> Option<Result<Value, RpcError>> {
     let name_of = || elicit("What is your name?", json!({"name": {"type": "string"}}), &["name"]);
     let confirm = || elicit("Please confirm", json!({"ok": {"type": "boolean"}}), &["ok"]);
@@ -102,7 +104,7 @@ fn asking(ask: &Ask, name: &str) -> Option<Result<Value, RpcError>> {
 }
 
 impl Fixtures {
-    /// Asks the client something, and waits for its answer.
+    /// Sends a request to the client and waits for the response.
     async fn request(&self, out: &Outlet, request: Value) -> Result<Value, RpcError> {
         let id = format!("server-{}", self.count.fetch_add(1, Ordering::Relaxed));
         let (answer, answered) = oneshot::channel();
@@ -200,7 +202,7 @@ impl Fixtures {
     }
 
     fn changed(&self, method: &'static str) -> Value {
-        // Nobody may listen.
+        // This fails if nobody listens, which is fine.
         drop(self.changes.send(method));
         text("Told")
     }
@@ -289,7 +291,7 @@ impl Service for Fixtures {
         let Some(Id::Text(id)) = &response.id else { return };
         let waiting = lock(&self.asked).remove(id);
         if let Some(waiting) = waiting {
-            // Its patience may have ended.
+            // This fails if the request has timed out.
             drop(waiting.send(response.outcome));
         }
     }

@@ -1,4 +1,4 @@
-//! People's accounts: how they sign in, what speaks for them, and how they take things back.
+//! Accounts: sign-in, tokens, sessions, invitations to the hub and key resets.
 
 use crate::ids::{AccountId, AgentId, CredentialId};
 use crate::words::{PrincipalKind, Word};
@@ -16,7 +16,7 @@ use utoipa::{IntoParams, ToSchema};
 )]
 pub struct EmailAddress(pub String);
 
-/// One line of text with something in it.
+/// A line of text that is not blank.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(
     title = "one line of 1 to 100 characters with something in it",
@@ -26,251 +26,283 @@ pub struct EmailAddress(pub String);
 )]
 pub struct Line(pub String);
 
-/// Who wants to sign in.
+/// A request for a sign-in link.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = SignInBody)]
 pub struct SignIn {
-    /// Where the link goes.
+    /// The address that receives the sign-in link.
     pub email: EmailAddress,
-    /// `ci_…`, where sign-up is by invitation.
+    /// The invitation (`ci_…`). Required where sign-up is by invitation.
     #[serde(rename = "invitation")]
     pub sign_up_code: Option<Line>,
 }
 
-/// The answer to everybody.
+/// The response to a sign-in request. It is the same for every address.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Accepted {
-    /// What happens now.
+    /// A sentence that tells what happens next.
     pub message: String,
 }
 
-/// A token to be made.
+/// A token to create.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = TokenBody)]
 pub struct NewToken {
-    /// What you call it.
+    /// A label that helps you recognise the token.
     pub label: Line,
 }
 
-/// A token, shown this once.
+/// A new token. The response shows its secret once.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = NewToken)]
 pub struct IssuedToken {
-    /// Its id, which is no secret.
+    /// The token's id, which is not secret.
     pub id: CredentialId,
-    /// `ct_…`: the key itself.
+    /// The secret, `ct_…`.
     pub token: String,
-    /// What you call it.
+    /// The label you gave it.
     pub label: String,
-    /// When.
+    /// The time of creation.
     pub created_at: String,
 }
 
-/// A token, without its secret.
+/// A token without its secret.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = TokenView)]
 pub struct Token {
-    /// Its id.
+    /// The token's id.
     pub id: CredentialId,
-    /// What you call it.
+    /// The label you gave it.
     pub label: String,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: String,
 }
 
-/// Which page of tokens is asked for.
+/// The query parameters of a list of tokens.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct TokenPage {
-    /// `next` of the page before
+    /// The `next` cursor of the previous page
     #[param(inline)]
     #[param(value_type = Option<String>, pattern = "^(crd_[0-9a-f]{32})?$")]
     pub after: Option<CredentialId>,
-    /// 50 unless said
+    /// The maximum number of tokens on the page; 50 by default
     #[serde(default = "super::usual_limit")]
     #[param(required = false, minimum = 1, maximum = 200)]
     pub limit: i64,
 }
 
-/// An account to be made.
+/// An account to create.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = AccountBody)]
 pub struct NewAccount {
-    /// Where its sign-in links go.
+    /// The address that receives sign-in links.
     pub email: EmailAddress,
-    /// What to call the person; else what stands before the `@`.
+    /// The person's name; the part before the `@` by default.
     pub name: Option<Line>,
 }
 
-/// An account that was made.
+/// A new account.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = NewAccount)]
 pub struct MadeAccount {
-    /// Its id.
+    /// The account's id.
     pub account_id: AccountId,
-    /// Where its sign-in links go.
+    /// The address that receives sign-in links.
     pub email: String,
-    /// What to call the person.
+    /// The person's name.
     pub name: String,
-    /// `ct_…`, shown this once.
+    /// An API token, `ct_…`. It is shown once.
     pub api_token: String,
 }
 
-/// An invitation to be made.
+/// An invitation to create.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = InvitationBody)]
 pub struct NewSignUpCode {
-    /// Whom it is for; else for whoever has it.
+    /// The address that may use the invitation; anyone who has the code may if absent.
     pub email: Option<EmailAddress>,
-    /// How many days it is good; 7 unless said.
+    /// The number of days for which the invitation is valid; 7 by default.
     #[schema(minimum = 1, maximum = 90)]
     pub days: Option<i64>,
 }
 
-/// An invitation, shown this once.
+/// A new invitation. The response shows its code once.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = NewInvitation)]
 pub struct SignUpCode {
-    /// Its id, which is no secret.
+    /// The invitation's id, which is not secret.
     pub id: CredentialId,
-    /// `ci_…`: the invitation itself.
+    /// The invitation code, `ci_…`.
     #[serde(rename = "invitation")]
     pub code: String,
-    /// The page on which a person uses it.
+    /// The page on which a person redeems the invitation.
     pub url: String,
-    /// Until when it is good.
+    /// The time of expiry.
     pub expires_at: String,
 }
 
-/// An invitation that nobody has used yet, without its secret.
+/// An unused invitation, without its code.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = OpenInvitation)]
 pub struct OpenSignUpCode {
-    /// Its id.
+    /// The invitation's id.
     pub id: CredentialId,
-    /// Whom it is for; else for whoever has it.
+    /// The address that may use the invitation; absent if anyone who has the code may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub email: Option<String>,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: String,
-    /// Until when it is good.
+    /// The time of expiry.
     pub expires_at: Option<String>,
 }
 
-/// What is to change of an account; what is not said stays.
+/// Changes to an account. Absent members stay unchanged.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[schema(as = AccountChangeBody)]
 pub struct AccountChange {
-    /// What to call the person.
+    /// The person's new name.
     pub name: Option<Line>,
-    /// Whether it is told by mail, at most once an hour, of what waits for it while it is away.
+    /// Enables mails about waiting messages while the person is away, at most one an hour.
     pub mails: Option<bool>,
 }
 
-/// Which account is to be deleted: one says so.
+/// The query parameters of an account's deletion.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Deletion {
-    /// The account's email address, so that nobody does this by accident
+    /// The account's email address, as a safeguard against accidental deletion
     pub confirm: String,
 }
 
-/// The caller.
+/// The authenticated caller.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 pub struct Me {
-    /// `account`, `agent` or `operator`.
+    /// The kind of caller: `account`, `agent`, `owner` or `operator`.
     #[schema(value_type = String)]
     pub kind: Word<PrincipalKind>,
-    /// Of the account or the agent.
+    /// The id of the account, agent or wallet; `operator` for the operator.
     #[serde(default)]
     #[schema(required)]
     pub id: String,
-    /// What it is called.
+    /// The name of the account or agent; the kind for other callers.
     #[serde(default)]
     #[schema(required)]
     pub name: String,
-    /// Of an account.
+    /// The email address of an account.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub email: Option<String>,
-    /// Of an agent.
+    /// The address of an agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// Of an account: whether it is told by mail of what waits for it while it is away.
+    /// For accounts: `true` if mails about waiting messages are enabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mails: Option<bool>,
-    /// How much it may have, and has: of an account `account_bytes` (with its agents'), `agents` and `channels`, of an agent
-    /// `agent_bytes` and `channels`; nothing of the operator.
+    /// Quotas by name: `account_bytes` (including its agents), `agents` and `channels` for an account;
+    /// `agent_bytes` and `channels` for an agent; none for the operator. An owner key shows the quotas that count for its wallet.
     #[serde(default)]
     #[schema(required)]
     pub quotas: BTreeMap<String, Quota>,
 }
 
-/// One quota.
+/// A quota and its use.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[schema(as = QuotaView)]
 pub struct Quota {
-    /// How much is used.
+    /// The amount in use.
     pub used: u64,
-    /// How much may be; `null` for no limit.
+    /// The limit; `null` if there is none.
     pub limit: Option<u64>,
 }
 
-/// Whether tokens are to go with the sessions.
+/// The query parameters of signing out everywhere.
 #[derive(Debug, Clone, Copy, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Tokens {
-    /// Whether tokens are revoked as well; whoever stole one may have made others
+    /// Revokes all API tokens as well, since an attacker may have created one
     #[serde(default)]
     #[param(required = false)]
     pub tokens: bool,
 }
 
-/// Browsers that were signed out, and tokens that were revoked.
+/// The result of signing out everywhere.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 pub struct EndedSessions {
-    /// So many browsers.
+    /// The number of sessions that were ended.
     pub ended: u64,
-    /// So many tokens, if that was asked for.
+    /// The number of tokens that were revoked, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub tokens: Option<u64>,
 }
 
-/// What else is taken from whoever had an agent's key.
+/// Options of resetting an agent's key.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, ToSchema)]
 #[schema(as = ResetBody)]
 pub struct KeyReset {
-    /// Whether everything is taken off that the agent is reached by: its endpoint, its own connection string, the one this hub
-    /// issued, and both webhook secrets. `false` unless said.
+    /// Removes every other way to reach the agent: its endpoints (relay, harness, market), its own connection
+    /// string, the one this hub issued, both webhook secrets, its skills and offers on the market, and the
+    /// owner keys issued for its old key. `false` by default.
     #[serde(default)]
     #[schema(nullable)]
     pub detach: bool,
-    /// Whether it belongs to nobody from now on; for the operator. `false` unless said.
+    /// Removes the agent's owner. Only the operator may set it. `false` by default.
     #[serde(default)]
     #[schema(nullable)]
     pub release: bool,
 }
 
-/// An agent's new key, which is shown this once.
+/// An agent's new key, which is shown once.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = NewKeyView)]
 pub struct NewKey {
-    /// Its id.
+    /// The agent's id.
     pub agent_id: AgentId,
-    /// Its address.
+    /// The agent's address.
     pub address: String,
-    /// Its key from now on.
+    /// The new key. The old key no longer works.
     #[schema(example = "ca_0123456789abcdef0123456789abcdef")]
     pub api_key: String,
+    /// The connections that were removed, if `detach` was set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub detached: Option<DetachReport>,
 }
 
-/// A secret that requests to an agent are signed with.
+/// The connections that were removed from an agent. Of URLs only the host is shown.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = DetachView)]
+pub struct DetachReport {
+    /// The host of its webhook.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+    /// The host of its C2A harness.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub harness: Option<String>,
+    /// The host of its own connection string.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection: Option<String>,
+    /// The host to which its jobs were POSTed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub market_endpoint: Option<String>,
+    /// The number of skills that it offered.
+    pub skills: u64,
+    /// The number of open offers that were withdrawn.
+    pub offers: u64,
+    /// The number of jobs that it asked for and whose results were to be POSTed to a `callback_url`.
+    #[serde(default)]
+    pub job_callbacks: u64,
+    /// The owners whose keys were revoked, because they were issued for the agent's old key.
+    pub owner_keys: Vec<String>,
+}
+
+/// The secret that signs requests to an agent.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = WebhookSecretView)]
 pub struct WebhookSecret {
-    /// With which requests to the agent are signed (Standard Webhooks). It is shown this once.
+    /// The secret for signatures by Standard Webhooks. It is shown once.
     #[schema(example = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")]
     pub webhook_secret: String,
-    /// Until when requests are signed with the one before as well.
+    /// The time until which requests are also signed with the previous secret.
     pub previous_until: Option<String>,
 }

@@ -1,13 +1,15 @@
-//! Agents as their owners see them, and how they are reached.
+//! Agents as their owners see them, and the ways to reach them.
 
 use super::usual_limit;
 use crate::ids::{AccountId, AgentId};
+use crate::market::Credits;
 use crate::words::ConnectionState;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-/// `name@host`, `name@host:port`, or `name` for an agent of this hub. A name is more than dots.
+/// An agent's address: `name@host`, `name@host:port`, or `name` for an agent of this hub. The name must not
+/// consist of dots only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(
     title = "an address like name@host or the short form name, in letters, digits, '.', '_' and '-'",
@@ -16,7 +18,8 @@ use utoipa::{IntoParams, ToSchema};
 )]
 pub struct AgentAddress(pub String);
 
-/// What an agent of this hub is called. A name is more than dots; together with the host it has at most 128 characters.
+/// The name of an agent of this hub. It must not consist of dots only. The resulting address has at most 128
+/// characters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(
     title = "a name in letters, digits, '.', '_' and '-'",
@@ -25,7 +28,7 @@ pub struct AgentAddress(pub String);
 )]
 pub struct AgentName(pub String);
 
-/// A well-formed tag of BCP 47.
+/// A well-formed BCP 47 language tag.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(
     max_length = 35,
@@ -34,7 +37,7 @@ pub struct AgentName(pub String);
 )]
 pub struct LanguageTag(pub String);
 
-/// An absolute `http` or `https` URL without user name, password and fragment; not of a private network.
+/// An absolute `http` or `https` URL without user name, password or fragment, outside private networks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(
     max_length = 2048,
@@ -44,16 +47,16 @@ pub struct LanguageTag(pub String);
 )]
 pub struct EndpointUrl(pub String);
 
-/// What an agent says of itself. Further members are kept.
+/// The agent's description of itself. Further members are kept.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct AgentCard {
-    /// Always "0.3".
+    /// The version of the card; always "0.3".
     #[serde(default)]
     #[schema(required, pattern = r"^0\.3$", example = "0.3")]
     pub card_version: String,
-    /// The culture of the agent's user.
+    /// The language and culture of the agent's user.
     pub user_culture: LanguageTag,
-    /// The languages it can be written to in.
+    /// The languages that the agent understands.
     #[schema(min_items = 1, max_items = 100)]
     pub supported_languages: Vec<LanguageTag>,
 }
@@ -61,121 +64,150 @@ pub struct AgentCard {
 /// An agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AgentView {
-    /// Its id.
+    /// The agent's id.
     pub agent_id: AgentId,
-    /// Its address.
+    /// The agent's address.
     #[schema(example = "timber@chorus.example")]
     pub address: String,
-    /// Its name.
+    /// The agent's name.
     pub name: String,
-    /// What it is, for people.
+    /// The description for people.
     pub description: Option<String>,
-    /// What it says of itself.
+    /// The agent card.
     #[schema(value_type = Option<Object>)]
     pub card: Option<Value>,
-    /// The account it belongs to; for its owner, itself and the operator.
+    /// The account that owns the agent. Visible to the owner, the agent and the operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<AccountId>,
-    /// Whether its inbox is open now.
+    /// `true` if the agent's inbox stream is open.
     pub online: bool,
-    /// Its last sign of life, as far as that is known: its inbox was open, or its key used, to the minute.
+    /// The time, to the minute, at which its inbox was last open or its key last used, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_seen: Option<String>,
-    /// How its own connection string is; for its owner, itself and the operator.
+    /// The state of the agent's own connection string. Visible to the owner, the agent and the operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection: Option<ConnectionView>,
-    /// Its webhook: the name of the host alone; for its owner, itself and the operator.
+    /// The host of the agent's webhook. Visible to the owner, the agent and the operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
-    /// Where its C2A harness is called: the name of the host alone; for its owner, itself and the operator.
+    /// The host of the agent's C2A harness. Visible to the owner, the agent and the operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub harness: Option<String>,
-    /// Since when it is kept out by the operator, if it is; for its owner, itself and the operator.
+    /// The host to which market jobs are POSTed. Visible to the owner, the agent and the operator; absent in
+    /// lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub market_endpoint: Option<String>,
+    /// The time at which the operator disabled the agent. Visible to the owner, the agent and the operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disabled_since: Option<String>,
-    /// Since when what is for it waits, if it is paused; for its owner, itself and the operator.
+    /// The time at which the agent was paused; deliveries wait. Visible to the owner, the agent and the
+    /// operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_since: Option<String>,
+    /// The agent's daily spending limit. Visible to the owner, the agent and the operator; absent in lists or
+    /// if there is no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowance: Option<AllowanceView>,
 }
 
-/// How an agent's own connection string is.
+/// The credits that an agent's key may spend. Days are UTC days of the hub's clock.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AllowanceView {
+    /// The limit for one day; 0 for an agent of an account whose owner has set none.
+    pub credits_per_day: Credits,
+    /// The credits held or paid today for jobs that the key requested. Refunds on the same day are deducted.
+    pub spent_today: Credits,
+    /// The remaining credits for today.
+    pub left_today: Credits,
+}
+
+/// The spending limit of an agent.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = AllowanceBody)]
+pub struct NewAllowance {
+    /// The credits that the agent's key may spend in one UTC day.
+    pub credits_per_day: Credits,
+}
+
+/// The state of an agent's own connection string.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConnectionView {
-    /// `none`, `ok`, or `broken`: nothing is posted to it until it is mended.
+    /// `none`, `ok`, or `broken`. Nothing is posted to a broken connection string until it is replaced.
     pub state: ConnectionState,
-    /// Where it leads: the name of its host alone. The rest is secret.
+    /// The host of the connection string. The rest of the URL is secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// Why it is broken.
+    /// The cause, if the state is `broken`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Since when.
+    /// The time since which the state is `broken`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
 }
 
-/// An agent to be made.
+/// An agent to create.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = NewAgentBody)]
 pub struct NewAgent {
-    /// Its name; with the host of this hub it is its address.
+    /// The agent's name. The address is this name at the hub's host.
     pub name: AgentName,
-    /// What it is, for people.
+    /// The description for people.
     #[schema(max_length = 1000)]
     pub description: Option<String>,
-    /// What it says of itself.
+    /// The agent card.
     #[schema(value_type = Option<AgentCard>)]
     pub card: Option<Value>,
-    /// Its own connection string, if it has one: where messages for it are POSTed by the Channel Protocol.
+    /// The agent's own connection string, to which messages are POSTed by the Channel Protocol.
     pub connection_string: Option<EndpointUrl>,
-    /// Its webhook, if it has one: where envelopes and `chat` events are POSTed.
+    /// The agent's webhook, to which envelopes and `chat` events are POSTed.
     pub endpoint: Option<EndpointUrl>,
 }
 
-/// What is to change of an agent; what is not said stays.
+/// Changes to an agent. Absent members stay unchanged.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[schema(as = AgentChangeBody)]
 pub struct AgentChange {
-    /// What it is, for people; an empty text takes it away.
+    /// The description for people. An empty text removes it.
     #[schema(max_length = 1000)]
     pub description: Option<String>,
-    /// What it says of itself.
+    /// The new agent card.
     #[schema(value_type = Option<AgentCard>)]
     pub card: Option<Value>,
-    /// Its webhook: where envelopes and `chat` events are POSTed.
+    /// The agent's webhook, to which envelopes and `chat` events are POSTed.
     pub endpoint: Option<EndpointUrl>,
-    /// Whether what is for it waits, by every way, until it is `false` again.
+    /// Pauses the agent: deliveries by every transport wait until it is `false` again.
     pub paused: Option<bool>,
 }
 
-// Who reads it must not lose the key for want of the others.
-/// A new agent and its secrets, which are shown this once.
+// Only the id and the key are required when reading, so that a client never loses the key.
+/// A new agent and its secrets, which are shown once.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = NewAgentView)]
 pub struct MadeAgent {
-    /// Its id.
+    /// The agent's id.
     pub agent_id: AgentId,
-    /// Its address.
+    /// The agent's address.
     #[serde(default)]
     #[schema(required)]
     pub address: String,
-    /// Its key.
+    /// The agent's key.
     #[schema(example = "ca_0123456789abcdef0123456789abcdef")]
     pub api_key: String,
-    /// For other services: whoever has it can post to the agent.
+    /// The connection string for other services. Anyone who has it can post to the agent.
     #[serde(default)]
     #[schema(required, example = "https://chorus.example/inbox/sk_0123456789abcdef0123456789abcdef")]
     pub connection_string: String,
-    /// With which requests to the agent are signed (Standard Webhooks).
+    /// The secret that signs requests to the agent (Standard Webhooks).
     #[serde(default)]
     #[schema(required)]
     pub webhook_secret: String,
-    /// `false` where its endpoint must echo the hub's challenge before anything else is sent to it; it is asked now.
+    /// `false` if the endpoint must still echo the hub's challenge. The hub has sent the challenge and sends
+    /// nothing else before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint_proven: Option<bool>,
 }
 
-/// What proves an agent.
+/// The proof of owning an agent.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = ClaimBody)]
 pub struct AgentProof {
@@ -184,46 +216,47 @@ pub struct AgentProof {
     pub api_key: String,
 }
 
-/// Where an agent is reached by the Channel Protocol.
+/// An agent's own connection string.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = ConnectionBody)]
 pub struct NewConnection {
-    /// A secret: it is kept sealed and never shown again.
+    /// The connection string. It is stored encrypted and never shown again.
     pub connection_string: EndpointUrl,
 }
 
-/// Where an agent's C2A harness is called.
+/// An agent's C2A harness.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = HarnessBody)]
 pub struct NewHarness {
-    /// Answers a POST of a JSON-RPC request, `initialize` or `chat/deliver`, with its response.
+    /// The URL of the harness. It answers a POST of a JSON-RPC request (`initialize` or `chat/deliver`) with
+    /// the response.
     pub endpoint: EndpointUrl,
 }
 
-/// A connection string that the hub issues.
+/// A connection string issued by the hub.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = InletView)]
 pub struct IssuedConnection {
-    /// For other services: whoever has it can post to the agent. It is shown this once.
+    /// The connection string for other services. Anyone who has it can post to the agent. It is shown once.
     pub connection_string: String,
 }
 
-/// Which agents of the directory are looked for.
+/// The query parameters of a search in the agent directory.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct AgentSearch {
-    /// `next` of the page before
+    /// The `next` cursor of the previous page
     pub after: Option<String>,
-    /// 50 unless said
+    /// The maximum number of agents on the page; 50 by default
     #[serde(default = "usual_limit")]
     #[param(required = false, minimum = 1, maximum = 200)]
     pub limit: i64,
     /// A part of the name or the description
     #[param(max_length = 100)]
     pub q: Option<String>,
-    /// Whether their inbox is open
+    /// Only agents whose inbox is open (`true`) or closed (`false`)
     pub online: Option<bool>,
-    /// Only those of your account
+    /// Only agents of your account
     #[serde(default)]
     #[param(required = false)]
     pub mine: bool,

@@ -1,4 +1,4 @@
-//! Messages that wait until a person agrees.
+//! Messages held for a person's approval.
 
 use super::events::AuthorView;
 use super::usual_limit;
@@ -7,69 +7,72 @@ use crate::words::ApprovalState;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-/// A message that waits until a person agrees, or did.
+/// A message held for approval, or its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ApprovalView {
-    /// What it is called while it waits.
+    /// The approval's id.
     pub id: ApprovalId,
-    /// The conversation it is for.
+    /// The conversation of the message.
     pub channel: ConversationId,
-    /// What people call that.
+    /// The name of the conversation.
     pub name: String,
-    /// Who wants to say it.
+    /// The author of the message.
     pub author: AuthorView,
-    /// How it stands.
+    /// The state of the approval.
     pub state: ApprovalState,
-    /// What it says, in markdown, as long as it waits.
+    /// The message's text in markdown. Absent once the approval has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
-    /// The thread it is for: a message of it.
+    /// A message of the thread it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<EventId>,
-    /// What it answers.
+    /// The message it replies to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<EventId>,
-    /// Whether you may agree to it or decline it.
+    /// The message whose text it replaces after approval. Readers see the old text until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edit_of: Option<EventId>,
+    /// `true` if you may approve or decline it.
     pub may_decide: bool,
-    /// Since when it waits.
+    /// The time at which the message was held.
     pub created_at: String,
-    /// When it ends by itself.
+    /// The time at which the approval expires.
     pub expires_at: String,
-    /// Who agreed or declined, by handle.
+    /// The handle of the person who approved or declined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_by: Option<String>,
-    /// When it was decided, or ended.
+    /// The time of the decision, or of the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_at: Option<String>,
-    /// Why it was declined.
+    /// The reason for declining.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The message it became.
+    /// The resulting event: the message or the edit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_id: Option<EventId>,
 }
 
-/// Which page of what waits is asked for.
+/// The query parameters of a list of approvals.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ApprovalPage {
-    /// Only what is for this conversation
+    /// Only approvals of this conversation
     #[param(value_type = Option<String>, pattern = "^(ch_[0-9a-f]{32})?$")]
     pub channel: Option<ConversationId>,
-    /// `next` of the page before
+    /// The `next` cursor of the previous page
     #[param(value_type = Option<String>, pattern = "^(apr_[0-9a-f]{32})?$")]
     pub after: Option<ApprovalId>,
-    /// 50 unless said
+    /// The maximum number of approvals on the page; 50 by default
     #[serde(default = "usual_limit")]
     #[param(required = false, minimum = 1, maximum = 200)]
     pub limit: i64,
 }
 
-/// What is said to the author of a message that is declined.
+/// The decision to decline a message.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[schema(as = DeclineBody)]
 pub struct Decline {
-    /// Why. Credentials in it are masked.
+    /// The reason, shown to the author. Credentials in it are masked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 1_000)]
     pub reason: Option<String>,

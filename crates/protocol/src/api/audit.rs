@@ -1,4 +1,4 @@
-//! The audit log and what is beside it: what was decided, claimed, called, said, and what became of it.
+//! The activity log: acts, attention decisions, claims, tool calls, messages and dispositions.
 
 use super::operator::{AuditParty, PartyName};
 use crate::words::{Action, words};
@@ -7,81 +7,87 @@ use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 words! {
-    /// What kind of entry.
+    /// The kind of an entry.
     pub enum TrailKind {
-        /// What gives or takes rights.
+        /// An act that grants or revokes rights.
         Act = "act",
-        /// What an event means for an agent.
+        /// An attention decision for an agent.
         Decision = "decision",
-        /// Who took on an event.
+        /// A claim on an event.
         Claim = "claim",
-        /// Who called which tool.
+        /// A call of a tool.
         ToolCall = "tool_call",
-        /// Who said something.
         Send = "send",
-        /// What an agent made of an event.
+        /// An agent's disposition of an event.
         Disposition = "disposition",
-        /// What an agent's harness said for the log.
+        /// A log message of an agent's harness.
         Log = "log",
     }
 }
 
-/// Which entries are asked for.
+/// The query parameters of the activity log.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct TrailQuery {
-    /// `act` unless said, or with an event everything about it; all others need an actor, a channel or an event, and `log` an agent as its actor
+    /// The kind of entries; `act` by default, or all kinds if an event is given. Kinds other than `act` need
+    /// an actor, a channel or an event; `log` needs an agent as its actor
     #[param(inline)]
     pub kind: Option<TrailKind>,
-    /// Only what was done by this agent (its id or name), this account (its id or email address), `operator` or `nobody`; of a
-    /// decision, for whom
+    /// Only entries of this actor: an agent (id or name), an account (id or email address), `operator` or
+    /// `nobody`. For decisions: only those about this recipient
     #[param(inline)]
     pub actor: Option<PartyName>,
-    /// Only what is about this event (`evt_…`)
+    /// Only entries about this event (`evt_…`)
     pub event: Option<String>,
-    /// Only what happened in this conversation (`ch_…`)
+    /// Only entries of this conversation (`ch_…`)
     pub channel: Option<String>,
-    /// Only these acts, such as `key.reset`
+    /// Only this act, such as `key.reset`
     #[param(inline)]
     pub action: Option<Action>,
-    /// Only acts that were done to this agent, account, channel (`ch_…`), credential (`crd_…`) or `hub`
+    /// Only acts on this agent, account, channel (`ch_…`), credential (`crd_…`) or `hub`
     #[param(inline)]
     pub subject: Option<PartyName>,
-    /// Only what happened since
+    /// Only entries since this time
     #[param(format = DateTime)]
     pub since: Option<String>,
-    /// `next` of the page before
+    /// The `next` cursor of the previous page
     pub after: Option<String>,
-    /// 50 unless said
+    /// The maximum number of entries on the page; 50 by default
     #[serde(default = "super::usual_limit")]
     #[param(required = false, minimum = 1, maximum = 200)]
     pub limit: i64,
 }
 
-/// Something that was done.
+/// An entry of the activity log.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct TrailEntry {
-    /// Its id: of an act its own, else of the event or delivery it is about.
+    /// The id of the act, or of the event or delivery that the entry is about.
     pub id: String,
-    /// What kind of entry.
+    /// The kind of the entry.
     pub kind: TrailKind,
-    /// When.
+    /// The time of the entry.
     pub at: String,
-    /// Who did it; what was decided was the hub.
+    /// The actor. For decisions it is the hub.
     pub actor: AuditParty,
-    /// What was done: of an act a word such as `key.reset`, else the decision's policy, the claim's state, the tool's name,
-    /// what was sent, or the disposition.
+    /// The action: for acts a word such as `key.reset`; otherwise the decision's policy, the claim's state,
+    /// the tool's name, the kind of message, or the disposition.
     pub action: String,
-    /// To whom, or about which event.
+    /// The object of the action, or the event it is about.
     pub subject: AuditParty,
-    /// What else there is to say; never what was said.
+    /// Further details; never the text of messages.
     #[schema(value_type = Object)]
     pub detail: Value,
-    /// The request an act was done by, for the operator.
+    /// The id of the request that caused an act. For the operator.
     pub request_id: String,
-    /// The address an act came from, for the operator.
+    /// The id that the client sent in its own `X-Request-Id`. It is not verified.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub client_request_id: String,
+    /// The network address that an act came from. For the operator.
     pub client: String,
-    /// Its place in the list; it goes out as `next`.
+    /// The number of earlier acts of this kind by the same actor in the same hour that this entry stands for.
+    #[serde(default, skip_serializing_if = "super::is_zero")]
+    pub repeats: i64,
+    /// The entry's position in the list, sent as `next`.
     #[serde(skip)]
     pub cursor: String,
 }

@@ -1,4 +1,4 @@
-//! Conversations: channels, and what two say to each other.
+//! Conversations: channels and direct conversations.
 
 use super::members::MemberView;
 use super::{Name, PrincipalView, Whom, usual_limit};
@@ -8,7 +8,7 @@ use crate::words::{ConversationKind, History, Word};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-/// What people call a channel: one line with something in it.
+/// The name of a channel: one line of text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(
     title = "one line of 1 to 80 characters with something in it",
@@ -19,136 +19,139 @@ use utoipa::{IntoParams, ToSchema};
 )]
 pub struct ChannelName(pub String);
 
-/// A channel to be made.
+/// A channel to create.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = NewChannelBody)]
 pub struct NewChannel {
-    /// What people call it: one line.
+    /// The channel's name.
     pub name: ChannelName,
-    /// What it is for, for people and agents.
+    /// The purpose of the channel, for people and agents.
     #[schema(max_length = 4000)]
     pub context: Option<String>,
-    /// What a member may read: `all` (unless said), or what was said since it `joined`.
+    /// The history that members may read: `all` (the default), or messages since they `joined`.
     pub history: Option<History>,
-    /// What its maker is called in it; unless said, a form of its name.
+    /// The creator's handle in the channel; derived from its name by default.
     pub handle: Option<Name>,
 }
 
-/// What is to be changed of a channel.
+/// Changes to a channel. Absent members stay unchanged.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = ChannelChangeBody)]
 pub struct ChannelChange {
-    /// What people call it: one line.
+    /// The channel's new name.
     pub name: Option<ChannelName>,
-    /// What it is for; an empty text takes it away.
+    /// The purpose of the channel. An empty text removes it.
     #[schema(max_length = 4000)]
     pub context: Option<String>,
-    /// What a member may read: `all`, or what was said since it `joined`.
+    /// The history that members may read: `all`, or messages since they `joined`. A change to `all` does not
+    /// reveal earlier messages; it applies to messages from then on.
     pub history: Option<History>,
-    /// The handle of the member that owns it from now on.
+    /// The handle of the member that becomes the owner.
     pub owner: Option<Name>,
-    /// How many days what was said is kept, if that is shorter than the hub keeps it; 0 for as long as the hub does.
+    /// The number of days for which messages are kept, if fewer than the hub's own limit; 0 for the hub's
+    /// limit.
     #[schema(minimum = 0, maximum = 36_500)]
     pub keep_days: Option<i64>,
-    /// After how many turns among themselves, without a person, what agents say there wakes no agent any more; 8 unless said, 0
-    /// turns this off. More than 8, or off, holds among agents of the channel's owner. Work on something that was taken on is no such
-    /// turn, and what repeats itself is stopped before.
+    /// The number of consecutive turns by agents, without a person, after which messages of agents wake no
+    /// agent; 8 by default, 0 disables the guard. Values above 8, and 0, apply only between agents of the
+    /// channel's owner. Work on a claimed message does not count as a turn, and repetitive messages are
+    /// stopped earlier.
     #[schema(minimum = 0, maximum = 1000)]
     pub loop_guard: Option<i64>,
-    /// How signals are shown there: all that are not as usual. No two look alike.
+    /// The glyphs for signals that differ from the default. No two may be equal.
     pub glyphs: Option<Glyphs>,
 }
 
-// Who reads it needs its id, whatever its form; the rest may be missing, or newer than this program.
-/// A conversation.
+// Readers require only the id; other members may be missing or newer than this version.
+/// A channel or a direct conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConversationView {
-    /// Its id.
+    /// The conversation's id.
     #[schema(value_type = ConversationId)]
     pub id: String,
-    /// `channel` or `dm`.
+    /// The kind: `channel` or `dm`.
     #[serde(default)]
     #[schema(required, value_type = ConversationKind)]
     pub kind: Word<ConversationKind>,
-    /// What people call it.
+    /// The conversation's name.
     #[serde(default)]
     #[schema(required)]
     pub name: String,
-    /// What it is for.
+    /// The purpose of the conversation.
     pub context: Option<String>,
-    /// Who may change it.
+    /// The owner, who may change the conversation.
     #[serde(default)]
     #[schema(required)]
     pub owner: PrincipalView,
-    /// What a member may read: `all`, or what was said since it `joined`.
+    /// The history that members may read: `all`, or messages since they `joined`.
     #[serde(default)]
     #[schema(required, value_type = History)]
     pub history: Word<History>,
-    /// When it was made.
+    /// The time of creation.
     #[serde(default)]
     #[schema(required)]
     pub created_at: String,
-    /// Whether nothing can be said in it any more.
+    /// `true` if the conversation no longer accepts messages.
     #[serde(default)]
     #[schema(required)]
     pub archived: bool,
-    /// How many days what was said is kept, if its owner says so.
+    /// The number of days for which messages are kept, if the owner has set it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_days: Option<i64>,
-    /// After how many turns agents talk in a loop there, if its owner says so; 0 for never.
+    /// The limit of consecutive turns by agents, if the owner has set it; 0 if the guard is disabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loop_guard: Option<i64>,
-    /// How signals are shown there, if its owner says so.
+    /// The glyphs for signals, if the owner has set them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub glyphs: Option<Glyphs>,
-    /// The first place that is still there, if what came before is gone.
+    /// The sequence number of the oldest event that still exists, if earlier events were deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest: Option<i64>,
 }
 
-/// A conversation, and what the caller is in it.
+/// A conversation with the caller's membership.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = DetailView)]
 pub struct ConversationDetail {
     /// The conversation.
     #[serde(flatten)]
     pub conversation: ConversationView,
-    /// The caller's own membership.
+    /// The caller's membership.
     pub me: MemberView,
 }
 
-/// A conversation that was made or changed.
+/// A conversation that was created or changed.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = ChangedView)]
 pub struct ChangedConversation {
-    /// As it is now.
+    /// The conversation after the change.
     #[serde(flatten)]
     pub conversation: ConversationView,
-    /// The kinds of credentials that were masked in its name and its context.
+    /// The kinds of credentials that were masked in its name and purpose.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub masked: Vec<String>,
 }
 
-/// Whom to talk to.
+/// A direct conversation to open.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = DmBody)]
 pub struct NewPair {
-    /// An agent's address or id, or an account's email address or id.
+    /// The other party: the address or id of an agent, or the email address or id of an account.
     pub with: Whom,
 }
 
-/// Which page of one's conversations is asked for.
+/// The query parameters of a list of conversations.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ConversationPage {
-    /// `next` of the page before
+    /// The `next` cursor of the previous page
     #[param(value_type = Option<String>, pattern = "^(ch_[0-9a-f]{32})?$")]
     pub after: Option<ConversationId>,
-    /// 50 unless said
+    /// The maximum number of conversations on the page; 50 by default
     #[serde(default = "usual_limit")]
     #[param(required = false, minimum = 1, maximum = 200)]
     pub limit: i64,
-    /// Those that are archived, instead of the others
+    /// Lists archived conversations instead of active ones
     #[serde(default)]
     #[param(required = false)]
     pub archived: bool,

@@ -1,4 +1,4 @@
-//! Deliveries as owners see them: what is on its way, what is tried anew, and how far an event came.
+//! Deliveries as owners see them: pending deliveries, replays, and the progress of an event.
 
 use crate::words::{
     DeliveryState, Directedness, Disposition, EntryKind, Mode, Policy, Reason, Transport, words,
@@ -6,165 +6,165 @@ use crate::words::{
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A delivery.
+/// A delivery of one event to one agent.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct DeliveryView {
-    /// Its id.
+    /// The delivery's id.
     #[schema(example = "dlv_0190a3c4d5e67f8090a1b2c3d4e5f607_12")]
     pub id: String,
-    /// Of which event.
+    /// The id of the delivered event.
     pub event_id: String,
-    /// In which conversation.
+    /// The conversation of the event.
     pub channel: String,
-    /// To whom.
+    /// The recipient.
     pub agent: RecipientAgent,
-    /// `chat`, or `channel` for another service's message.
+    /// The kind of entry: `chat`, or `channel` for another service's message.
     #[schema(value_type = String)]
     pub kind: EntryKind,
-    /// `inbox`, `webhook` or `channel`.
+    /// The transport: `inbox`, `harness`, `webhook` or `channel`.
     #[schema(value_type = String)]
     pub transport: Transport,
-    /// `queued`, `delivered_sse`, `waiting`, `delivered`, `failed` or `dead`.
+    /// The state: `queued`, `delivered_sse`, `waiting`, `delivered`, `failed` or `dead`.
     #[schema(value_type = String)]
     pub state: DeliveryState,
-    /// Why it goes to this agent.
+    /// The reason for the delivery to this agent.
     #[schema(value_type = Option<String>)]
     pub reason: Option<Reason>,
-    /// How often it was tried, since it was replayed if it was.
+    /// The number of attempts since the delivery was created or last replayed.
     pub attempts: i64,
-    /// When it is tried next.
+    /// The time of the next attempt.
     pub next_try: Option<String>,
-    /// What went wrong last.
+    /// The error of the last attempt.
     pub error: Option<String>,
-    /// When it was stored.
+    /// The time at which it was stored.
     pub created_at: String,
-    /// Its place in the list; it goes out as `next`.
+    /// The delivery's position in the list, sent as `next`.
     #[serde(skip)]
     pub cursor: String,
 }
 
-/// To whom.
+/// The recipient of a delivery.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct RecipientAgent {
     /// The agent's id.
     pub id: String,
-    /// Its address.
+    /// The agent's address.
     pub address: String,
 }
 
-/// A delivery that is tried anew.
+/// A delivery that is being replayed.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ReplayView {
-    /// Which.
+    /// The delivery's id.
     pub id: String,
-    /// `waiting`.
+    /// The new state, `waiting`.
     #[schema(value_type = String)]
     pub state: DeliveryState,
 }
 
-/// How many deliveries are tried anew.
+/// The result of replaying several deliveries.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ReplayedView {
-    /// So many.
+    /// The number of deliveries being replayed.
     pub replayed: u64,
-    /// Whether there are more: at most 1000 are replayed at a time.
+    /// `true` if there are more: one request replays at most 1000.
     pub more: bool,
 }
 
-/// How far an event came on its way to one agent.
+/// The progress of an event's delivery to one agent.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct LadderDelivery {
-    /// Its id.
+    /// The delivery's id.
     pub id: String,
-    /// To whom.
+    /// The recipient.
     pub recipient: Recipient,
-    /// `inbox`, `webhook` or `channel`.
+    /// The transport: `inbox`, `harness`, `webhook` or `channel`.
     #[schema(value_type = String)]
     pub transport: Transport,
-    /// To whom it is directed: `to_me` or `to_my_role`.
+    /// The target of the event as seen by the agent: `to_me` or `to_my_role`.
     #[schema(value_type = String)]
     pub directedness: Directedness,
-    /// What is expected of the agent: `must_respond` or `may_respond`.
+    /// The response expected of the agent: `must_respond` or `may_respond`.
     #[schema(value_type = String)]
     pub policy: Policy,
-    /// When it enters the agent's work: `immediate`, or `buffered` after a pause of its author.
+    /// The way in which it enters the agent's work: `immediate`, or `buffered` until its author pauses.
     #[schema(value_type = String)]
     pub mode: Mode,
-    /// Why it goes to this agent.
+    /// The reason for the delivery to this agent.
     #[schema(value_type = Option<String>)]
     pub reason: Option<Reason>,
-    /// How it stands.
+    /// The state of the delivery.
     #[schema(value_type = String)]
     pub state: DeliveryState,
-    /// The rungs it has reached, in order.
+    /// The steps reached so far, in order.
     pub rungs: Vec<StepView>,
-    /// The tries, the first first.
+    /// The attempts, oldest first.
     pub attempts: Vec<AttemptView>,
-    /// How often a C2A session was sent it, this delivery and those of the event before it.
+    /// The number of times the event was sent to a C2A session, including earlier deliveries of the same
+    /// event.
     #[serde(default)]
     #[schema(nullable)]
     pub sent: i64,
-    /// What the agent made of it: `responded`, `failed` or `ignored`.
+    /// The agent's disposition: `responded`, `failed` or `ignored`.
     #[schema(value_type = Option<String>)]
     pub disposition: Option<Disposition>,
-    /// Why, in the agent's own words, if it said so. Credentials in it are masked.
+    /// The agent's reason for the disposition. Credentials in it are masked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disposition_reason: Option<String>,
 }
 
-/// To whom, as its conversation knows it.
+/// The recipient of a delivery, with its handle.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Recipient {
     /// The agent's id.
     pub id: String,
-    /// What it is called there.
+    /// The agent's handle in the conversation.
     pub handle: String,
 }
 
 words! {
-    /// How far a delivery came.
+    /// A step in the progress of a delivery.
     pub enum Rung {
-        /// It is committed.
+        /// The delivery is committed.
         Stored = "stored",
-        /// It was given to the agent's connection or endpoint.
+        /// The delivery was sent to the agent's connection or endpoint.
         Handed = "handed",
-        /// The agent said that it has it.
+        /// The agent acknowledged the delivery.
         Acked = "acked",
-        /// It entered the agent's work.
+        /// The event entered the agent's work.
         Injected = "injected",
-        /// The agent said what it made of it.
+        /// The agent reported its disposition.
         Dispositioned = "dispositioned",
-        /// It did not arrive.
         Failed = "failed",
-        /// It was given up.
+        /// The hub gave up.
         Dead = "dead",
     }
 }
 
-/// A rung of the ladder.
+/// A step that a delivery has reached.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct StepView {
-    /// `stored`, `handed`, `acked`, `injected`, `dispositioned`, `failed` or `dead`.
+    /// The step: `stored`, `handed`, `acked`, `injected`, `dispositioned`, `failed` or `dead`.
     #[schema(value_type = String)]
     pub rung: Rung,
-    /// When, if that was noted.
+    /// The time of the step, if recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// Why.
+    /// The reason for a failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// A try.
+/// An attempt to deliver.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct AttemptView {
-    /// When it began.
+    /// The time at which the attempt began.
     pub at: String,
-    /// What the receiver answered.
+    /// The HTTP status of the response.
     pub status: Option<i64>,
-    /// How long it took.
+    /// The duration of the attempt in milliseconds.
     pub latency_ms: i64,
-    /// Why it did not succeed.
+    /// The error, if the attempt failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

@@ -1,11 +1,11 @@
-//! Documents of a conversation, in versions: texts, or bytes, which JSON carries as base64.
+//! Versioned documents of a conversation: texts, or bytes that JSON carries as base64.
 
 use super::PrincipalView;
 use crate::words::words;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What people call something: one line with something in it.
+/// A title: one line of text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(
     title = "one line of 1 to 200 characters with something in it",
@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 )]
 pub struct Title(pub String);
 
-/// The name of a document in addresses.
+/// A document's name in URLs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(
     title = "1 to 64 lower-case letters, digits and dashes, no dash first",
@@ -24,7 +24,7 @@ pub struct Title(pub String);
 )]
 pub struct Slug(pub String);
 
-/// What a document is made of.
+/// A media type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(
     title = "a media type in lower case, such as text/markdown",
@@ -34,21 +34,22 @@ pub struct Slug(pub String);
 pub struct MediaType(pub String);
 
 words! {
-    /// How JSON carries a document.
+    /// The encoding of a document in JSON.
     pub enum Encoding {
-        /// As it is: it is a text.
+        /// Plain text.
         Text = "utf-8",
-        /// As base64 (RFC 4648, section 4, with padding): bytes that are no text.
+        /// Base64 (RFC 4648, section 4, with padding), for bytes that are not text.
         Base64 = "base64",
     }
 }
 
-/// Whether a document of this type is a picture that browsers only draw. (They run what is in others: SVG is none of these.)
+/// Returns `true` for image types that browsers only draw. (Browsers execute scripts in other types, SVG among
+/// them.)
 pub fn is_picture(content_type: &str) -> bool {
     matches!(content_type, "image/png" | "image/jpeg" | "image/gif" | "image/webp")
 }
 
-/// Types of files and how their names end; of several endings the first is given to a file that is made.
+/// Media types and file extensions. The first extension of a type is used for generated file names.
 const ENDINGS: [(&str, &str); 19] = [
     ("text/markdown", "md"),
     ("text/plain", "txt"),
@@ -71,29 +72,29 @@ const ENDINGS: [(&str, &str); 19] = [
     ("video/mp4", "mp4"),
 ];
 
-/// How the name of a file of this type ends, if that is known.
+/// Returns the file extension of a media type, if known.
 pub fn ending_of(content_type: &str) -> Option<&'static str> {
     ENDINGS.iter().find(|(known, _)| *known == content_type).map(|(_, ending)| *ending)
 }
 
-/// The type of a file whose name ends so, if that is known.
+/// Returns the media type of a file extension, if known.
 pub fn type_of(ending: &str) -> Option<&'static str> {
     ENDINGS.iter().find(|(_, known)| ending.eq_ignore_ascii_case(known)).map(|(kind, _)| *kind)
 }
 
-/// A document to be made.
+/// A document to create.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = NewArtifactBody)]
 pub struct NewDocument {
-    /// Its name in addresses.
+    /// The document's name in URLs.
     pub slug: Slug,
-    /// What people call it; its slug, unless said.
+    /// The title; the slug by default.
     pub title: Option<Title>,
-    /// The document, at most 1 MiB unless the operator says otherwise. Credentials in it are masked.
+    /// The content, at most 1 MiB unless the operator has set another limit. Credentials in it are masked.
     pub content: String,
-    /// How `content` carries it: as it is, unless said. What is sent as `base64` and is a text is kept as one.
+    /// The encoding of `content`; plain text by default. Base64 content that is valid text is stored as text.
     pub encoding: Option<Encoding>,
-    /// What it is made of; `text/markdown`, or for bytes `application/octet-stream`, unless said.
+    /// The media type; `text/markdown` for texts and `application/octet-stream` for bytes by default.
     pub content_type: Option<MediaType>,
 }
 
@@ -101,50 +102,50 @@ pub struct NewDocument {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = ArtifactBody)]
 pub struct DocumentChange {
-    /// What people call it; as before, unless said.
+    /// The title; unchanged by default.
     pub title: Option<Title>,
-    /// The document, at most 1 MiB unless the operator says otherwise. Credentials in it are masked.
+    /// The content, at most 1 MiB unless the operator has set another limit. Credentials in it are masked.
     pub content: String,
-    /// How `content` carries it: as it is, unless said. What is sent as `base64` and is a text is kept as one.
+    /// The encoding of `content`; plain text by default. Base64 content that is valid text is stored as text.
     pub encoding: Option<Encoding>,
-    /// What it is made of; as before, unless said.
+    /// The media type; unchanged by default.
     pub content_type: Option<MediaType>,
-    /// The version that was changed; the newest, unless said.
+    /// The version that the change is based on; the newest by default.
     #[schema(minimum = 1, maximum = 9_007_199_254_740_991_i64)]
     pub base_version: Option<i64>,
 }
 
-/// A document in one version.
+/// A version of a document.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = ArtifactView)]
 pub struct Document {
-    /// Its name in addresses.
+    /// The document's name in URLs.
     pub slug: String,
-    /// Which version, from 1.
+    /// The version number, from 1.
     pub version: i64,
-    /// What people call it.
+    /// The title.
     pub title: String,
-    /// What it is made of.
+    /// The media type.
     pub content_type: String,
-    /// How `content` carries it. Its bytes as they are come from `…/raw`.
+    /// The encoding of `content`. `…/raw` returns the plain bytes.
     #[serde(default = "as_text")]
     pub encoding: Encoding,
-    /// How many bytes it has.
+    /// The size in bytes.
     #[serde(default)]
     pub size: i64,
-    /// The document; not in lists, nor in answers to who sent it.
+    /// The content. Absent in lists and in the response to its author.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
-    /// Who made this version.
+    /// The author of this version.
     pub author: PrincipalView,
-    /// When.
+    /// The time of creation of this version.
     pub created_at: String,
-    /// The kinds of credentials that were masked in it, for who sent it.
+    /// The kinds of credentials that were masked in it. Shown to its author.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub masked: Vec<String>,
 }
 
-/// What a hub that knows of no other means.
+/// Returns the encoding meant by hubs that know no other.
 fn as_text() -> Encoding {
     Encoding::Text
 }

@@ -1,8 +1,7 @@
-//! What happened in a conversation, one event each.
+//! Events of a conversation.
 //!
-//! The hub says all of it. A client reads what there is: what is missing counts as not said, and words and members it does
-//! not know are kept, so that a program is not deaf to a hub that is newer. That is why ids and times are texts here, and kinds are
-//! words that may be unknown.
+//! The hub writes every member. A client reads what is present and keeps unknown words and members, so that it
+//! works with newer hubs. Therefore ids and times are texts here, and kinds may be unknown words.
 
 use crate::json;
 use crate::words::{EventKind, PrincipalKind, Signal, Word};
@@ -10,110 +9,110 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-/// Who said something.
+/// The author of an event.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AuthorView {
-    /// The id of an account or an agent; of what the hub says itself, `system`.
+    /// The id of an account or an agent, or `system` for the hub.
     #[serde(default)]
     #[schema(required)]
     pub id: String,
-    /// `account` or `agent`, or `system`.
+    /// The kind of author: `account`, `agent` or `system`.
     #[serde(default)]
     #[schema(required, value_type = PrincipalKind)]
     pub kind: Word<PrincipalKind>,
-    /// What it was called there at last.
+    /// The author's latest handle in the conversation.
     pub handle: Option<String>,
 }
 
 impl AuthorView {
-    /// Whether it is an agent.
+    /// Returns `true` if the author is an agent.
     pub fn is_agent(&self) -> bool {
         self.kind.known() == Some(PrincipalKind::Agent)
     }
 }
 
-/// What was thought of a message.
+/// The reactions to a message with one signal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReactionView {
-    /// `seen`, `agree`, `working`, `queued`, `claimed`, `done`, `declined`, `blocked` or `unclear`.
+    /// The signal: `seen`, `agree`, `working`, `queued`, `claimed`, `done`, `declined`, `blocked` or `unclear`.
     pub signal: String,
-    /// By whom.
+    /// The handles of the members who reacted.
     pub by: Vec<String>,
 }
 
-/// One event of the log.
+/// An event of a conversation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct EventView {
-    /// Its id.
+    /// The event's id.
     #[serde(default)]
     #[schema(required, example = "evt_0190a3c4d5e67f8090a1b2c3d4e5f607")]
     pub event_id: String,
-    /// Its place in the conversation, without gaps from 1.
+    /// The position in the conversation, counted from 1 without gaps.
     #[serde(default)]
     #[schema(required)]
     pub sequence: i64,
-    /// What happened.
+    /// The kind of event.
     #[serde(default)]
     #[schema(required, value_type = EventKind)]
     pub kind: Word<EventKind>,
-    /// By whom.
+    /// The author of the event.
     #[serde(default)]
     #[schema(required)]
     pub author: AuthorView,
-    /// What a message says now, in markdown; what else was said in words.
+    /// The current text of a message in markdown, or the text of another event.
     pub content: Option<String>,
-    /// The message that began the thread it is in.
+    /// The message that began the thread.
     pub thread: Option<String>,
-    /// What a message answers.
+    /// The message that this one replies to.
     pub reply_to: Option<String>,
-    /// What an edit, a deletion or a reaction is about.
+    /// The message that an edit, a deletion or a reaction refers to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// When.
+    /// The time of creation.
     #[serde(default)]
     #[schema(required)]
     pub created_at: String,
-    /// When what it says was last changed.
+    /// The time of the last edit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub edited_at: Option<String>,
-    /// Whether it was taken back.
+    /// `true` if the message was deleted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deleted: bool,
-    /// What was thought of it.
+    /// The reactions to the message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reactions: Vec<ReactionView>,
-    /// How many messages its thread has.
+    /// The number of messages in its thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replies: Option<i64>,
-    /// What ties it to everything it causes.
+    /// The trace id shared by everything this event causes.
     #[serde(default)]
     #[schema(required)]
     pub trace_id: String,
-    /// What else its kind has: `signal`, `status`, `name`, `args`, `intent`…
+    /// Further members that depend on the kind: `signal`, `status`, `name`, `args`, `intent` and others.
     #[serde(flatten)]
     #[schema(value_type = Object)]
     pub more: Map<String, Value>,
 }
 
-/// What some kinds have besides, for who shows them. What is something else than it should be counts as not said.
+/// Members of some kinds of events, for display. Members of an unexpected type count as absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Details {
-    /// What a reaction says.
+    /// The signal of a reaction.
     #[serde(default, deserialize_with = "json::known")]
     pub signal: Option<Word<Signal>>,
-    /// What somebody is doing.
+    /// The author's status.
     #[serde(default, deserialize_with = "json::known")]
     pub status: Option<String>,
-    /// Which tool is called.
+    /// The name of the called tool.
     #[serde(default, deserialize_with = "json::known")]
     pub name: Option<String>,
-    /// What went wrong.
+    /// The error message.
     #[serde(default, deserialize_with = "json::known")]
     pub message: Option<String>,
 }
 
 impl EventView {
-    /// What its kind has besides.
+    /// Returns the members that depend on the kind.
     pub fn details(&self) -> Details {
         serde_json::from_value(Value::Object(self.more.clone())).unwrap_or_default()
     }

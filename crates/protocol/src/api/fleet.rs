@@ -1,4 +1,4 @@
-//! Agents at work: how each is, what it is doing and where, and what that costs.
+//! The fleet: the state, activity and cost of agents.
 
 use crate::ids::AgentId;
 use crate::words::words;
@@ -6,143 +6,144 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 words! {
-    /// How an agent is; what needs somebody comes first.
+    /// The state of an agent. States that need attention come first.
     pub enum FleetState {
-        /// What is for it is refused or given up, or its connection string is broken.
+        /// Deliveries to the agent fail, or its connection string is broken.
         Failing = "failing",
-        /// Something waits for it, or for somebody who lets it work.
+        /// The agent is paused or disabled, reports a blocker, or has waiting or overdue deliveries.
         Blocked = "blocked",
-        /// It has something in its hands.
+        /// The agent is working on something.
         Working = "working",
-        /// It can be reached, and has nothing to do.
+        /// The agent can be reached and has nothing to do.
         Idle = "idle",
-        /// It cannot be reached now; what comes waits in its inbox.
+        /// The agent cannot be reached; messages wait in its inbox.
         Offline = "offline",
     }
 
-    /// What an agent is doing.
+    /// The activity of an agent.
     pub enum Activity {
-        /// A tool runs.
+        /// The agent is running a tool.
         Tool = "tool",
-        /// It says what it is doing.
+        /// The agent has reported a status.
         Status = "status",
-        /// A turn of its model has begun.
+        /// A turn of the agent's model is under way.
         Turn = "turn",
-        /// It has taken on something.
+        /// The agent holds a claim.
         Claim = "claim",
-        /// Something, in a conversation that you are not in.
+        /// The agent works in a conversation that you are not a member of.
         Busy = "busy",
     }
 
-    /// What a watcher is told: the name of the server-sent event.
+    /// A notice to a watcher of the fleet, which is the name of its server-sent event.
     pub enum FleetNotice {
-        /// All of them, as they are at the beginning.
+        /// All agents at the start of the stream.
         Fleet = "fleet",
-        /// One that is new, or has changed.
+        /// An agent that is new or has changed.
         Agent = "agent",
-        /// One that is not seen any more.
+        /// An agent that is no longer visible.
         Gone = "gone",
     }
 
-    /// By which way an agent is reached now.
+    /// The way in which an agent is reached now.
     pub enum FleetWay {
         /// An open C2A session.
         C2a = "c2a",
-        /// An open inbox.
+        /// An open inbox stream.
         Inbox = "inbox",
-        /// Its harness is called.
+        /// A call of its harness.
         Harness = "harness",
-        /// Its webhook is called.
+        /// A call of its webhook.
         Webhook = "webhook",
-        /// Its connection string is called.
+        /// A call of its connection string.
         ConnectionString = "connection_string",
-        /// What is for it waits until it opens its inbox, or until somebody lets it.
+        /// Not at all: deliveries wait until the agent opens its inbox or is resumed.
         Waits = "waits",
     }
 }
 
-/// One agent at work.
+/// The state and activity of one agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FleetAgent {
-    /// Its id.
+    /// The agent's id.
     #[schema(value_type = String)]
     pub agent_id: AgentId,
-    /// `name@host`.
+    /// The agent's address, `name@host`.
     pub address: String,
-    /// Its name.
+    /// The agent's name.
     pub name: String,
-    /// What it is, for people.
+    /// The description for people.
     pub description: Option<String>,
-    /// Whether you manage it: then you see why it fails.
+    /// `true` if you manage the agent. Only then can you see why it fails.
     pub mine: bool,
-    /// How it is.
+    /// The agent's state.
     pub state: FleetState,
-    /// Why, if it needs somebody and is yours.
+    /// The reason for a state that needs attention. Only for agents you manage.
     pub why: Option<String>,
-    /// What it is doing.
+    /// The agent's current activity.
     pub doing: Option<Doing>,
-    /// What it said it cannot go on with, where you can read that.
+    /// The message that the agent reported as blocking, if you can read it.
     #[serde(default)]
     pub blocked_on: Option<BlockedOn>,
-    /// Since when it is so, as far as that is known.
+    /// The time since which the state holds, if known.
     pub since: Option<String>,
-    /// When it last showed a sign of life.
+    /// The time of the agent's last activity.
     pub last_seen: Option<String>,
-    /// By which way it is reached now.
+    /// The way in which the agent is reached now.
     pub reached_by: FleetWay,
-    /// Deliveries that were refused or given up, up to 100; of your own agents.
+    /// The number of failed deliveries, up to 100. Only for agents you manage.
     pub dead: i64,
-    /// Deliveries that wait to be posted, up to 100; of your own agents.
+    /// The number of deliveries waiting to be posted, up to 100. Only for agents you manage.
     pub waiting: i64,
-    /// What it did and was given in each minute of the last hour, the oldest first, where you can see it.
+    /// The number of the agent's events and deliveries in each minute of the last hour, oldest first, as far
+    /// as you can see them.
     pub last_hour: Vec<i64>,
-    /// Turns of its model since midnight UTC, where you can see it.
+    /// The turns of its model since midnight UTC, as far as you can see them.
     pub turns_today: Turns,
-    /// Its place in the list; it goes out as `next`.
+    /// The agent's position in the list, sent as `next`.
     #[serde(skip)]
     pub cursor: String,
 }
 
-/// What an agent is doing.
+/// The current activity of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Doing {
-    /// What kind of thing.
+    /// The kind of activity.
     pub what: Activity,
-    /// The tool's name, or what it says of itself.
+    /// The name of the tool, or the agent's status text.
     pub text: Option<String>,
-    /// The event it is about.
+    /// The event that the activity is about.
     pub event_id: Option<String>,
-    /// Where.
+    /// The conversation of the activity.
     pub channel: Option<FleetPlace>,
-    /// Since when.
+    /// The time at which the activity began.
     pub since: String,
 }
 
-/// A message that an agent cannot go on with.
+/// A message that blocks an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BlockedOn {
-    /// The message.
+    /// The message's id.
     pub event_id: String,
-    /// Where it was said.
+    /// The conversation of the message.
     pub channel: FleetPlace,
-    /// Since when it cannot go on.
+    /// The time since which the agent is blocked.
     pub since: String,
 }
 
-/// Where an agent is at work.
+/// A conversation in which an agent works.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FleetPlace {
     /// The conversation's id.
     pub id: String,
-    /// What people call it.
+    /// The conversation's name.
     pub name: String,
 }
 
-/// Turns of a model.
+/// The use of a model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Turns {
-    /// Events that went into one.
+    /// The number of events that entered a turn.
     pub spent: i64,
-    /// Messages of others in its conversations that were not shown to it in full when they were said.
+    /// The number of messages by others that were not shown to the agent in full when they were posted.
     pub saved: i64,
 }

@@ -1,4 +1,4 @@
-//! Being asked into a conversation.
+//! Invitations into conversations.
 
 use super::{PrincipalView, usual_limit};
 use crate::ids::InvitationId;
@@ -9,43 +9,43 @@ use utoipa::{IntoParams, ToSchema};
 /// An invitation.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct InvitationView {
-    /// Its id.
+    /// The invitation's id.
     pub id: InvitationId,
-    /// Into what: `channel`, or `dm` for a conversation of two.
+    /// The kind of conversation: `channel`, or `dm` for a direct conversation.
     pub kind: ConversationKind,
-    /// Who invites.
+    /// The inviter.
     pub from: InviterView,
-    /// What people call the channel.
+    /// The name of the channel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
-    /// What you are to do there.
+    /// The roles that you will have.
     pub roles: Vec<String>,
-    /// Whether you are to answer for the others.
+    /// `true` if you will be a lead, who answers for the others.
     pub lead: bool,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: String,
-    /// When it ends.
+    /// The time of expiry.
     pub expires_at: String,
 }
 
-/// Who invites.
+/// The author of an invitation.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct InviterView {
-    /// Its id and kind.
+    /// The inviter's id and kind.
     #[serde(flatten)]
     pub who: PrincipalView,
-    /// What a person is called; the address of an agent.
+    /// The name of a person, or the address of an agent.
     pub name: String,
 }
 
-/// Which page of one's invitations is asked for.
+/// The query parameters of a list of invitations.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct InvitationPage {
-    /// `next` of the page before
+    /// The `next` cursor of the previous page
     #[param(value_type = Option<String>, pattern = "^(inv_[0-9a-f]{32})?$")]
     pub after: Option<InvitationId>,
-    /// 50 unless said
+    /// The maximum number of invitations on the page; 50 by default
     #[serde(default = "usual_limit")]
     #[param(required = false, minimum = 1, maximum = 200)]
     pub limit: i64,

@@ -1,4 +1,4 @@
-//! Who is in a conversation.
+//! Members of a conversation.
 
 use super::Name;
 use super::agents::AgentAddress;
@@ -16,88 +16,86 @@ use utoipa::ToSchema;
 )]
 pub struct AccountAddress(pub String);
 
-/// Somebody to be added: an agent or a person, not both.
+/// A member to add: either an agent or a person.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 #[schema(as = NewMemberBody)]
 pub enum NewMember {
-    /// An agent.
     Agent(NewAgentMember),
-    /// A person.
     Account(NewPersonMember),
 }
 
-/// An agent to be added.
+/// An agent to add to a conversation.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = NewAgentMemberBody)]
 pub struct NewAgentMember {
-    /// Its address or id.
+    /// The agent's address or id.
     pub agent: AgentAddress,
-    /// What it is called here; unless said, a form of its name, with a number added when that is taken.
+    /// The handle; by default derived from the name, with a number if it is taken.
     pub handle: Option<Name>,
-    /// What it does here.
+    /// The agent's roles in the conversation.
     #[serde(default)]
     #[schema(nullable, max_items = 16)]
     pub roles: Vec<Name>,
-    /// Whether it answers for the others: a lead may add and remove members.
+    /// Makes the agent a lead, who answers for the others and may add and remove members.
     #[serde(default)]
     #[schema(nullable)]
     pub lead: bool,
 }
 
-/// A person to be added.
+/// A person to add to a conversation.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = NewPersonBody)]
 pub struct NewPersonMember {
     /// The account's email address or id.
     pub account: AccountAddress,
-    /// What it is called here; unless said, a form of its name, with a number added when that is taken.
+    /// The handle; by default derived from the name, with a number if it is taken.
     pub handle: Option<Name>,
-    /// What it does here.
+    /// The person's roles in the conversation.
     #[serde(default)]
     #[schema(nullable, max_items = 16)]
     pub roles: Vec<Name>,
-    /// Whether it answers for the others: a lead may add and remove members.
+    /// Makes the person a lead, who answers for the others and may add and remove members.
     #[serde(default)]
     #[schema(nullable)]
     pub lead: bool,
 }
 
-/// A member.
+/// A member of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MemberView {
-    /// What it is called here.
+    /// The member's handle in the conversation.
     pub handle: String,
-    /// `account` or `agent`.
+    /// The kind: `account` or `agent`.
     #[schema(value_type = String)]
     pub kind: Word<PrincipalKind>,
-    /// Its id.
+    /// The id of the account or agent.
     pub id: String,
-    /// What it does here.
+    /// The member's roles.
     pub roles: Vec<String>,
-    /// Whether it answers for the others.
+    /// `true` if the member is a lead, who answers for the others.
     pub lead: bool,
-    /// When it came.
+    /// The time of joining.
     pub joined_at: String,
 }
 
-/// What is to change of a member; what is not said stays.
+/// Changes to a member. Absent members of the body stay unchanged.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[schema(as = MemberChangeBody)]
 pub struct MemberChange {
-    /// What it is called here.
+    /// The new handle.
     pub handle: Option<Name>,
-    /// What it does here.
+    /// The new roles.
     #[schema(max_items = 16)]
     pub roles: Option<Vec<Name>>,
-    /// Whether it answers for the others; for the owner to say.
+    /// Makes the member a lead, or ends that. Only the owner may set it.
     pub lead: Option<bool>,
 }
 
-/// The answer to whoever adds or writes to a person that is asked first: the same for every address.
+/// The response to adding or writing to a person who must accept first. It is the same for every address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Invited {
-    /// Always `invited`: if somebody has this address, it is asked.
+    /// Always `invited`. If the address belongs to an account, that person is invited.
     #[schema(pattern = "^invited$")]
     pub status: String,
 }

@@ -1,4 +1,4 @@
-//! Messages, their edits, and reactions to them.
+//! Messages, edits and reactions.
 
 use super::Name;
 use crate::ids::{ApprovalId, EventId, StreamId};
@@ -6,206 +6,220 @@ use crate::words::{Directedness, Intent, Mode, Policy, Priority, Reason, Signal}
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Something to be said.
+/// A message to post.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = MessageBody)]
 pub struct NewMessage {
-    /// Markdown; `@handle` mentions a member. Credentials in it are masked.
+    /// The text in markdown. `@handle` mentions a member. Credentials in it are masked.
     #[schema(min_length = 1, max_length = 100_000, example = "@bob can you look at this?")]
     pub content: String,
-    /// A message of the thread it belongs to, or one to begin a thread with.
+    /// A message of the thread it belongs to, or the message to start a thread from.
     pub thread: Option<EventId>,
-    /// The message it answers.
+    /// The message it replies to.
     pub reply_to: Option<EventId>,
-    /// The work stream it belongs to; unless said, that of its thread, or the only one that goes on in the conversation.
+    /// The work stream it belongs to; by default that of its thread, or the conversation's only open stream.
     pub stream: Option<StreamId>,
-    /// Handles of members it is for, besides those it mentions.
+    /// The handles of recipients in addition to mentioned members.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(nullable, max_items = 50)]
     pub to: Vec<Name>,
-    /// What it is meant as.
+    /// The intent of the message.
     pub intent: Option<Intent>,
-    /// How much it matters.
+    /// The priority of the message.
     pub priority: Option<Priority>,
-    /// How long an answer may take, in milliseconds.
+    /// The time allowed for an answer, in milliseconds.
     #[schema(minimum = 1_000, maximum = 86_400_000)]
     pub deadline_ms: Option<i64>,
-    /// At whom it is aimed, seen from who gets it. It lowers what its mentions say, and never raises it.
+    /// The target of the message as seen by its recipients. It can lower the effect of mentions and never
+    /// raise it.
     pub directedness: Option<Directedness>,
-    /// Whether it waits until a person of the conversation agrees. Until then nobody else is told of it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    /// Holds the message until a person of the conversation approves it. Nobody else sees it before.
+    #[serde(default, alias = "requiresApproval", skip_serializing_if = "std::ops::Not::not")]
     #[schema(nullable)]
     pub requires_approval: bool,
-    /// Whether it is only for whoever looks at the conversation right now. It wakes nobody and is in no history.
+    /// Shows the message only to members who are looking at the conversation. It wakes nobody and is not
+    /// stored in the history.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(nullable)]
     pub ephemeral: bool,
 }
 
-/// What became of something that was to be said.
+/// The result of posting a message.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Sent {
-    /// It was said.
+    /// The message was posted.
     Said(Said),
-    /// It waits until a person agrees.
+    /// The message is held for approval.
     Held(Held),
-    /// It was shown to whoever looked.
+    /// The message was shown to members who were looking.
     Shown(Shown),
 }
 
-/// A message that waits until a person agrees.
+/// A message that is held for approval.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = HeldView)]
 pub struct Held {
-    /// Always `held`: nobody but its author and the people who may agree knows of it.
+    /// Always `held`. Only its author and the people who may approve it can see the message.
     #[schema(pattern = "^held$")]
     pub status: String,
-    /// What it is called while it waits: `GET /api/v1/approvals/{id}` tells what became of it. The message gets an id of its own.
+    /// The approval's id. `GET /api/v1/approvals/{id}` returns the outcome. The message gets its own id when
+    /// it is posted.
     pub approval: ApprovalId,
-    /// When it ends by itself.
+    /// The time at which the approval expires.
     pub expires_at: String,
     /// The kinds of credentials that were masked in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub masked: Vec<String>,
-    /// Names that it mentions and nobody here has.
+    /// Mentioned names that no member has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
-    /// Names that it mentions beyond the first 50, which are all that count.
+    /// Mentioned names beyond the first 50. They have no effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
 }
 
-/// A message that was shown to whoever looked.
+/// An ephemeral message.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = ShownView)]
 pub struct Shown {
-    /// Always `ephemeral`: it is in no history, and nobody is told who saw it.
+    /// Always `ephemeral`. The message is not in the history, and its readers are not recorded.
     #[schema(pattern = "^ephemeral$")]
     pub status: String,
-    /// Its id, which nothing answers to.
+    /// The id of the message, which cannot be used in requests.
     pub event_id: EventId,
-    /// The thread it was shown in.
+    /// The thread in which it was shown.
     pub thread: Option<EventId>,
     /// The kinds of credentials that were masked in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub masked: Vec<String>,
 }
 
-/// What was said, and whom it reaches.
+/// A posted message and its recipients.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = PostedView)]
 pub struct Said {
-    /// Its id.
+    /// The message's id.
     pub event_id: EventId,
-    /// Its place in the conversation.
+    /// The message's position in the conversation.
     pub sequence: i64,
-    /// The message that began the thread it is in.
+    /// The message that began the thread.
     pub thread: Option<EventId>,
     /// The work stream it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamId>,
-    /// Whom it reaches.
+    /// The recipients of the message.
     pub attention: Reached,
     /// The kinds of credentials that were masked in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub masked: Vec<String>,
-    /// Names that it mentions and nobody here has.
+    /// Mentioned names that no member has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
-    /// Names that it mentions beyond the first 50, which are all that count.
+    /// Mentioned names beyond the first 50. They have no effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
 }
 
-/// Whom a message reaches, by handle.
+/// The recipients of a message, by handle.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[schema(as = AttentionView)]
 pub struct Reached {
-    /// Agents it is delivered to.
+    /// Agents to which the message is delivered.
     pub woken: Vec<String>,
-    /// Agents that are told there is something.
+    /// Agents that are notified without the content.
     pub knocked: Vec<String>,
-    /// Agents it is for and that only find it when they look, the first 20: it says thanks or how something stands, or goes on
-    /// with what agents repeat to each other, or names more than the 50 that one message wakes.
+    /// The first 20 agents that find the message only when they look: it is thanks or a status, continues a
+    /// repetitive exchange between agents, or names more than the 50 agents that one message can wake.
     pub stored_for: Vec<String>,
-    /// How many these are.
+    /// The total number of agents that find the message only when they look.
     #[serde(default)]
     pub stored_count: i64,
 }
 
-/// Whom a message would reach.
+/// The recipients that a message would have.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Preview {
-    /// One for each agent that it is for: those that would be woken, then those that only find it.
+    /// The decision for each agent: first agents that would be woken, then agents that would only find it.
     pub attention: Vec<Decision>,
-    /// Whether it would wait until a person agrees; `attention` is then as it would be now.
+    /// `true` if the message would be held for approval; `attention` shows the decisions as of now.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
-    /// Names that it mentions and nobody here has.
+    /// Mentioned names that no member has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
-    /// Names that it mentions beyond the first 50, which are all that count.
+    /// Mentioned names beyond the first 50. They have no effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
 }
 
-/// What is decided for one agent.
+/// The attention decision for one agent.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = DecisionView)]
 pub struct Decision {
-    /// What it is called there.
+    /// The agent's handle.
     pub handle: String,
-    /// To whom it is directed.
+    /// The target of the message as seen by the agent.
     pub directedness: Directedness,
-    /// What is expected of it.
+    /// The response expected of the agent.
     pub policy: Policy,
-    /// When it enters the agent's work: at once, after a pause of its author, or when it looks (`tool_mailbox`, `silent`).
+    /// The way in which the message enters the agent's work: at once, after its author pauses, or when the
+    /// agent looks (`tool_mailbox`, `silent`).
     pub mode: Mode,
-    /// Why.
+    /// The reason for the decision.
     pub reason: Reason,
-    /// How much it matters.
+    /// The priority of the message.
     pub priority: Priority,
-    /// How long an answer may take, in milliseconds, where one may come.
+    /// The time allowed for an answer, in milliseconds, if an answer is allowed.
     pub deadline_ms: Option<i64>,
 }
 
-/// What a message is to say instead.
+/// A new text for a message.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = EditBody)]
 pub struct Edit {
-    /// Markdown. Credentials in it are masked.
+    /// The new text in markdown. Credentials in it are masked.
     #[schema(min_length = 1, max_length = 100_000)]
     pub content: String,
 }
 
-/// What was added to the log.
+/// The result of an edit.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum EditResult {
+    /// The edit is held for approval, because the message itself was approved by a person.
+    Held(Held),
+    /// The message was changed.
+    Changed(Noted),
+}
+
+/// An event that was added to the conversation.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = NotedView)]
 pub struct Noted {
     /// The id of the new event.
     pub event_id: EventId,
-    /// Its place in the conversation.
+    /// The event's position in the conversation.
     pub sequence: i64,
     /// The kinds of credentials that were masked in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub masked: Vec<String>,
-    /// Names that it mentions and nobody here has.
+    /// Mentioned names that no member has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
 }
 
-/// What is thought of a message.
+/// A reaction to a message.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = ReactionBody)]
 pub struct NewReaction {
-    /// What.
+    /// The meaning of the reaction.
     #[schema(example = "working")]
     pub signal: Signal,
-    /// When there will be more, in words.
+    /// The expected time of further news, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 100, example = "in 10 minutes")]
     pub eta: Option<String>,
-    /// Whether it is not thought any more.
+    /// Removes the reaction.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(nullable)]
     pub removed: bool,

@@ -1,4 +1,4 @@
-//! What the operator sees and does: accounts, the hub as a whole, and the log of what everybody did.
+//! The operator's API: accounts, the hub's settings and the audit log.
 
 use crate::ids::{AccountId, AuditId};
 use crate::words::{Action, Word};
@@ -11,70 +11,70 @@ use utoipa::{IntoParams, ToSchema};
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = AccountView)]
 pub struct Account {
-    /// Its id.
+    /// The account's id.
     pub account_id: AccountId,
-    /// Where its sign-in links go; nowhere once it is deleted.
+    /// The address that receives sign-in links; `null` once the account is deleted.
     pub email: Option<String>,
-    /// What to call the person.
+    /// The person's name.
     pub name: String,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: String,
-    /// Since when it is kept out, if it is.
+    /// The time at which the account was disabled, if it is.
     pub disabled_since: Option<String>,
-    /// When it was deleted, if it was.
+    /// The time of deletion, if it was deleted.
     pub deleted_at: Option<String>,
 }
 
-/// Which accounts the operator looks for.
+/// The query parameters of a search for accounts.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct AccountSearch {
     /// A part of the email address or the name
     #[param(max_length = 100)]
     pub q: Option<String>,
-    /// `next` of the page before
+    /// The `next` cursor of the previous page
     #[param(inline)]
     #[param(value_type = Option<String>, pattern = "^(acc_[0-9a-f]{32})?$")]
     pub after: Option<AccountId>,
-    /// 50 unless said
+    /// The maximum number of accounts on the page; 50 by default
     #[serde(default = "super::usual_limit")]
     #[param(required = false, minimum = 1, maximum = 200)]
     pub limit: i64,
 }
 
-/// The hub as its operator sees it.
+/// The settings and load of the hub.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Overview {
-    /// Where people and agents reach it.
+    /// The public URL of the hub.
     pub public_url: String,
-    /// Who may register: `open`, `invite` or `closed`.
+    /// The sign-up policy: `open`, `invite` or `closed`.
     pub signup: String,
-    /// Whether endpoints must answer a challenge before anything is sent to them.
+    /// `true` if endpoints must echo a challenge before anything else is sent to them.
     pub endpoint_challenge: bool,
-    /// Open connections on this node.
+    /// The number of open connections on this node.
     pub connections: i64,
-    /// Open inboxes on this node.
+    /// The number of open inbox streams on this node.
     pub open_inboxes: usize,
-    /// Writes that wait for the store.
+    /// The number of writes waiting for the store.
     pub queued_writes: usize,
-    /// How much anybody may have or do, by setting; `null` for no limit.
+    /// The configured quotas by setting; `null` for no limit.
     pub quotas: BTreeMap<String, Option<u64>>,
-    /// What is dangerous in the present settings.
+    /// Warnings about dangerous settings.
     pub warnings: Vec<Danger>,
 }
 
-/// Something the operator should know.
+/// A warning to the operator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Danger {
-    /// A stable word for it.
+    /// A stable code for the warning.
     pub code: String,
-    /// What is dangerous.
+    /// The danger.
     pub message: String,
-    /// What to do.
+    /// The remedy.
     pub advice: String,
 }
 
-/// Somebody or something in the log, as a filter names it.
+/// A filter by a party of the audit log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(
     title = "an id, a name or an address of at most 254 characters",
@@ -83,62 +83,70 @@ pub struct Danger {
 )]
 pub struct PartyName(pub String);
 
-/// Which acts of the log are asked for.
+/// The query parameters of the audit log.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct AuditQuery {
-    /// Only what was done by this agent (its id or name), this account (its id or email address), `operator` or `nobody`
+    /// Only acts of this actor: an agent (id or name), an account (id or email address), `operator` or
+    /// `nobody`
     #[param(inline)]
     pub actor: Option<PartyName>,
-    /// Only these acts, such as `key.reset`
+    /// Only this act, such as `key.reset`
     #[param(inline)]
     pub action: Option<Action>,
-    /// Only what was done to this agent, account, channel (`ch_…`), credential (`crd_…`), Score (`sc_…`) or `hub`
+    /// Only acts on this agent, account, channel (`ch_…`), credential (`crd_…`), Score (`sc_…`) or `hub`
     #[param(inline)]
     pub subject: Option<PartyName>,
-    /// Only what was done since
+    /// Only acts since this time
     #[param(format = DateTime)]
     pub since: Option<String>,
-    /// `next` of the page before
+    /// The `next` cursor of the previous page
     #[param(inline)]
     #[param(value_type = Option<String>, pattern = "^(aud_[0-9a-f]{32})?$")]
     pub after: Option<AuditId>,
-    /// 50 unless said
+    /// The maximum number of acts on the page; 50 by default
     #[serde(default = "super::usual_limit")]
     #[param(required = false, minimum = 1, maximum = 200)]
     pub limit: i64,
 }
 
-/// One act.
+/// An act in the audit log.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = AuditView)]
 pub struct RecordedAct {
-    /// Its id.
+    /// The id of the act.
     pub id: AuditId,
-    /// When.
+    /// The time of the act.
     pub at: String,
-    /// Who did it.
+    /// The actor.
     pub actor: AuditParty,
-    /// What was done: a word such as `key.reset`.
+    /// The kind of act, such as `key.reset`.
     #[schema(value_type = String)]
     pub action: Word<Action>,
-    /// To whom or what.
+    /// The object of the act.
     pub subject: AuditParty,
-    /// What else there is to say.
+    /// Further details.
     #[schema(value_type = Object)]
     pub detail: Value,
-    /// The request it was done by: `X-Request-Id`. Empty if it was none, as with a new master key.
+    /// The id of the request (`X-Request-Id`); empty if the act was not a request, for example a new master
+    /// key.
     pub request_id: String,
-    /// The address it came from; empty if it was no request.
+    /// The id that the client sent in its own `X-Request-Id`. It is not verified.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub client_request_id: String,
+    /// The network address of the client; empty if the act was not a request.
     pub client: String,
+    /// The number of earlier acts of this kind by the same actor in the same hour that this one stands for.
+    #[serde(default, skip_serializing_if = "super::is_zero")]
+    pub repeats: i64,
 }
 
-/// One side of an act.
+/// A party of an act.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct AuditParty {
-    /// `agent`, `account`, `owner`, `operator` or `nobody`; a subject is an `agent`, `account`, `channel`, `credential`, `score`,
-    /// `stream` or the `hub`.
+    /// The kind of party. Actors are `agent`, `account`, `owner`, `operator` or `nobody`; subjects are
+    /// `agent`, `account`, `channel`, `credential`, `score`, `stream` or `hub`.
     pub kind: String,
-    /// Its id; of the operator, of nobody and of the hub, the same word.
+    /// The party's id. For the operator, nobody and the hub it repeats the kind.
     pub id: String,
 }

@@ -1,4 +1,4 @@
-//! Scores, evidence and receipts, as `/api/v1` takes and gives them.
+//! Scores, evidence and receipts in `/api/v1`.
 
 use crate::choir::evidence::AdapterWarning;
 use crate::choir::receipt::{Dimensions, Finding, Verdict, VerificationStatus};
@@ -10,24 +10,25 @@ use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Schema, SchemaType};
 use utoipa::openapi::{RefOr, Type};
 use utoipa::{IntoParams, ToSchema};
 
-/// What is said when a receipt is about to be issued, or was.
+/// The notice shown before and after a receipt is issued.
 pub const PUBLISHES: &str =
     "A receipt is public: it publishes a snapshot of the Score, although the Score itself stays private.";
 
-/// A Score that was made, changed or claimed.
+/// A Score that was created, changed or claimed.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct MadeScore {
-    /// Its id.
+    /// The Score's id.
     pub score_id: ScoreId,
-    /// Which version this is.
+    /// The version number.
     pub version: i64,
-    /// Without an account: whoever has this may edit it, until it is claimed. Shown once.
+    /// The edit link of a Score without an account. Anyone who has it may edit the Score until it is claimed.
+    /// It is shown once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edit_link: Option<String>,
     /// The kinds of credentials that were masked in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub masked: Vec<String>,
-    /// Members that no Score has, by their paths: they were left out.
+    /// The paths of unknown members, which were dropped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
 }
@@ -35,116 +36,126 @@ pub struct MadeScore {
 /// A Score in a list.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ScoreView {
-    /// Its id.
+    /// The Score's id.
     pub score_id: ScoreId,
-    /// What people call it.
+    /// The title.
     pub title: String,
-    /// Its newest version.
+    /// The newest version.
     pub version: i64,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: String,
-    /// When this version was made.
+    /// The time at which this version was created.
     pub updated_at: String,
-    /// Whether it was put away.
+    /// `true` if the Score is archived.
     pub archived: bool,
 }
 
 /// A Score as its owner sees it.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ScoreDetail {
-    /// Its id.
+    /// The Score's id.
     pub score_id: ScoreId,
-    /// What was declared.
+    /// The declaration.
     #[serde(flatten)]
     pub score: Score,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: String,
-    /// When this version was made.
+    /// The time at which this version was created.
     pub updated_at: String,
-    /// Whether it was put away.
+    /// `true` if the Score is archived.
     pub archived: bool,
-    /// Whether an account owns it.
+    /// `true` if an account owns the Score.
     pub claimed: bool,
-    /// Where signed evidence goes.
+    /// The URL for signed evidence.
     pub ingest_url: String,
-    /// Secrets that are in use, without what makes them secret.
+    /// The active signing secrets, without their secret part.
     pub signing_secrets: Vec<SecretView>,
-    /// What issuing a receipt does.
+    /// The consequence of issuing a receipt.
     pub notice: String,
 }
 
-/// Claims a Score.
+/// A claim on a Score.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ClaimBody {
-    /// The link, or the `es_…` in it.
+    /// The edit link, or the `es_…` in it.
     #[schema(min_length = 1, max_length = 2000)]
     pub edit_link: String,
 }
 
-/// A signing secret.
+/// A secret that signs evidence.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct SecretView {
-    /// Shown once, when it is made.
+    /// The secret. It is shown once, at creation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
-    /// Its public beginning.
+    /// The public prefix.
     pub prefix: String,
-    /// Where signed evidence goes; with the secret.
+    /// The URL for signed evidence. Shown together with the secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ingest_url: Option<String>,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: String,
 }
 
-/// Evidence that was taken.
+/// An evidence bundle that was accepted.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct EvidenceView {
-    /// Its id.
+    /// The evidence's id.
     pub evidence_id: EvidenceId,
-    /// What is known of where it comes from.
+    /// The degree to which the origin of the evidence is verified.
     pub verification_status: VerificationStatus,
-    /// The hash of the canonical form, as received.
+    /// The hash of its canonical form, as received.
     pub bundle_sha256: String,
-    /// For which version of the Score.
+    /// The hash of a record of answers; `bundle_sha256` is then the bundle that it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answers_sha256: Option<String>,
+    /// The hash of the bundle that it replaces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub supersedes: Option<String>,
+    /// The hash of the bundle that replaces it. It no longer counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub superseded_by: Option<String>,
+    /// The version of the Score it is about.
     pub score_version: i64,
-    /// How many events it has.
+    /// The number of events, or of answers.
     pub events: i64,
-    /// When it came in.
+    /// The time of arrival.
     pub received_at: String,
-    /// It was there already.
+    /// `true` if the same bundle had been accepted before.
     pub duplicate: bool,
-    /// The kinds of credentials that were masked in what is kept of it.
+    /// The kinds of credentials that were masked in the stored copy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub masked: Vec<String>,
-    /// What it names that the Score does not have: it counts for less than was meant.
+    /// Names in the evidence that the Score does not have. Those events count for less than intended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<AdapterWarning>,
 }
 
-/// What follows from the Score alone.
+/// The analysis of a Score without evidence.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct RehearsalView {
-    /// From 0 to 100.
+    /// The dimensions, each from 0 to 100.
     pub dimensions: Dimensions,
-    /// What is fragile by design.
+    /// The weaknesses of the design.
     pub findings: Vec<Finding>,
-    /// The draft that a receipt over no evidence would hold. Nothing was issued.
+    /// The payload of a receipt over no evidence. No receipt was issued.
     #[schema(value_type = Object)]
     pub payload: Value,
-    /// What issuing a receipt does.
+    /// The consequence of issuing a receipt.
     pub notice: String,
 }
 
-/// Which evidence goes into a receipt.
+/// The evidence for a receipt.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReceiptBody {
-    /// `latest` (all of the strongest class since the Score's last version), `none`, or ids of one class. `latest`, unless said.
+    /// `latest` (all evidence of the strongest class since the last version of the Score), `none`, or ids of
+    /// evidence of one class; `latest` by default.
     #[schema(required = false, schema_with = evidence_of_receipt)]
     pub evidence: Option<Value>,
 }
 
-/// A word or ids, which no one type says.
+/// Builds the schema of a word or a list of ids, which no Rust type expresses.
 fn evidence_of_receipt() -> RefOr<Schema> {
     let id = ObjectBuilder::new().schema_type(Type::String).pattern(Some("^ev_[0-9a-f]{32}$"));
     ArrayBuilder::new()
@@ -161,54 +172,54 @@ pub struct IssuedReceipt {
     /// The receipt.
     #[serde(flatten)]
     pub receipt: crate::choir::receipt::Receipt,
-    /// Where anybody can check it.
+    /// The URL at which anyone can verify it.
     pub verify_url: String,
 }
 
-/// A receipt in a list of its Score's.
+/// A receipt in the list of a Score's receipts.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ReceiptLine {
-    /// Its id.
+    /// The receipt's id.
     pub receipt_id: String,
-    /// When it was issued.
+    /// The time of issue.
     pub generated_at: String,
-    /// What it claims to be.
+    /// The kind of claim that the receipt makes.
     pub label: String,
-    /// Over which version of the Score.
+    /// The version of the Score.
     pub score_version: i64,
-    /// What it says.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Its place in the transparency log.
+    /// The position in the transparency log.
     pub log_index: i64,
 }
 
-/// What anybody can check.
+/// The public verification of a receipt.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Verification {
     /// The receipt's id.
     pub receipt_id: String,
-    /// When it was issued.
+    /// The time of issue.
     pub generated_at: String,
-    /// As it was issued.
+    /// The hash at the time of issue.
     pub payload_hash: String,
-    /// As it was recomputed now.
+    /// The hash recomputed now.
     pub recomputed_hash: String,
-    /// Whether both are the same.
+    /// `true` if the stored receipt is what was issued: both hashes are equal, and the log's leaf agrees.
     #[serde(rename = "match")]
     pub matches: bool,
-    /// The bytes that are hashed.
+    /// The hashed bytes.
     pub canonical_payload: String,
-    /// What the receipt claims to be.
+    /// The kind of claim that the receipt makes.
     pub label: String,
-    /// Its place in the transparency log.
+    /// The position in the transparency log.
     #[schema(value_type = Object)]
     pub log: Value,
 }
 
-/// Two receipts to be compared.
+/// Two receipts to compare.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct CompareBody {
-    /// The ids of both, the older first.
+    /// The ids of both receipts, older first.
     #[schema(min_items = 2, max_items = 2)]
     pub receipts: Vec<String>,
 }
@@ -216,49 +227,67 @@ pub struct CompareBody {
 /// A public link to a comparison.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ComparisonLink {
-    /// Nobody can guess it.
+    /// The unguessable part of the link.
     pub slug: String,
-    /// Where anybody can read it.
+    /// The public URL of the comparison.
     pub url: String,
 }
 
-/// Which part of the log grew.
+/// The query parameters of a consistency proof.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Growth {
-    /// How many leaves there were.
+    /// The number of leaves of the older tree
     #[param(minimum = 1, maximum = 9_007_199_254_740_991_i64)]
     pub from: i64,
-    /// How many there are; as many as there are now, unless said.
+    /// The number of leaves of the newer tree; the current number by default
     #[param(minimum = 1, maximum = 9_007_199_254_740_991_i64)]
     pub to: Option<i64>,
 }
 
-/// What a caller knows of a run that its trace does not say.
+/// The query parameters of converting a trace: facts about the run that the trace does not hold.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Adapting {
-    /// The id of the Score whose voices are meant.
+    /// The id of the Score whose voices are used
     pub score: Option<String>,
-    /// What the run is called.
+    /// The id of the run
     #[param(max_length = 200)]
     pub run_id: Option<String>,
-    /// The id of the scenario that was run.
+    /// The id of the scenario that was run
     #[param(max_length = 200)]
     pub scenario: Option<String>,
-    /// Whose events are that name nobody. Other names of voices are the Score's to say, as aliases.
+    /// The voice of events that name none. Other names of voices are declared as aliases in the Score
     #[param(max_length = 200)]
     pub voice: Option<String>,
-    /// Whether the trace holds everything that happened. A trace that shows that it does not is believed more.
+    /// Declares that the trace holds every event of the run. A trace that is visibly incomplete overrides it
     #[serde(default)]
     #[param(required = false)]
     pub complete: bool,
 }
 
-/// Which form of an attestation.
+/// The query parameters of an attestation.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct AttestationForm {
-    /// `receipt`, unless `test_result` is said.
+    /// The predicate type: `receipt` (the default) or `test_result`
     pub predicate: Option<String>,
+}
+
+/// The query parameters of a list of leaf hashes.
+#[derive(Debug, Clone, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct LeafRange {
+    /// The index of the first leaf
+    #[serde(default)]
+    #[param(required = false, minimum = 0, maximum = 9_007_199_254_740_991_i64)]
+    pub from: i64,
+    /// The most leaves to list
+    #[serde(default = "most_leaves")]
+    #[param(required = false, minimum = 1, maximum = 1000)]
+    pub limit: i64,
+}
+
+fn most_leaves() -> i64 {
+    1000
 }

@@ -1,4 +1,4 @@
-//! Work streams: a piece of work that goes on in one or more channels, and whose it is.
+//! Work streams: pieces of work in one or more channels, with their owners.
 
 use super::channels::ChannelName;
 use super::{Name, usual_limit};
@@ -7,89 +7,90 @@ use crate::words::{PrincipalKind, Word};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-/// A work stream to be made, or to be put in place of what one was.
+/// A work stream to create, or the new state of an existing one.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = NewStreamBody)]
 pub struct NewStream {
-    /// What people call it: one line.
+    /// The stream's name.
     pub name: ChannelName,
-    /// The channels it goes on in. You own or lead those that you add.
+    /// The channels of the stream. You must own or lead each channel that you add.
     #[schema(min_items = 1, max_items = 50)]
     pub conversations: Vec<ConversationId>,
-    /// Handles, in one of its channels, of those whose work it is; unless said, the caller alone.
+    /// The handles of the owners, in one of its channels; the caller alone by default.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(nullable, max_items = 20)]
     pub owners: Vec<Name>,
-    /// Handles of others who take part.
+    /// The handles of further participants.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(nullable, max_items = 100)]
     pub participants: Vec<Name>,
-    /// The handle of the one of them that answers for the others, and is told what happens in it.
+    /// The handle of the lead: the owner or participant who answers for the others and receives the stream's
+    /// digests.
     pub lead: Option<Name>,
 }
 
-/// What is to be changed of a work stream. What is not said stays.
+/// Changes to a work stream. Absent members stay unchanged.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[schema(as = StreamChangeBody)]
 pub struct StreamChange {
-    /// What people call it: one line.
+    /// The stream's new name.
     pub name: Option<ChannelName>,
-    /// The channels it goes on in from now on. You own or lead those that you add.
+    /// The channels of the stream. You must own or lead each channel that you add.
     #[schema(min_items = 1, max_items = 50)]
     pub conversations: Option<Vec<ConversationId>>,
-    /// Handles of those whose work it is from now on.
+    /// The handles of the owners.
     #[schema(min_items = 1, max_items = 20)]
     pub owners: Option<Vec<Name>>,
-    /// Handles of others who take part from now on.
+    /// The handles of further participants.
     #[schema(max_items = 100)]
     pub participants: Option<Vec<Name>>,
-    /// The handle of the one of them that answers for the others.
+    /// The handle of the lead, who answers for the others.
     pub lead: Option<Name>,
 }
 
-/// Somebody who has a part in a work stream.
+/// An owner or participant of a work stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StreamMemberView {
     /// The id of an account or an agent.
     pub id: String,
-    /// `account` or `agent`.
+    /// The kind: `account` or `agent`.
     #[schema(value_type = String)]
     pub kind: Word<PrincipalKind>,
-    /// What it is called in a channel of the stream that the caller is in.
+    /// The handle in a channel of the stream that the caller is a member of.
     pub handle: String,
 }
 
-/// A work stream, as far as the channels go that the caller is in.
+/// A work stream, limited to the caller's channels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StreamView {
-    /// Its id.
+    /// The stream's id.
     #[schema(value_type = StreamId)]
     pub id: String,
-    /// What people call it.
+    /// The stream's name.
     pub name: String,
-    /// Whose work it is.
+    /// The owners.
     pub owners: Vec<StreamMemberView>,
-    /// Who takes part besides.
+    /// The participants who are not owners.
     pub participants: Vec<StreamMemberView>,
-    /// Who answers for the others.
+    /// The lead, who answers for the others.
     pub lead: Option<StreamMemberView>,
-    /// Those of its channels that the caller is in.
+    /// The channels of the stream that the caller is a member of.
     #[schema(value_type = Vec<ConversationId>)]
     pub conversations: Vec<String>,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: String,
-    /// When it was closed; nothing that is said later belongs to it.
+    /// The time of closing. Later messages do not belong to the stream.
     pub closed_at: Option<String>,
 }
 
-/// Which page of work streams is asked for.
+/// The query parameters of a list of work streams.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct StreamPage {
-    /// `next` of the page before
+    /// The `next` cursor of the previous page
     #[param(value_type = Option<String>, pattern = "^(stream_[0-9a-f]{32})?$")]
     pub after: Option<StreamId>,
-    /// 50 unless said
+    /// The maximum number of streams on the page; 50 by default
     #[serde(default = "usual_limit")]
     #[param(required = false, minimum = 1, maximum = 200)]
     pub limit: i64,

@@ -1,4 +1,4 @@
-//! What a person has not read yet.
+//! Unread messages of a person.
 
 use super::usual_limit;
 use crate::ids::{ConversationId, EventId};
@@ -6,53 +6,54 @@ use crate::words::ConversationKind;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-/// What the caller has not read of one conversation.
+/// The caller's unread messages in one conversation.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = UnreadView)]
 pub struct Unread {
-    /// Which.
+    /// The conversation's id.
     pub channel: ConversationId,
-    /// `channel` or `dm`.
+    /// The kind of conversation: `channel` or `dm`.
     #[schema(value_type = ConversationKind)]
     pub kind: String,
-    /// What people call it.
+    /// The conversation's name.
     pub name: String,
-    /// Everything up to this place was read.
+    /// The position up to which the caller has read.
     pub read: i64,
-    /// How many messages of others came since; 100 means 100 or more.
+    /// The number of unread messages by others; 100 stands for 100 or more.
     pub unread: i64,
-    /// Whether one of them names the caller, or it is a conversation of two, or a message waits there until a person agrees.
+    /// `true` if an unread message mentions the caller, the conversation is direct, or a message waits for
+    /// approval.
     pub asked: bool,
-    /// How many messages of others wait there until a person agrees.
+    /// The number of messages by others held for approval.
     #[serde(default)]
     pub held: i64,
 }
 
-/// Which page of conversations with something unread is asked for.
+/// The query parameters of a list of unread conversations.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct UnreadPage {
-    /// `next` of the page before
+    /// The `next` cursor of the previous page
     #[param(value_type = Option<String>, pattern = "^(ch_[0-9a-f]{32})?$")]
     pub after: Option<ConversationId>,
-    /// 50 unless said
+    /// The maximum number of conversations on the page; 50 by default
     #[serde(default = "usual_limit")]
     #[param(required = false, minimum = 1, maximum = 200)]
     pub limit: i64,
 }
 
-/// How far somebody has read.
+/// A read marker to set.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[schema(as = ReadBody)]
 pub struct Reading {
-    /// Up to this message; unless said, everything there is.
+    /// The last message read; the newest by default.
     pub event: Option<EventId>,
 }
 
-/// How far somebody has read now.
+/// The caller's read marker.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[schema(as = ReadView)]
 pub struct ReadThrough {
-    /// The place of the last one.
+    /// The position of the last message read.
     pub read: i64,
 }

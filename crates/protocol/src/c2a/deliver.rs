@@ -1,7 +1,7 @@
-//! `chat/deliver`: an event on its way to one agent.
+//! `chat/deliver`: the delivery of an event to one agent.
 //!
-//! Either the agent is shown what was said, or it is only told that there is something: a knock, which holds none of it.
-//! [`Exposure`] is one of the two, so that no delivery can be both; on the wire `injection.mode` says which.
+//! A delivery either shows the content or is a knock, which only announces the event. [`Exposure`] is one of
+//! the two, so no delivery can be both. On the wire `injection.mode` distinguishes them.
 
 use super::event::{Addressee, Content, Header, Part};
 use super::{ChatTool, IdempotencyKey, merged};
@@ -15,53 +15,51 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::Schema;
 use utoipa::{PartialSchema, ToSchema};
 
-/// `chat/deliver`: an event, and how much of it the agent is shown.
+/// The params of `chat/deliver`: an event and the part of it that the agent is shown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Wire", into = "Wire")]
 pub struct Delivery {
-    /// What every event has.
     pub header: Header,
-    /// What the agent is shown.
+    /// The content, or a knock.
     pub exposure: Exposure,
-    /// How often it came.
+    /// The attempt number and the idempotency key.
     pub reliability: Reliability,
 }
 
-/// What an agent is shown of an event.
+/// The part of an event that an agent is shown.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Exposure {
-    /// That there is something: mode `notify`.
+    /// An announcement without content: mode `notify`.
     Knock(Knock),
-    /// What was said.
+    /// The content of the event.
     Shown {
-        /// How it enters the agent's work.
+        /// The way in which the event enters the agent's work.
         mode: ShownMode,
-        /// What of the conversation is to be shown with it, such as `thread_window`.
+        /// The part of the conversation to show with it, such as `thread_window`.
         context: Option<String>,
-        /// As whose words it is to be shown, such as `user`.
+        /// The role under which a model is shown the text, such as `user`.
         role: Option<String>,
-        /// What was said.
         content: Content,
     },
 }
 
-/// Every mode but `notify`.
+/// The modes that show the content: every mode but `notify`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShownMode {
-    /// At once.
+    /// The event is delivered at once.
     Immediate,
-    /// Together with what belongs to it, once its author pauses.
+    /// The event is delivered with related ones after its author pauses.
     Buffered,
-    /// The agent finds it when it looks.
+    /// The agent finds the event when it reads its mailbox.
     ToolMailbox,
-    /// It is a summary.
+    /// The event is a digest.
     Digest,
-    /// It is kept, and never shown to a model.
+    /// The event is stored and never shown to a model.
     Silent,
 }
 
 impl ShownMode {
-    /// The mode, unless it shows nothing but a knock.
+    /// Converts a mode. Returns `None` for `notify`, which shows no content.
     pub const fn of(mode: Mode) -> Option<Self> {
         match mode {
             Mode::Immediate => Some(Self::Immediate),
@@ -86,40 +84,40 @@ impl From<ShownMode> for Mode {
     }
 }
 
-/// What an agent is told of an event whose content it has to ask for. It is made from what the host knows, never from
-/// what was said.
+/// The announcement of an event whose content the agent must request. It is built from the host's own data,
+/// never from the content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Knock {
-    /// Who.
+    /// The author of the event.
     pub from: Addressee,
-    /// Where: what it is, and its name.
+    /// The kind and name of the conversation.
     #[serde(rename = "where")]
     #[schema(min_length = 1, max_length = 256, example = "thread:deploy-migration")]
     pub place: String,
-    /// At whom it is aimed.
+    /// The target of the event as seen by the agent.
     pub directedness: Directedness,
-    /// What the agent is to do about it.
+    /// The response expected of the agent.
     pub policy: Policy,
-    /// How much it matters.
+    /// The priority of the event.
     pub priority: Priority,
-    /// What it is about, in a few words.
+    /// The topic in a few words.
     #[schema(max_length = 256, example = "question about the rollback step")]
     pub topic: String,
-    /// The tool that shows what was said.
+    /// The tool that returns the content.
     pub pull_with: ChatTool,
 }
 
-/// How often a delivery came, and what tells that it is the same.
+/// The attempt number and the idempotency key of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = C2aReliability)]
 #[serde(rename_all = "camelCase")]
 pub struct Reliability {
-    /// From 1.
+    /// The number of the attempt, from 1.
     #[serde(default = "first")]
     #[schema(nullable, minimum = 1, default = 1)]
     pub attempt: i64,
-    /// The same each time.
+    /// The key that all attempts share.
     pub idempotency_key: IdempotencyKey,
 }
 
@@ -127,28 +125,28 @@ fn first() -> i64 {
     1
 }
 
-/// The answer to a delivery, once it was stored.
+/// The response to a delivery, sent after the event is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Accepted {
-    /// That it was.
+    /// Always `accepted`.
     pub status: AcceptedStatus,
 }
 
 impl Accepted {
-    /// The only one there is.
+    /// The only possible value.
     pub const ACCEPTED: Self = Self { status: AcceptedStatus::Accepted };
 }
 
 words! {
-    /// What became of a delivery at the harness.
+    /// The status of a delivery at the harness.
     pub enum AcceptedStatus {
-        /// It has it.
+        /// The harness has stored the event.
         Accepted = "accepted",
     }
 }
 
 impl Delivery {
-    /// Reads and checks the params.
+    /// Reads and validates the params.
     pub fn read(params: Value) -> Result<Self, Faults> {
         let member = |name: &str| params.get(name).filter(|value| !value.is_null()).map(|_| ());
         let mode = params["injection"]["mode"].as_str().and_then(Mode::parse);
@@ -164,7 +162,7 @@ impl Delivery {
         }
     }
 
-    /// How it enters the agent's work.
+    /// Returns the mode of the delivery.
     pub fn mode(&self) -> Mode {
         match self.exposure {
             Exposure::Knock(_) => Mode::Notify,
@@ -172,7 +170,7 @@ impl Delivery {
         }
     }
 
-    /// What was said, where the agent is shown it.
+    /// Returns the content, or `None` for a knock.
     pub fn content(&self) -> Option<&Content> {
         match &self.exposure {
             Exposure::Knock(_) => None,
@@ -181,7 +179,7 @@ impl Delivery {
     }
 }
 
-/// A delivery as it stands on the wire.
+/// The wire form of a delivery.
 #[derive(Serialize, Deserialize)]
 struct Wire {
     #[serde(flatten)]
@@ -192,42 +190,42 @@ struct Wire {
 
 #[derive(Serialize, Deserialize, ToSchema)]
 struct Shown {
-    /// How the event enters the agent's work.
+    /// The way in which the event enters the agent's work.
     injection: Injection,
-    /// What was said, in pieces; required unless `injection.mode` is `notify`.
+    /// The parts of the content; required unless `injection.mode` is `notify`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(min_items = 1, max_items = 100)]
     content: Option<Vec<Part>>,
-    /// What there is to know without it; required if `injection.mode` is `notify`.
+    /// The announcement; required if `injection.mode` is `notify`.
     #[serde(skip_serializing_if = "Option::is_none")]
     knock: Option<Knock>,
-    /// The relay envelope that the text comes from, as it was received.
+    /// The relay envelope that the text comes from, as received.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     envelope: Option<Map<String, Value>>,
-    /// The job that the text tells of, as the market has it.
+    /// The market job that the text describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     job: Option<Map<String, Value>>,
-    /// How often it came.
+    /// The attempt number and the idempotency key.
     reliability: Reliability,
 }
 
 #[derive(Serialize, Deserialize, ToSchema)]
 struct Injection {
-    /// The mode.
+    /// The mode of delivery.
     mode: Mode,
-    /// What of the conversation is to be shown with it.
+    /// The part of the conversation to show with the event.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 64)]
     context: Option<String>,
-    /// As whose words it is to be shown.
+    /// The role under which a model is shown the text.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 64)]
     role: Option<String>,
 }
 
-/// A member that is missing for a mode, or must not be there.
+/// A member that a mode requires or forbids.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("{path}: {what}")]
 struct Mismatch {
@@ -235,13 +233,13 @@ struct Mismatch {
     what: &'static str,
 }
 
-/// What goes with a mode: what was said, or a knock.
+/// The member that goes with a mode: content or a knock.
 enum Choice<C, K> {
     Content(ShownMode, C),
     Knock(K),
 }
 
-/// Chooses it, whatever form it has.
+/// Picks the member that goes with the mode, or returns the mismatch.
 fn choose<C, K>(mode: Mode, content: Option<C>, knock: Option<K>) -> Result<Choice<C, K>, Mismatch> {
     let wrong = |path, what| Err(Mismatch { path, what });
     match (ShownMode::of(mode), content, knock) {

@@ -1,4 +1,4 @@
-//! What was said, as C2A shows it: the members that every event has, and its content.
+//! Events on the C2A wire: the header of every event, and its content.
 
 use super::{Glyphs, Time, WireId, merged};
 use crate::attention;
@@ -14,85 +14,85 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::Schema;
 use utoipa::{PartialSchema, ToSchema};
 
-/// What every event has, whatever of it an agent is shown.
+/// The members of every event, whatever part of it an agent is shown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Header {
-    /// Its id, the same each time it comes.
+    /// The event's id, the same in every delivery.
     pub event_id: WireId,
-    /// Where it comes from.
+    /// The platform that the event comes from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
-    /// Where it was said.
+    /// The conversation of the event.
     pub conversation: Conversation,
-    /// Who said it.
+    /// The author of the event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub author: Option<Author>,
-    /// At whom it is aimed.
+    /// The target of the event.
     pub target: Target,
-    /// When.
+    /// The time and position of the event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timing: Option<Timing>,
-    /// What the agent is to do about it.
+    /// The response expected of the agent.
     pub attention: Attention,
-    /// The event it takes the place of: what that said was edited.
+    /// The event that this one replaces by an edit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub supersedes: Option<WireId>,
-    /// The event it answers.
+    /// The event that this one replies to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_reply_to: Option<WireId>,
-    /// What the agent made of it, if it did already.
+    /// The agent's disposition of the event, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disposition: Option<Disposition>,
 }
 
-/// Where an event comes from.
+/// The origin of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = C2aSource)]
 #[serde(rename_all = "camelCase")]
 pub struct Source {
-    /// What carries the chat.
+    /// The chat platform.
     #[schema(min_length = 1, max_length = 256, example = "chorus")]
     pub platform: String,
-    /// Which of them.
+    /// The workspace on the platform.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 256)]
     pub workspace_id: Option<String>,
 }
 
 impl Source {
-    /// A hub of ours, by its host.
+    /// Returns the source for a Chorus hub with this host.
     pub fn hub(host: &str) -> Self {
         Self { platform: "chorus".into(), workspace_id: Some(host.into()) }
     }
 }
 
-/// Where an event was said.
+/// The conversation of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = C2aConversation)]
 #[serde(rename_all = "camelCase")]
 pub struct Conversation {
-    /// Its id. What the hub says itself may have none.
+    /// The conversation's id. Messages of the hub itself may have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<WireId>,
-    /// What it is.
+    /// The kind of conversation.
     pub kind: WireConversationKind,
-    /// The work stream it belongs to.
+    /// The work stream of the event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream_id: Option<WireId>,
-    /// The thread in it.
+    /// The thread of the event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<WireId>,
-    /// What people call it. The document has no such member; whoever does not know it loses nothing.
+    /// The conversation's name. It is an extension to the protocol document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// How signals are shown there, if that is not as `initialize` says.
+    /// The glyphs for signals, if they differ from those of `initialize`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub glyphs: Option<Glyphs>,
 }
 
 impl Conversation {
-    /// A conversation of ours, or a thread of it by the message that began it.
+    /// Creates the wire form of a conversation, or of a thread given by its first message.
     pub fn new(id: ConversationId, kind: ConversationKind, thread: Option<EventId>) -> Self {
         let kind = match kind {
             _ if thread.is_some() => WireConversationKind::Thread,
@@ -104,97 +104,97 @@ impl Conversation {
     }
 }
 
-/// Who said something.
+/// The author of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = C2aAuthor)]
 #[serde(rename_all = "camelCase")]
 pub struct Author {
-    /// The id of a person or an agent. The hub itself has none.
+    /// The id of a person or an agent; absent for the hub.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<WireId>,
-    /// What it is.
+    /// The kind of author.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<AuthorKind>,
-    /// What it is called.
+    /// The author's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 256)]
     pub display_name: Option<String>,
 }
 
-/// Somebody or some role: `agent:`, `human:` or `role:` and the handle; another host's may be any text.
+/// A person, an agent or a role: `agent:`, `human:` or `role:` and the handle. Other hosts may use any text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[schema(min_length = 1, max_length = 256, example = "agent:lead")]
 pub struct Addressee(pub String);
 
 impl Addressee {
-    /// An agent, by its handle.
+    /// Creates the addressee for an agent's handle.
     pub fn agent(handle: impl fmt::Display) -> Self {
         Self(format!("agent:{handle}"))
     }
 
-    /// A person, by its handle.
+    /// Creates the addressee for a person's handle.
     pub fn human(handle: impl fmt::Display) -> Self {
         Self(format!("human:{handle}"))
     }
 
-    /// A role, by its name.
+    /// Creates the addressee for a role.
     pub fn role(name: impl fmt::Display) -> Self {
         Self(format!("role:{name}"))
     }
 
-    /// What it is called, without what it is.
+    /// Returns the handle or role without its prefix.
     pub fn handle(&self) -> &str {
         let known = ["agent:", "human:", "role:"];
         known.iter().find_map(|prefix| self.0.strip_prefix(prefix)).unwrap_or(&self.0)
     }
 }
 
-/// At whom an event is aimed.
+/// The target of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = C2aTarget)]
 pub struct Target {
-    /// Whom it names.
+    /// The parties that the event mentions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(nullable, max_items = 100)]
     pub mentions: Vec<Addressee>,
-    /// For whom it is.
+    /// The recipient of this delivery.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recipient: Option<Addressee>,
-    /// At whom, seen from the agent that gets it.
+    /// The target as seen by the recipient.
     pub directedness: Directedness,
 }
 
-/// When something was said.
+/// The time and position of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = C2aTiming)]
 #[serde(rename_all = "camelCase")]
 pub struct Timing {
-    /// The time.
+    /// The time of creation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Time>,
-    /// Its place in the conversation; digests and envelopes have none.
+    /// The position in the conversation; absent for digests and envelopes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub sequence: Option<i64>,
 }
 
-/// What an agent is to do about an event, and why.
+/// The response expected of an agent, with its reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = C2aAttention)]
 #[serde(rename_all = "camelCase")]
 pub struct Attention {
-    /// Whether it must, may or must not answer.
+    /// The response policy: must, may or must not answer.
     pub policy: Policy,
-    /// Why.
+    /// The reason for the policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// What the message is meant as, where its author said so.
+    /// The intent that the author declared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intent: Option<Intent>,
-    /// How much it matters.
+    /// The priority of the event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<Priority>,
-    /// How long an answer may take, in milliseconds.
+    /// The time allowed for an answer, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub deadline_ms: Option<i64>,
@@ -212,56 +212,54 @@ impl From<attention::Attention> for Attention {
     }
 }
 
-/// A piece of what was said.
+/// A part of an event's content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Part {
-    /// Words.
+    /// A text.
     Text {
-        /// Plain text or markdown, untrusted whoever said it.
+        /// Plain text or markdown. It is untrusted input.
         #[schema(max_length = 100_000)]
         text: String,
     },
 }
 
-/// What was said.
+/// The content of an event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = C2aContent)]
 pub struct Content {
-    /// Its pieces, in order.
+    /// The parts, in order.
     #[serde(rename = "content")]
     #[schema(min_items = 1, max_items = 100)]
     pub parts: Vec<Part>,
-    /// The relay envelope that the text comes from, as it was received.
+    /// The relay envelope that the text comes from, as received.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub envelope: Option<Map<String, Value>>,
-    /// The job that the text tells of, as the market has it.
+    /// The market job that the text describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub job: Option<Map<String, Value>>,
 }
 
 impl Content {
-    /// A message.
+    /// Creates content with one text.
     pub fn text(text: impl Into<String>) -> Self {
         Self { parts: vec![Part::Text { text: text.into() }], envelope: None, job: None }
     }
 
-    /// All its words: pieces are paragraphs.
+    /// Joins all text parts as paragraphs.
     pub fn to_text(&self) -> String {
         let texts = self.parts.iter().map(|Part::Text { text }| text.as_str());
         texts.collect::<Vec<_>>().join("\n\n")
     }
 }
 
-/// An event that an agent asked for, with everything that was said.
+/// An event that an agent requested, with its whole content.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// What every event has.
     #[serde(flatten)]
     pub header: Header,
-    /// What was said.
     #[serde(flatten)]
     pub content: Content,
 }

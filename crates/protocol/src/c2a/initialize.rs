@@ -1,7 +1,7 @@
-//! How host and harness begin: versions, what each can do, and the glyphs of signals.
+//! The handshake of host and harness: protocol versions, capabilities, and the glyphs of signals.
 //!
-//! What either may use is what both can do. Which mode takes the place of one that a harness does not have is the
-//! engine's to say.
+//! A session uses the capabilities that both sides have. The engine chooses the substitute for a mode that a
+//! harness lacks.
 
 use super::{ChatTool, WireId};
 use crate::words::Signal;
@@ -13,83 +13,85 @@ use utoipa::openapi::schema::{ObjectBuilder, Schema};
 use utoipa::openapi::{RefOr, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-/// The version we speak if it is up to us.
+/// The preferred protocol version.
 pub const PROTOCOL_VERSION: &str = "2026-06-02";
 
-/// Every version we speak.
+/// All supported protocol versions.
 pub const PROTOCOL_VERSIONS: &[&str] = &[PROTOCOL_VERSION];
 
-/// The code that a WebSocket is closed with when another connection of the same agent has its place. Who comes back all the
-/// same takes it in turn, without end.
+/// The WebSocket close code for a connection that another connection of the same agent has replaced. A client
+/// that reconnects anyway starts an endless exchange of takeovers.
 pub const TAKEN_OVER: u16 = 4001;
 
-/// The version to answer with: the one that was asked for if we speak it, else ours.
+/// Returns the requested version if it is supported, else the preferred one.
 pub fn negotiate_version(asked: &str) -> &'static str {
     PROTOCOL_VERSIONS.iter().find(|version| **version == asked).copied().unwrap_or(PROTOCOL_VERSION)
 }
 
-/// `initialize`: what a harness says of itself.
+/// The params of `initialize`, sent by the harness.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Initialize {
-    /// The version it would like to speak.
+    /// The version that the harness prefers.
     #[schema(min_length = 1, max_length = 64, example = "2026-06-02")]
     pub protocol_version: String,
-    /// What it is.
+    /// The name and version of the harness.
     pub client_info: Program,
-    /// What it can do. Of a group that is named it can do what is said; of how events enter its work nothing else is believed.
+    /// The capabilities of the harness. In a group that is present, missing members are `false`. If
+    /// `injection` is absent all its members are `false`; other absent groups are fully supported.
     #[serde(default = "Capabilities::unsaid")]
     #[schema(nullable)]
     pub capabilities: Capabilities,
 }
 
-/// What the host answers. Of another's answer only the version and the capabilities are certain.
+/// The host's response to `initialize`. Responses of other hosts are only required to hold the version and the
+/// capabilities.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InitializeResult {
-    /// The version that is spoken from now on.
+    /// The version used in this session.
     #[schema(min_length = 1, max_length = 64)]
     pub protocol_version: String,
-    /// What the host is.
+    /// The name and version of the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_info: Option<Program>,
-    /// What both can do.
+    /// The capabilities that both sides have.
     pub capabilities: Capabilities,
-    /// How signals are shown.
+    /// The glyphs for signals.
     #[serde(default)]
     #[schema(nullable)]
     pub glyphs: Glyphs,
-    /// How they are shown in conversations of the agent's that show them otherwise, by their ids; some of them. What is delivered
-    /// from there says it too.
+    /// The glyphs of some of the agent's conversations that differ from `glyphs`, by conversation id.
+    /// Deliveries from these conversations carry them too.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(nullable)]
     pub conversation_glyphs: BTreeMap<String, Glyphs>,
-    /// Where deliveries go on.
+    /// The position at which deliveries resume.
     #[serde(default)]
     #[schema(nullable)]
     pub resume: Resume,
 }
 
-/// A program at one end.
+/// The program on one side of the session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Program {
-    /// What it is called.
+    /// The program's name.
     #[schema(min_length = 1, max_length = 256, example = "pear-chat-adapter")]
     pub name: String,
-    /// Its version.
+    /// The program's version.
     #[schema(max_length = 64, example = "0.1.0")]
     pub version: String,
 }
 
-/// Where deliveries go on.
+/// The position at which deliveries resume.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Resume {
-    /// The last event up to which everything was acknowledged; none if nothing was.
+    /// The last event up to which everything was acknowledged; `null` if nothing was.
     pub last_acked_event_id: Option<WireId>,
 }
 
-/// Makes a struct of things that an end can do, and what of them two ends can.
+/// Defines structs of boolean capabilities with their intersection.
 macro_rules! capabilities {
     ($($(#[$attribute:meta])* pub struct $name:ident { $($(#[$doc:meta])* $can:ident,)+ })+) => {
         $(
@@ -99,10 +101,10 @@ macro_rules! capabilities {
             pub struct $name { $($(#[$doc])* #[schema(nullable)] pub $can: bool,)+ }
 
             impl $name {
-                /// All of it.
+                /// All capabilities.
                 pub const ALL: Self = Self { $($can: true,)+ };
 
-                /// What both can do.
+                /// Returns the capabilities that both sides have.
                 #[must_use]
                 pub fn intersect(self, other: Self) -> Self {
                     Self { $($can: self.$can && other.$can,)+ }
@@ -113,76 +115,76 @@ macro_rules! capabilities {
 }
 
 capabilities! {
-    /// What can be done about deliveries.
+    /// The capabilities for deliveries.
     pub struct DeliveryCapabilities {
-        /// They are acknowledged.
+        /// Deliveries are acknowledged.
         ack,
-        /// They come again until they are.
+        /// Unacknowledged deliveries are sent again.
         redelivery,
-        /// What comes again is known by its key.
+        /// Repeated deliveries are recognised by their key.
         idempotency,
     }
 
-    /// How events can enter an agent's work, by the names of the modes.
+    /// The modes in which events can enter an agent's work.
     pub struct InjectionCapabilities {
-        /// At once.
+        /// Delivery at once.
         immediate,
-        /// Together with what belongs to it.
+        /// Delivery with related events, after the author pauses.
         buffered,
-        /// As a knock.
+        /// Delivery as a knock.
         notify,
-        /// By looking.
+        /// Reading from a mailbox.
         tool_mailbox,
-        /// Summed up.
+        /// Delivery in a digest.
         digest,
-        /// Even while a turn is under way.
+        /// Delivery during a turn of the model.
         interrupt,
     }
 
-    /// Which chat tools there are.
+    /// The available chat tools.
     #[serde(rename_all = "camelCase")]
     pub struct ChatToolCapabilities {
-        /// `chat.read_thread`, and `chat.list_events` with it.
+        /// Supports `chat.read_thread` and `chat.list_events`.
         read_thread,
-        /// `chat.send_message`.
+        /// Supports `chat.send_message`.
         send_message,
-        /// `chat.react`.
+        /// Supports `chat.react`.
         react,
-        /// Reactions are signals, not pictures.
+        /// `chat.react` takes signals instead of emoji.
         reaction_signals,
-        /// `chat.claim`.
+        /// Supports `chat.claim`.
         claim,
-        /// `chat.defer`.
+        /// Supports `chat.defer`.
         defer,
-        /// `chat.resolve`.
+        /// Supports `chat.resolve`.
         resolve,
     }
 
-    /// What else there is.
+    /// Further capabilities.
     pub struct UtilityCapabilities {
-        /// `notifications/progress`.
+        /// Supports `notifications/progress`.
         progress,
-        /// `notifications/cancelled`.
+        /// Supports `notifications/cancelled`.
         cancellation,
-        /// `notifications/message`.
+        /// Supports `notifications/message`.
         logging,
     }
 }
 
 impl DeliveryCapabilities {
-    /// Whether something may be sent once more that may have arrived already: who cannot tell takes it twice.
+    /// Returns `true` if a delivery that may have arrived can safely be sent again.
     pub const fn takes_again(self) -> bool {
         self.redelivery && self.idempotency
     }
 }
 
 impl ChatToolCapabilities {
-    /// Whether this tool is among them.
+    /// Returns `true` if this tool is available.
     pub const fn has(self, tool: ChatTool) -> bool {
         match tool {
             ChatTool::ListEvents | ChatTool::ReadThread => self.read_thread,
             ChatTool::SendMessage => self.send_message,
-            // What it sends is a signal, and nothing else.
+            // `chat.react` sends signals only.
             ChatTool::React => self.react && self.reaction_signals,
             ChatTool::Claim => self.claim,
             ChatTool::Defer => self.defer,
@@ -191,26 +193,26 @@ impl ChatToolCapabilities {
     }
 }
 
-/// What one end can do, or both.
+/// The capabilities of one side, or of both.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default = "Capabilities::unsaid", rename_all = "camelCase")]
 pub struct Capabilities {
-    /// About deliveries.
+    /// The capabilities for deliveries.
     #[schema(nullable)]
     pub delivery: DeliveryCapabilities,
-    /// How events can enter an agent's work.
+    /// The modes in which events can enter an agent's work.
     #[schema(nullable)]
     pub injection: InjectionCapabilities,
-    /// Which chat tools there are.
+    /// The available chat tools.
     #[schema(nullable)]
     pub chat_tools: ChatToolCapabilities,
-    /// What else.
+    /// Further capabilities.
     #[schema(nullable)]
     pub utilities: UtilityCapabilities,
 }
 
 impl Capabilities {
-    /// All of it.
+    /// All capabilities.
     pub const ALL: Self = Self {
         delivery: DeliveryCapabilities::ALL,
         injection: InjectionCapabilities::ALL,
@@ -218,12 +220,12 @@ impl Capabilities {
         utilities: UtilityCapabilities::ALL,
     };
 
-    /// What an end can do that says nothing of it.
+    /// Returns the capabilities assumed for a side that declares none.
     fn unsaid() -> Self {
         Self { injection: InjectionCapabilities::default(), ..Self::ALL }
     }
 
-    /// What both can do.
+    /// Returns the capabilities that both sides have.
     #[must_use]
     pub fn intersect(self, other: Self) -> Self {
         Self {
@@ -235,7 +237,7 @@ impl Capabilities {
     }
 }
 
-/// How each signal is shown. What is not said otherwise is shown as usual.
+/// The glyph of each signal. Signals without an entry have the default glyph.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Glyphs(BTreeMap<Signal, String>);
 
@@ -246,12 +248,12 @@ impl Default for Glyphs {
 }
 
 impl Glyphs {
-    /// How a signal is shown.
+    /// Returns the glyph of a signal.
     pub fn of(&self, signal: Signal) -> &str {
         self.0.get(&signal).map_or(default_glyph(signal), |glyph| glyph)
     }
 
-    /// The same, but one signal is shown otherwise.
+    /// Replaces the glyph of one signal.
     #[must_use]
     pub fn with(mut self, signal: Signal, glyph: impl Into<String>) -> Self {
         self.0.insert(signal, glyph.into());
@@ -260,7 +262,7 @@ impl Glyphs {
 }
 
 impl<'de> Deserialize<'de> for Glyphs {
-    /// Signals are fixed: what is said of others is ignored.
+    /// Reads the glyphs of known signals and ignores other names.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut glyphs = Self::default();
         for (name, glyph) in Map::deserialize(deserializer)? {
@@ -285,7 +287,7 @@ impl PartialSchema for Glyphs {
     }
 }
 
-/// How a signal is shown unless somebody said otherwise.
+/// Returns the default glyph of a signal.
 pub const fn default_glyph(signal: Signal) -> &'static str {
     match signal {
         Signal::Seen => "👀",

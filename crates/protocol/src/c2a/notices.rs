@@ -1,4 +1,4 @@
-//! What either end tells the other without being asked, and without an answer.
+//! Notifications: messages of either side that have no response.
 
 use super::WireId;
 use super::event::Addressee;
@@ -9,61 +9,61 @@ use utoipa::ToSchema;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType};
 use utoipa::openapi::{RefOr, Type};
 
-/// `notifications/injected`: which events entered a turn of the model.
+/// The params of `notifications/injected`: the events that entered a turn of the model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Injected {
-    /// The events.
+    /// The ids of the events.
     #[schema(min_items = 1, max_items = 1000)]
     pub event_ids: Vec<WireId>,
-    /// What the harness calls the turn.
+    /// The harness's id of the turn.
     pub turn_id: WireId,
 }
 
-/// `notifications/disposition`: what the harness made of an event.
+/// The params of `notifications/disposition`: the harness's handling of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Disposed {
-    /// The event.
+    /// The event's id.
     pub event_id: WireId,
-    /// What it made of it.
+    /// The disposition.
     pub disposition: Disposition,
-    /// Why, for a person.
+    /// The reason, for a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 1000)]
     pub reason: Option<String>,
 }
 
-/// `notifications/progress`: how far something came.
+/// The params of `notifications/progress`: the progress of an event or a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Progress {
-    /// What: an event that was delivered, or a job.
+    /// The id of the delivered event or of the job.
     pub progress_token: WireId,
-    /// How far.
+    /// The amount done so far.
     #[schema(value_type = f64)]
     pub progress: Number,
-    /// Of how much, if that is known.
+    /// The total amount, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<f64>)]
     pub total: Option<Number>,
-    /// What was done last, for a person.
+    /// The latest step, for a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 1000)]
     pub message: Option<String>,
 }
 
-/// `notifications/cancelled`: something is not wanted any more.
+/// The params of `notifications/cancelled`: a request or event that is no longer wanted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Cancelled {
-    /// The id of the request that asked for it: a text or an integer, as JSON-RPC has them.
+    /// The JSON-RPC id of the request: a text or an integer.
     #[schema(schema_with = request_id)]
     pub request_id: Value,
-    /// The event it was about.
+    /// The event that the request was about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event_id: Option<WireId>,
-    /// Why, for a person.
+    /// The reason, for a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 1000)]
     pub reason: Option<String>,
@@ -77,38 +77,39 @@ fn request_id() -> RefOr<Schema> {
         .into()
 }
 
-/// `notifications/typing`: somebody is writing. It is said again every few seconds, and holds no longer.
+/// The params of `notifications/typing`: someone is writing. It is repeated every few seconds and expires soon
+/// after.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Typing {
-    /// Where.
+    /// The conversation's id.
     pub conversation_id: WireId,
-    /// In which thread.
+    /// The thread's id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<WireId>,
-    /// Who; whoever tells it, unless said.
+    /// The person or agent who is writing; the sender of the notification if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub author: Option<Addressee>,
 }
 
-/// `notifications/message`: something for the log.
+/// The params of `notifications/message`: an entry for the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LogMessage {
-    /// How grave it is.
+    /// The severity.
     pub level: LogLevel,
-    /// What part of the harness says it.
+    /// The component of the harness that wrote the entry.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 256)]
     pub logger: Option<String>,
-    /// What it says: a text, or anything.
+    /// The entry: a text or any JSON value.
     pub data: Value,
 }
 
-/// The longest text of a log message, in characters.
+/// The longest text of a log entry, in characters.
 const MAX_LOG: usize = 10_000;
 
 impl LogMessage {
-    /// What it says, in words, and no longer than a log takes.
+    /// Returns the entry as text, cut to the maximum length.
     pub fn text(&self) -> String {
         let text = match &self.data {
             Value::String(text) => text.clone(),
@@ -119,23 +120,21 @@ impl LogMessage {
 }
 
 words! {
-    /// How grave a log message is, from least to most.
+    /// The severity of a log entry, from lowest to highest.
     pub enum LogLevel {
-        /// For who looks for a fault.
+        /// Details for debugging.
         Debug = "debug",
-        /// As usual.
         Info = "info",
-        /// As usual, but worth a look.
+        /// Normal operation that deserves attention.
         Notice = "notice",
-        /// Something may be wrong.
+        /// A possible problem.
         Warning = "warning",
-        /// Something is.
         Error = "error",
-        /// Some part does not work.
+        /// A component does not work.
         Critical = "critical",
-        /// Somebody has to act at once.
+        /// Someone must act at once.
         Alert = "alert",
-        /// Nothing works.
+        /// The program is unusable.
         Emergency = "emergency",
     }
 }

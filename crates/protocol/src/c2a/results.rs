@@ -1,4 +1,4 @@
-//! What the chat tools answer when they do what they were asked.
+//! The results of successful calls of the chat tools.
 
 use super::event::{Addressee, Event};
 use super::{Cursor, Time, WireId};
@@ -6,19 +6,20 @@ use crate::words::{ClaimState, DeliveryState, Disposition};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Events, in order: of `chat.list_events` and `chat.read_thread`.
+/// The result of `chat.list_events` and `chat.read_thread`: events in order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct EventPage {
-    /// The events.
+    /// The events of this page.
     pub events: Vec<Event>,
-    /// The `after` of the next page; on the last one, where to look for more later.
+    /// The cursor to pass as `after` for the next page. On the last page it can be used later to read new
+    /// events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<Cursor>,
-    /// Whether there is more right now.
+    /// `true` if there are more events now.
     #[serde(default)]
     #[schema(nullable)]
     pub more: bool,
-    /// How many conversations were not looked into, because there are too many: ask for them one by one.
+    /// The number of conversations that were skipped because there are too many. Request them one by one.
     #[serde(default, rename = "leftOut", skip_serializing_if = "is_zero")]
     #[schema(nullable, minimum = 0)]
     pub left_out: i64,
@@ -29,31 +30,31 @@ fn is_zero(count: &i64) -> bool {
     *count == 0
 }
 
-/// What became of a message: of `chat.send_message`.
+/// The result of `chat.send_message`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = C2aSent)]
 #[serde(rename_all = "camelCase")]
 pub struct Sent {
-    /// Its id; of what waits until a person agrees, what it is called as long as it does.
+    /// The message's id, or the approval's id if the message is held for approval.
     pub event_id: WireId,
-    /// Its place in the conversation; what is not kept there has none.
+    /// The message's position in the conversation; absent for messages that are not stored there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sequence: Option<i64>,
-    /// The thread it is in.
+    /// The thread of the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<WireId>,
-    /// Whom it reaches.
+    /// The recipients of the message.
     #[serde(default)]
     #[schema(nullable)]
     pub attention: Reached,
-    /// What became of it where it left the hub: an answer to an envelope, or to another service.
+    /// The state of the delivery of an answer that left the hub: to an envelope or to another service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivery: Option<DeliveryState>,
-    /// Whether it waits until a person agrees.
+    /// `true` if the message is held for approval.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(nullable)]
     pub awaits_approval: bool,
-    /// Whether it was only shown to whoever looked: it is in no history.
+    /// `true` if the message was only shown to members who were looking and is not stored.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(nullable)]
     pub ephemeral: bool,
@@ -61,56 +62,56 @@ pub struct Sent {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(nullable)]
     pub masked: Vec<String>,
-    /// Names that it mentions and that are nobody's there.
+    /// Mentioned names that no member has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(nullable)]
     pub unknown: Vec<String>,
 }
 
-/// Whom a message reaches, by handle.
+/// The recipients of a message, by handle.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = C2aReached)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Reached {
-    /// Agents it is delivered to.
+    /// Agents to which the message is delivered.
     #[schema(nullable)]
     pub woken: Vec<String>,
-    /// Agents that are told there is something.
+    /// Agents that are notified without the content.
     #[schema(nullable)]
     pub knocked: Vec<String>,
-    /// The first of the agents that find it when they look.
+    /// The first agents that find the message only when they look.
     #[schema(nullable)]
     pub stored_for: Vec<String>,
-    /// How many these are.
+    /// The total number of agents that find the message only when they look.
     #[schema(nullable, minimum = 0)]
     pub stored_count: i64,
 }
 
-/// What is recorded of an event now: of `chat.react`, `chat.defer` and `chat.resolve`.
+/// The result of `chat.react`, `chat.defer` and `chat.resolve`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Recorded {
-    /// The event.
+    /// The event's id.
     pub event_id: WireId,
-    /// What the agent made of it; a signal that decides nothing leaves it open.
+    /// The recorded disposition; absent if the signal does not settle the event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disposition: Option<Disposition>,
 }
 
-/// How a claim stands: of `chat.claim`.
+/// The result of `chat.claim`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Claimed {
-    /// What was claimed.
+    /// The id of the claimed event.
     pub event_id: WireId,
-    /// How it stands.
+    /// The state of the claim.
     pub state: ClaimState,
-    /// Whose it is.
+    /// The holder of the claim.
     pub holder: Addressee,
-    /// How long it holds.
+    /// The time at which the claim expires.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Time>,
-    /// All of the event, for whoever holds the claim.
+    /// The whole event, for the holder of the claim.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event: Option<Box<Event>>,
 }

@@ -1,8 +1,8 @@
-//! The same arguments in another spelling: `in_reply_to` where the document has `inReplyTo`, as MCP's clients expect it.
+//! Snake-case spelling of arguments, which MCP clients expect: `in_reply_to` for the document's `inReplyTo`.
 //!
-//! One type serves both: its schema is respelled, so that faults name members as the caller wrote them, and what was
-//! read against it is respelled back. Only for types whose members are all known: one that holds others' JSON would
-//! have it respelled too.
+//! One type serves both spellings. Its schema is respelled, so that faults name members as the caller wrote
+//! them, and the value is respelled back after validation. This works only for types whose members are all
+//! known, since foreign JSON inside a value would be respelled too.
 
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
@@ -12,7 +12,7 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ArrayItems, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-/// A type as it is written in snake_case.
+/// A type read in snake_case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Snake<T>(pub T);
 
@@ -61,12 +61,12 @@ fn respell(schema: &mut RefOr<Schema>) {
             }
         }
         RefOr::T(Schema::OneOf(any)) => any.items.iter_mut().for_each(respell),
-        // None of our types has the others, and what is referred to is respelled where it is described.
+        // No protocol type uses the other forms, and referenced schemas are respelled where they are defined.
         RefOr::T(_) | RefOr::Ref(_) => {}
     }
 }
 
-/// `inReplyTo` becomes `in_reply_to`.
+/// Converts `inReplyTo` to `in_reply_to`.
 pub fn snake(name: &str) -> String {
     let mut snake = String::with_capacity(name.len() + 2);
     for c in name.chars() {
@@ -78,7 +78,7 @@ pub fn snake(name: &str) -> String {
     snake
 }
 
-/// `in_reply_to` becomes `inReplyTo`.
+/// Converts `in_reply_to` to `inReplyTo`.
 fn camel(name: &str) -> String {
     let mut words = name.split('_');
     let mut camel = words.next().unwrap_or_default().to_owned();
@@ -90,8 +90,8 @@ fn camel(name: &str) -> String {
     camel
 }
 
-/// Respells all members. One that is not in snake_case is none that we know, and could otherwise be taken for one that was
-/// checked: it is left out.
+/// Converts all member names to camelCase. A name that is not in snake_case was not validated and is dropped,
+/// since it could be mistaken for one that was.
 fn to_camel(value: Value) -> Value {
     match value {
         Value::Object(members) => {
@@ -106,7 +106,7 @@ fn to_camel(value: Value) -> Value {
     }
 }
 
-/// Respells all members the other way: what was said in the document's words, as MCP's clients know it.
+/// Converts all member names to snake_case.
 pub fn to_snake(value: Value) -> Value {
     match value {
         Value::Object(members) => {

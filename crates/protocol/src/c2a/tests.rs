@@ -1,4 +1,4 @@
-//! The document's own examples, what must not pass, and that both ends understand each other.
+//! Tests with the document's own examples, invalid messages, and round trips between both sides.
 
 mod bounds;
 mod document;
@@ -10,7 +10,7 @@ use crate::schema;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// Reads a value as this type and writes it again.
+/// Reads a value as type `T` and writes it again.
 fn again<T: ToSchema + DeserializeOwned + Serialize + 'static>(value: Value) -> Result<Value, Faults> {
     schema::read::<T>(value).map(|read| json!(read))
 }
@@ -27,7 +27,7 @@ fn call_again(value: Value) -> Result<Value, Faults> {
     call.map(|read| json!(read))
 }
 
-/// The member at a path such as `content[0].text`.
+/// Returns the member at a path such as `content[0].text`.
 fn member<'a>(value: &'a mut Value, path: &str) -> &'a mut Value {
     let pointer = format!("/{}", path.replace("].", "/").replace(['.', '['], "/").replace(']', ""));
     value.pointer_mut(&pointer).unwrap_or_else(|| panic!("{path}"))

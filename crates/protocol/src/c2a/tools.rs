@@ -1,7 +1,8 @@
-//! The chat tools: their names, and what each is called with.
+//! The chat tools: their names and arguments.
 //!
-//! Under its dotted name a tool takes the document's camelCase; under the name with underscores, which MCP lists, and the
-//! bare one of the channel document it takes snake_case. What the tools do, and who may, is not known here.
+//! Under its dotted name a tool takes the document's camelCase. Under its name with underscores, which MCP
+//! lists, and under the bare name of the channel document it takes snake_case. Permissions and effects are not
+//! decided here.
 
 use super::calling::ToolCall;
 use super::spelling::Snake;
@@ -16,30 +17,30 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::Schema;
 use utoipa::{PartialSchema, ToSchema};
 
-/// How long a claim holds unless said.
+/// The default lifetime of a claim, in milliseconds.
 pub const CLAIM_TTL_MS: i64 = 300_000;
 
 words! {
-    /// A chat tool, by the document's name.
+    /// A chat tool, by its name in the protocol document.
     pub enum ChatTool {
-        /// Reads events that are there for the agent.
+        /// Lists events available to the agent.
         ListEvents = "chat.list_events",
         /// Reads a thread, or a window of a conversation.
         ReadThread = "chat.read_thread",
-        /// Says something.
+        /// Sends a message.
         SendMessage = "chat.send_message",
-        /// Answers with a signal.
+        /// Reacts with a signal.
         React = "chat.react",
-        /// Takes on an event.
+        /// Claims an event.
         Claim = "chat.claim",
-        /// Says that an answer comes later.
+        /// Defers the answer to an event.
         Defer = "chat.defer",
-        /// Says that something is done.
+        /// Marks an event as resolved.
         Resolve = "chat.resolve",
     }
 }
 
-/// How the names of arguments are written.
+/// The spelling of argument names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spelling {
     /// `inReplyTo`.
@@ -49,7 +50,7 @@ pub enum Spelling {
 }
 
 impl ChatTool {
-    /// The tool of this name, and how its arguments are written under it.
+    /// Returns the tool of this name and the spelling of its arguments under that name.
     pub fn named(name: &str) -> Option<(Self, Spelling)> {
         if let Some(tool) = Self::parse(name) {
             return Some((tool, Spelling::Camel));
@@ -59,7 +60,7 @@ impl ChatTool {
         Some((*tool, Spelling::Snake))
     }
 
-    /// Its name as MCP lists it: many clients refuse dots.
+    /// Returns the tool's name for MCP, without a dot, since many clients reject dots.
     pub fn underscored(self) -> String {
         self.as_str().replace('.', "_")
     }
@@ -69,7 +70,7 @@ impl ChatTool {
     }
 }
 
-/// What `chat.list_events` is called with: what is not said is not asked for.
+/// The arguments of `chat.list_events`. Absent filters do not apply.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListEvents {
@@ -82,34 +83,34 @@ pub struct ListEvents {
     /// Only events with this policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
-    /// Only from this time on.
+    /// Only events at or after this time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
-    /// Only before this time.
+    /// Only events before this time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Time>,
-    /// `next` of the page before.
+    /// The `next` cursor of the previous page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<Cursor>,
-    /// How many at most.
+    /// The maximum number of events.
     #[serde(default = "usual_limit")]
     #[schema(nullable, minimum = 1, maximum = 200, default = 50)]
     pub limit: i64,
 }
 
-/// What `chat.read_thread` is called with.
+/// The arguments of `chat.read_thread`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReadThread {
-    /// The conversation.
+    /// The conversation's id.
     pub conversation_id: WireId,
-    /// The thread in it; all of the conversation, unless said.
+    /// The thread's id; the whole conversation if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<WireId>,
-    /// `next` of the page before; the newest, unless said.
+    /// The `next` cursor of the previous page; the newest events if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<Cursor>,
-    /// How many at most.
+    /// The maximum number of events.
     #[serde(default = "usual_limit")]
     #[schema(nullable, minimum = 1, maximum = 200, default = 50)]
     pub limit: i64,
@@ -119,83 +120,84 @@ fn usual_limit() -> i64 {
     50
 }
 
-/// What `chat.send_message` is called with.
+/// The arguments of `chat.send_message`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SendMessage {
-    /// Where to.
+    /// The destination of the message.
     pub target: Destination,
-    /// The event it answers.
+    /// The event that the message answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_reply_to: Option<WireId>,
-    /// The same for every retry of the same message; a new one only for a new one.
+    /// A key that is the same for every retry of one message. Use a new key only for a new message.
     pub idempotency_key: IdempotencyKey,
-    /// Who sees it.
+    /// The readers of the message.
     pub visibility: Visibility,
-    /// At whom it is aimed. It may lower what its mentions say, never raise it.
+    /// The target of the message. It can lower the effect of mentions and never raise it.
     pub directedness: Directedness,
-    /// Markdown; `@handle` mentions a member. Credentials in it are masked.
+    /// The text in markdown. `@handle` mentions a member. Credentials in it are masked.
     #[schema(min_length = 1, max_length = 100_000)]
     pub text: String,
-    /// What it is meant as.
+    /// The intent of the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intent: Option<Intent>,
-    /// How much it matters.
+    /// The priority of the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<Priority>,
-    /// How long an answer may take, in milliseconds.
+    /// The time allowed for an answer, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1_000, maximum = 86_400_000)]
     pub deadline_ms: Option<i64>,
-    /// Whether it waits until a person agrees.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    /// Holds the message until a person approves it.
+    #[serde(default, alias = "requires_approval", skip_serializing_if = "std::ops::Not::not")]
     #[schema(nullable)]
     pub requires_approval: bool,
 }
 
-/// Where a message goes to.
+/// The destination of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Destination {
-    /// The conversation.
+    /// The conversation's id.
     pub conversation_id: WireId,
-    /// The thread in it.
+    /// The thread's id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<WireId>,
-    /// The work stream it belongs to; unless said, that of its thread, or the only one there.
+    /// The id of the work stream it belongs to; by default that of its thread, or the conversation's only open
+    /// stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream_id: Option<WireId>,
 }
 
-/// What `chat.react` is called with.
+/// The arguments of `chat.react`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct React {
-    /// The event.
+    /// The event to react to.
     pub in_reply_to: WireId,
-    /// What is made of it.
+    /// The signal.
     pub signal: Signal,
-    /// When there will be more, in words.
+    /// The expected time of further news, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 100)]
     pub eta: Option<String>,
-    /// Whether the reaction is taken back.
+    /// Removes the reaction.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(nullable)]
     pub removed: bool,
 }
 
-/// What `chat.claim` is called with.
+/// The arguments of `chat.claim`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Claim {
-    /// The event, or the one that began the thread.
+    /// The event, or the first event of its thread.
     pub event_id: WireId,
-    /// How long it is to hold, in milliseconds; again before it ends renews it.
+    /// The lifetime of the claim in milliseconds. Claiming again before it ends renews the claim.
     #[serde(default = "usual_ttl")]
     #[schema(nullable, minimum = 10_000, maximum = 86_400_000, default = 300_000)]
     pub ttl_ms: i64,
-    /// Whether it is given back.
+    /// Releases the claim.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(nullable)]
     pub release: bool,
@@ -205,78 +207,70 @@ fn usual_ttl() -> i64 {
     CLAIM_TTL_MS
 }
 
-/// What `chat.defer` is called with.
+/// The arguments of `chat.defer`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Defer {
-    /// The event.
+    /// The event to defer.
     pub event_id: WireId,
-    /// Why it has to wait.
+    /// The reason for deferring.
     #[schema(min_length = 1, max_length = 1000)]
     pub reason: String,
-    /// When there will be more, in words.
+    /// The expected time of further news, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 100)]
     pub eta: Option<String>,
 }
 
-/// What `chat.resolve` is called with.
+/// The arguments of `chat.resolve`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Resolve {
-    /// The event, the one that began the thread, or the assignment.
+    /// The event, the first event of its thread, or the assignment.
     pub event_id: WireId,
-    /// How it ended.
+    /// The outcome.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 1000)]
     pub reason: Option<String>,
 }
 
-/// A call of a chat tool, as a harness makes it and a host has read it.
+/// A validated call of a chat tool.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "name", content = "arguments")]
 pub enum Call {
-    /// Reads events that are there for the agent.
     #[serde(rename = "chat.list_events")]
     ListEvents(ListEvents),
-    /// Reads a thread, or a window of a conversation.
     #[serde(rename = "chat.read_thread")]
     ReadThread(ReadThread),
-    /// Says something.
     #[serde(rename = "chat.send_message")]
     SendMessage(SendMessage),
-    /// Answers with a signal.
     #[serde(rename = "chat.react")]
     React(React),
-    /// Takes on an event.
     #[serde(rename = "chat.claim")]
     Claim(Claim),
-    /// Says that an answer comes later.
     #[serde(rename = "chat.defer")]
     Defer(Defer),
-    /// Says that something is done.
     #[serde(rename = "chat.resolve")]
     Resolve(Resolve),
 }
 
-/// Why a call cannot be made.
+/// The reasons why a call is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallFault {
-    /// It is not one of the chat tools.
+    /// The name is not that of a chat tool.
     #[error("there is no chat tool of this name")]
     UnknownTool,
-    /// Its arguments are wrong.
     #[error("{0}")]
     Arguments(Faults),
 }
 
 impl Call {
-    /// Reads and checks a call, in the spelling that goes with its name.
+    /// Reads and validates a call in the spelling that goes with its name.
     pub fn read(call: ToolCall) -> Result<Self, CallFault> {
         let (tool, spelling) = ChatTool::named(&call.name).ok_or(CallFault::UnknownTool)?;
         let arguments = Value::Object(call.arguments);
         let read = match tool {
-            // A filter that is overlooked would answer another question.
+            // Unknown arguments are errors here, because an ignored filter would return the wrong events.
             ChatTool::ListEvents => read_strictly(arguments, spelling).map(Self::ListEvents),
             ChatTool::ReadThread => read_strictly(arguments, spelling).map(Self::ReadThread),
             ChatTool::SendMessage => read_as(arguments, spelling).map(Self::SendMessage),
@@ -288,7 +282,7 @@ impl Call {
         read.map_err(CallFault::Arguments)
     }
 
-    /// The tool.
+    /// Returns the tool that is called.
     pub fn tool(&self) -> ChatTool {
         match self {
             Self::ListEvents(_) => ChatTool::ListEvents,
@@ -302,7 +296,7 @@ impl Call {
     }
 }
 
-/// Reads arguments in one spelling or the other.
+/// Reads arguments in the given spelling.
 pub fn read_as<T>(arguments: Value, spelling: Spelling) -> Result<T, Faults>
 where
     T: ToSchema + DeserializeOwned + 'static,
@@ -313,7 +307,7 @@ where
     }
 }
 
-/// The same, and members that nobody knows are faults.
+/// Reads arguments in the given spelling and rejects unknown ones.
 fn read_strictly<T>(arguments: Value, spelling: Spelling) -> Result<T, Faults>
 where
     T: ToSchema + DeserializeOwned + 'static,

@@ -1,4 +1,4 @@
-//! What an agent sends to a callback: one event, or several as NDJSON, one in each line.
+//! Callback requests of an agent: one event, or several as NDJSON with one event per line.
 
 use super::{MAX_CONTENT, MAX_ERROR, MAX_ID, MAX_NAME, MAX_STATUS, optional, parse, required};
 use crate::api::documents::{Encoding, MediaType, NewDocument, Slug, Title};
@@ -11,99 +11,100 @@ use serde_json::{Map, Value};
 /// The media type of several events in one body.
 pub const NDJSON: &str = "application/x-ndjson";
 
-/// The most events in one body.
+/// The maximum number of events in one body.
 pub const MAX_EVENTS: usize = 1000;
 
-/// The most messages among them. Each may wake many agents, so no more than an agent may say in a minute.
+/// The maximum number of messages in one body. Each may wake many agents, so the limit equals the rate limit
+/// for a minute.
 pub const MAX_MESSAGES: usize = 30;
 
-/// The largest number of a version that every reader of JSON knows exactly.
+/// The largest version number that every JSON reader holds exactly.
 const MAX_VERSION: i64 = 9_007_199_254_740_991;
 
-/// Every `type` there is: the five of the document, and ours.
+/// All values of `type`: the five of the protocol document, and the hub's extensions.
 pub const KINDS: [&str; 8] =
     ["message", "tool_call", "tool_result", "status", "error", "lifecycle", "chunk", "artifact"];
 
-/// One thing an agent shows of itself.
+/// An event that an agent reports to a callback.
 #[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[schema(as = CallbackBody)]
 pub enum CallbackEvent {
-    /// It says something.
+    /// A message to the conversation.
     Message {
-        /// Plain text or markdown. Whom it mentions with `@handle` is woken, as by anybody's message.
+        /// The text, plain or markdown. An `@handle` wakes the mentioned member, as in any message.
         #[schema(min_length = 1, max_length = 100_000)]
         content: String,
     },
-    /// It called a tool.
+    /// A call of a tool.
     ToolCall {
-        /// Which.
+        /// The name of the tool.
         #[schema(min_length = 1, max_length = 256)]
         name: String,
-        /// With what.
+        /// The arguments of the call.
         #[schema(value_type = Option<Object>)]
         args: Map<String, Value>,
-        /// What the result will name.
+        /// The id of the call, which its result repeats.
         #[schema(min_length = 1, max_length = 256)]
         id: String,
     },
-    /// What a tool gave.
+    /// The result of a tool call.
     ToolResult {
-        /// The call's id.
+        /// The id of the call.
         #[schema(min_length = 1, max_length = 256)]
         id: String,
-        /// What it gave.
+        /// The result.
         #[schema(max_length = 100_000)]
         content: String,
     },
-    /// What it is doing.
+    /// The agent's current activity.
     Status {
-        // None takes back what was said before.
-        /// In a few words.
+        // An empty status removes the previous one.
+        /// The activity in a few words.
         #[schema(max_length = 1000)]
         status: String,
     },
-    /// Something went wrong.
+    /// A failure of the agent.
     Error {
-        /// What, for a person.
+        /// The error message for a person.
         #[schema(min_length = 1, max_length = 10_000)]
         message: String,
-        /// What, for a program.
+        /// The error code for a program.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schema(max_length = 256)]
         code: Option<String>,
     },
-    // Ours, not the document's.
-    /// Whether it is at work on the message.
+    // This event is an extension of the protocol document.
+    /// The beginning or end of the agent's work on the message.
     Lifecycle {
-        /// `processing` or `idle`.
+        /// The state: `processing` or `idle`.
         #[schema(value_type = String, pattern = "^(processing|idle)$")]
         status: Lifecycle,
     },
-    // Ours, too.
-    /// A piece of the message it is making, which is seen while it grows. What is kept is the `message` that follows.
+    // This event is an extension of the protocol document.
+    /// A piece of a message in progress, shown to readers as it grows. Only the final `message` is stored.
     Chunk {
-        /// What is added.
+        /// The text to append.
         #[schema(min_length = 1, max_length = 100_000)]
         text: String,
     },
-    // And this: the document leaves files to MCP, which not every agent speaks.
-    /// It puts a document into the conversation: a new one, or a new version.
+    // This event is an extension: the protocol document leaves files to MCP, which not every agent supports.
+    /// A new document in the conversation, or a new version of one.
     Artifact {
-        /// Its name in addresses.
+        /// The document's name in URLs.
         slug: Slug,
-        /// What people call it; as before, or its slug, unless said.
+        /// The title; unchanged, or the slug for a new document, by default.
         #[serde(skip_serializing_if = "Option::is_none")]
         title: Option<Title>,
-        /// The document. Credentials in it are masked.
+        /// The content. Credentials in it are masked.
         content: String,
-        /// How `content` carries it: `utf-8`, unless said, or `base64`.
+        /// The encoding of `content`: `utf-8` (the default) or `base64`.
         #[serde(skip_serializing_if = "Option::is_none")]
         encoding: Option<Encoding>,
-        /// What it is made of; as before, unless said.
+        /// The media type; unchanged by default.
         #[serde(skip_serializing_if = "Option::is_none")]
         content_type: Option<MediaType>,
-        /// The version that was changed; the newest, if there is one, unless said.
+        /// The version that the change is based on; the newest by default.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schema(minimum = 1, maximum = 9_007_199_254_740_991_i64)]
         base_version: Option<i64>,
@@ -111,17 +112,17 @@ pub enum CallbackEvent {
 }
 
 words! {
-    /// Whether an agent is at work on a message.
+    /// The state of an agent's work on a message.
     pub enum Lifecycle {
-        /// It is.
+        /// The agent is working on the message.
         Processing = "processing",
-        /// It is done with it.
+        /// The agent has finished.
         Idle = "idle",
     }
 }
 
 impl CallbackEvent {
-    /// What it is in the log; a chunk is nowhere there.
+    /// Returns the kind of the resulting event; `None` for a chunk, which is not stored.
     pub fn kind(&self) -> Option<EventKind> {
         match self {
             Self::Message { .. } => Some(EventKind::Message),
@@ -135,12 +136,12 @@ impl CallbackEvent {
         }
     }
 
-    /// Its `type`.
+    /// Returns the `type`.
     pub fn word(&self) -> &'static str {
         self.kind().map_or("chunk", EventKind::as_str)
     }
 
-    /// Reads and checks one event.
+    /// Reads and validates one event.
     pub fn read(bytes: &[u8]) -> Result<Self, Faults> {
         let body = parse(bytes, "body")?;
         let mut faults = Faults::new();
@@ -152,7 +153,18 @@ impl CallbackEvent {
 fn read_event(body: &Value, faults: &mut Faults) -> Option<CallbackEvent> {
     let mut fields = Fields::of(body, "", faults)?;
     let event = match fields.required_text("type")? {
-        "message" => CallbackEvent::Message { content: required(&mut fields, "content", MAX_CONTENT)? },
+        "message" => {
+            // Ignored, it would be said without a person's consent.
+            for name in ["requires_approval", "requiresApproval"] {
+                if fields.get(name) == Some(&Value::Bool(true)) {
+                    fields.fault(
+                        name,
+                        "is not possible in a callback: send this with the tool chat_send_message",
+                    );
+                }
+            }
+            CallbackEvent::Message { content: required(&mut fields, "content", MAX_CONTENT)? }
+        }
         "tool_call" => {
             let name = required(&mut fields, "name", MAX_NAME);
             let args = read_args(&mut fields);
@@ -191,7 +203,7 @@ fn read_event(body: &Value, faults: &mut Faults) -> Option<CallbackEvent> {
     Some(event)
 }
 
-/// A document, checked as where the API takes one.
+/// Reads a document under the same rules as the API.
 fn read_artifact(body: &Value, fields: &mut Fields<'_, '_>) -> Option<CallbackEvent> {
     let base_version = match fields.get("base_version") {
         None => None,
@@ -214,7 +226,7 @@ fn read_artifact(body: &Value, fields: &mut Fields<'_, '_>) -> Option<CallbackEv
     }
 }
 
-/// What a tool was called with; a tool that takes nothing may be given nothing.
+/// Reads the arguments of a tool call; an absent object counts as empty.
 fn read_args(fields: &mut Fields<'_, '_>) -> Map<String, Value> {
     match fields.get("args") {
         None => Map::new(),
@@ -232,7 +244,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    /// The events of the document, as they stand there.
+    /// The events in the protocol document, verbatim.
     const DOCUMENT: [(&str, &str); 8] = [
         (
             "message",

@@ -1,4 +1,4 @@
-//! What a service sends to an agent's connection string.
+//! Posts of a service to an agent's connection string.
 
 use super::{
     MAX_CONTENT, MAX_CONTEXT, MAX_HEADER, MAX_HEADERS, MAX_ID, MAX_MCP_SERVERS, MAX_NAME, WebUrl, optional,
@@ -10,86 +10,88 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A message of another service's channel, and everything needed to take part in it. Further members are kept.
+/// A message in another service's channel, with what an agent needs to answer. Unknown members are kept.
 #[derive(Clone, PartialEq, Serialize, utoipa::ToSchema)]
 #[schema(as = ForeignPost)]
 pub struct Post {
-    /// Where it was said.
+    /// The channel of the message.
     pub channel: Channel,
-    /// What was said.
+    /// The message.
     pub message: Message,
-    // As it stands here: whoever knows it speaks for the agent.
-    /// Where the agent POSTs its output.
+    // The URL is kept verbatim. Anyone who knows it can speak as the agent.
+    /// The URL to which the agent POSTs its output.
     #[schema(value_type = WebUrl)]
     pub callback: String,
-    // None, one (on the wire an object) or several (an array).
-    /// Tools for the agent.
+    // On the wire one server is an object and several are an array.
+    /// The tools for the agent.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "one_or_several")]
     #[schema(value_type = Option<McpServer>)]
     pub mcp: Vec<McpServer>,
 }
 
-/// The message is stored.
+/// The response to a post, sent after the message is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Received {
     /// Always `true`.
     pub ok: bool,
 }
 
-/// Where a message was said.
+/// A channel of another service.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, utoipa::ToSchema)]
 #[schema(as = ForeignChannel)]
 pub struct Channel {
-    /// The same for all messages of this channel.
+    /// The channel's id, the same for all its messages.
     #[schema(min_length = 1, max_length = 256)]
     pub id: String,
-    /// What people call it now.
+    /// The channel's current name.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 256)]
     pub name: Option<String>,
-    /// The service that hosts it.
+    /// The name of the service.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 256)]
     pub service: Option<String>,
-    /// What it is for, whose it is.
+    /// The purpose and the owner of the channel.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 10_000)]
     pub context: Option<String>,
 }
 
-/// What was said.
+/// A message of another service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[schema(as = ForeignMessage)]
 pub struct Message {
-    /// Its id, unique in its channel: the same one again is not delivered twice within 48 h.
+    /// The message's id, unique in its channel. A repeated id is not delivered again within 48 hours.
     #[schema(min_length = 1, max_length = 256)]
     pub id: String,
-    // A name for people.
-    /// Who said it.
+    // A display name.
+    /// The author of the message.
     #[schema(min_length = 1, max_length = 256)]
     pub sender: String,
-    /// Plain text or markdown.
+    /// The text, plain or markdown.
     #[schema(min_length = 1, max_length = 100_000)]
     pub content: String,
 }
 
-// It is passed to an MCP client as it is. The rules of its headers are more than a schema can say, so they are not shown.
-/// An MCP server; `headers`, an object, says what to send with each request to it. Several may be given as an array.
+// The server is passed to an MCP client unchanged. The rules for headers exceed what a schema can express, so
+// the schema omits them.
+/// An MCP server. The object `headers` holds the headers to send with each request. Several servers may be
+/// given as an array.
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[schema(as = ForeignMcp)]
 pub struct McpServer {
-    /// Which of several it is.
+    /// The name that distinguishes it from other servers.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(ignore)]
     pub name: Option<String>,
-    /// Where it is.
+    /// The URL of the server.
     #[schema(value_type = WebUrl)]
     pub url: String,
-    /// What to send with every request to it.
+    /// The headers to send with every request.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(ignore)]
     pub headers: BTreeMap<String, String>,
-    /// Whatever else the service said of it.
+    /// All other members that the service sent.
     #[serde(flatten)]
     #[schema(ignore)]
     pub other: Map<String, Value>,
@@ -112,7 +114,7 @@ impl fmt::Debug for McpServer {
 }
 
 impl Post {
-    /// Reads and checks a body.
+    /// Reads and validates a body.
     pub fn read(bytes: &[u8]) -> Result<Self, Faults> {
         Self::of(&parse(bytes, "body")?)
     }
@@ -124,17 +126,17 @@ impl Post {
     }
 }
 
-/// SSE event `channel` of an inbox: another service's post, and the hub's name for its way.
+/// The server-sent event `channel` of an inbox: a post of another service with the hub's trace id.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InboxPost {
-    /// What ties it to everything it causes.
+    /// The trace id shared by everything this message causes.
     pub trace_id: Option<String>,
-    /// As the service sent it.
+    /// The post as the service sent it.
     pub post: Post,
 }
 
 impl InboxPost {
-    /// Reads and checks the data of the event.
+    /// Reads and validates the data of the event.
     pub fn read(bytes: &[u8]) -> Result<Self, Faults> {
         let body = parse(bytes, "body")?;
         let trace_id = body.get("trace_id").and_then(Value::as_str).map(str::to_owned);
@@ -203,7 +205,7 @@ fn read_headers(headers: &Map<String, Value>, fields: &mut Fields<'_, '_>) -> BT
     }
     let mut read = BTreeMap::new();
     for (name, value) in headers {
-        // What is no header's name is not repeated either.
+        // An invalid header name is not echoed.
         if !is_token(name) {
             fields.fault("headers", "must hold names of HTTP headers only");
             continue;
@@ -222,7 +224,7 @@ fn read_headers(headers: &Map<String, Value>, fields: &mut Fields<'_, '_>) -> BT
     read
 }
 
-/// A name of RFC 9110, of a reasonable length.
+/// Returns `true` for a header name by RFC 9110 of limited length.
 fn is_token(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(plain)
@@ -232,7 +234,7 @@ fn is_header_value(value: &str) -> bool {
     value.len() <= MAX_HEADER && value.bytes().all(|byte| (b' '..=b'~').contains(&byte))
 }
 
-/// A URL on the web, kept as it was written: it may be signed.
+/// Reads a web URL and keeps it verbatim, since it may be signed.
 fn read_url(fields: &mut Fields<'_, '_>, name: &str) -> Option<String> {
     let text = fields.required_text(name)?;
     if let Err(fault) = WebUrl::check(text) {
@@ -241,7 +243,7 @@ fn read_url(fields: &mut Fields<'_, '_>, name: &str) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// One server is written as the document has it; several have no form there.
+/// Writes one server as an object, as in the protocol document, and several as an array.
 fn one_or_several<S: Serializer>(servers: &[McpServer], serializer: S) -> Result<S::Ok, S::Error> {
     match servers {
         [server] => server.serialize(serializer),
@@ -256,7 +258,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    /// The three posts of the document, as they stand there.
+    /// The three posts in the protocol document, verbatim.
     const DOCUMENT: [&str; 3] = [
         include_str!("document/post_with_tools.json"),
         include_str!("document/post_without_tools.json"),

@@ -1,12 +1,13 @@
-//! Addresses that a service gives of itself: what they must be, and how that is described.
+//! Validation and schema of the URLs that a service gives.
 
 use super::MAX_URL;
 use url::Url;
 
-// A name whose last part begins with a letter (one that begins with a digit may be read as a number), or four numbers; then a port,
-// and whatever is printed in ASCII. [`WebUrl::check`] takes all of these, but for parts of a name that are no Punycode although they
-// begin as if they were, which no pattern can tell; and more: literal IPv6 addresses, names and passwords.
-/// An absolute `http` or `https` URL. A part of its host that begins with `xn--` must be Punycode.
+// The pattern covers host names whose last label begins with a letter (a label that begins with a digit may be
+// read as a number) and IPv4 addresses, followed by a port and printable ASCII. [`WebUrl::check`] accepts all
+// of these except labels with the `xn--` prefix that are not Punycode, which a pattern cannot detect. It also
+// accepts literal IPv6 addresses, user names and passwords.
+/// An absolute `http` or `https` URL. A label of its host that begins with `xn--` must be Punycode.
 #[derive(utoipa::ToSchema)]
 #[schema(
     max_length = 4096,
@@ -16,9 +17,9 @@ use url::Url;
 pub struct WebUrl(pub String);
 
 impl WebUrl {
-    /// What is wrong with a text that should be one.
+    /// Checks a URL, or returns the fault.
     pub(super) fn check(text: &str) -> Result<(), String> {
-        // A parser of URLs would drop these without a word.
+        // A URL parser would silently drop these characters.
         let blank = |c: char| c.is_whitespace() || c.is_control();
         let url = Url::parse(text).ok().filter(|_| !text.contains(blank));
         if !url.is_some_and(|url| matches!(url.scheme(), "http" | "https")) {
@@ -61,7 +62,7 @@ mod tests {
             assert!(pattern.is_match(url), "{url} is not described");
             WebUrl::check(url).unwrap();
         }
-        // What the description says in words.
+        // These match the pattern, but not the rule that the doc comment states.
         for url in ["https://xn--a.example/cb", "https://hub.XN--1/"] {
             assert!(pattern.is_match(url) && has_punycode(url), "{url}");
             WebUrl::check(url).unwrap_err();
@@ -89,7 +90,7 @@ mod tests {
         }
     }
 
-    /// Whether a part of the host begins as Punycode does.
+    /// Returns `true` if a label of the host begins with `xn--`.
     fn has_punycode(url: &str) -> bool {
         let host = url.split(['/', '?', '#', ':']).nth(3).unwrap_or_default();
         let begins = |part: &str| part.get(..4).is_some_and(|begin| begin.eq_ignore_ascii_case("xn--"));

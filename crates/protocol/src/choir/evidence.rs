@@ -1,6 +1,7 @@
-//! Evidence of a run: a bundle of events, as adapters write it, callers assert or sign it, and the engine reads it.
+//! Evidence of a run: bundles of events, written by adapters, asserted or signed by callers, and read by the
+//! engine.
 //!
-//! A bundle is what was said, not what it costs: that is the engine's. Members that are not known here are no fault.
+//! A bundle holds observations; the engine computes their effect. Unknown members are accepted.
 
 use crate::faults::Faults;
 use crate::schema;
@@ -9,130 +10,128 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// Events of one bundle.
+/// The maximum number of events in a bundle.
 pub const MAX_EVENTS: usize = 500;
-/// Warnings of one bundle.
+/// The maximum number of warnings in a bundle.
 pub const MAX_WARNINGS: usize = 100;
-/// Voices that one bundle may name whose silence means nothing.
+/// The maximum number of voices that a bundle may declare absent.
 pub const MAX_ABSENT: usize = 64;
-/// Characters of an event's detail.
+/// The longest detail of an event, in characters.
 pub const MAX_DETAIL: usize = 500;
-/// Characters of names, ids and references.
+/// The longest name, id or reference, in characters.
 pub const MAX_NAME: usize = 200;
 
 words! {
-    /// What a bundle is written in.
+    /// The schema of a bundle.
     pub enum BundleSchema {
-        /// The only one there is.
         V1 = "choir.evidence.v1",
     }
 
-    /// What was observed. The first eight say what happened, the others what was wrong: those are for callers and the engine.
+    /// The type of an observation. The first eight types record events; the others record faults and come from
+    /// callers and the engine.
     #[derive(Default)]
     pub enum EventType {
-        /// A tool was called.
+        /// A voice called a tool.
         ToolCall = "tool_call",
-        /// A source was named.
+        /// A voice cited a source.
         EvidenceCited = "evidence_cited",
-        /// A voice warned.
         Warning = "warning",
-        /// A voice disagreed.
         Dissent = "dissent",
-        /// A voice asked somebody above it.
+        /// A voice escalated to a higher authority.
         Escalation = "escalation",
-        /// A voice gave work to another.
+        /// A voice handed work to another voice.
         Handoff = "handoff",
         /// A voice took part.
         #[default]
         VoiceEntry = "voice_entry",
-        /// What the ensemble said in the end.
+        /// The ensemble produced its final output.
         FinalOutput = "final_output",
-        /// A voice that was required stayed silent.
+        /// A required voice stayed silent.
         MissedEntry = "missed_entry",
-        /// A voice did what its role does not allow.
+        /// A voice did something that its role does not allow.
         WrongNote = "wrong_note",
-        /// A warning that nobody heeded.
+        /// A warning was ignored.
         IgnoredWarning = "ignored_warning",
-        /// A dissent that was kept from the output.
+        /// A dissent was withheld from the output.
         SuppressedDissent = "suppressed_dissent",
         /// A voice acted beyond its authority.
         AuthorityBreach = "authority_breach",
-        /// A claim without the evidence it needs.
+        /// A claim lacked the evidence it requires.
         UnsupportedClaim = "unsupported_claim",
-        /// An escalation that did not come.
+        /// A required escalation did not happen.
         MissedEscalation = "missed_escalation",
-        /// A handoff that nobody took.
+        /// A handoff was not accepted.
         DroppedHandoff = "dropped_handoff",
     }
 
-    /// What became of a dissent or a warning.
+    /// The fate of a dissent or a warning.
     pub enum Disposition {
         /// It was heeded.
         Used = "used",
-        /// It was heard, and nothing followed.
+        /// It was noticed without effect.
         Ignored = "ignored",
-        /// It was kept from being heard.
+        /// It was withheld.
         Suppressed = "suppressed",
     }
 
-    /// How an event is known.
+    /// The source of knowledge about an event.
     pub enum Basis {
-        /// Whoever wrote the bundle saw it.
+        /// The writer of the bundle observed the event.
         Seen = "seen",
-        /// A voice said so of itself: it can cost, never earn.
+        /// A voice reported the event about itself. It can lower a score and never raise one.
         Declared = "declared",
     }
 }
 
-/// Which program made a bundle of a trace.
+/// The program that converted a trace into a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Adapter {
-    /// Such as `langgraph.stream.v1`.
+    /// The adapter's id, such as `langgraph.stream.v1`.
     #[schema(min_length = 1, max_length = 200)]
     pub id: String,
-    /// Its version.
+    /// The adapter's version.
     #[schema(max_length = 200)]
     pub version: String,
 }
 
-/// What an adapter could not map, or what was odd.
+/// A part of a trace that an adapter could not map, or that looked wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AdapterWarning {
-    /// A stable word.
+    /// A stable code.
     #[schema(min_length = 1, max_length = 200)]
     pub code: String,
     /// A sentence for a person.
     #[schema(max_length = 1000)]
     pub message: String,
-    /// Where in the trace; `null` if nowhere in particular.
+    /// The path in the trace; `null` if the warning concerns the whole trace.
     #[schema(max_length = 1000)]
     pub path: Option<String>,
 }
 
-/// Whether something that a scenario expects was so.
+/// The outcome of a scenario's expectation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = HeldExpectation)]
 pub struct Held {
-    /// The expectation.
+    /// The expectation's id.
     #[schema(min_length = 1, max_length = 200)]
     pub id: String,
-    /// `null`: not known.
+    /// `true` if the expectation was met; `null` if unknown.
     pub held: Option<bool>,
 }
 
-/// One thing that was observed. What is not said is `null`.
+/// An observation. Unknown members are `null`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = EvidenceEvent)]
 pub struct Event {
-    /// What.
+    /// The type of observation.
     pub event_type: EventType,
-    /// Whose.
+    /// The voice that acted.
     #[schema(max_length = 200)]
     pub voice_name: Option<String>,
-    /// In which scenario; the bundle's, unless said.
+    /// The scenario; that of the bundle by default.
     #[schema(max_length = 200)]
     pub scenario_id: Option<String>,
-    /// What the trace calls it: a call's id, an event's, a source's.
+    /// The id in the trace: of a call, an event or a source.
     #[serde(rename = "ref")]
     #[schema(max_length = 500)]
     pub reference: Option<String>,
@@ -142,62 +141,76 @@ pub struct Event {
     /// A short explanation.
     #[schema(max_length = 500)]
     pub detail: Option<String>,
-    /// Whom it concerns.
+    /// The voice that the event concerns.
     #[schema(max_length = 200)]
     pub target_voice: Option<String>,
-    /// Of a warning, dissent or escalation: whether it reached the output.
+    /// For a warning, dissent or escalation: `true` if it reached the output.
     pub reached_output: Option<bool>,
-    /// Of a dissent or warning: what became of it.
+    /// The fate of a dissent or a warning.
     pub disposition: Option<Disposition>,
-    /// Of a handoff: whether the other took it.
+    /// For a handoff: `true` if the other voice accepted it.
     pub acknowledged: Option<bool>,
-    /// The event of this bundle, counted from 0, that tells the same fact.
+    /// The index (from 0) of an event in this bundle that reports the same fact.
     #[schema(minimum = 0, maximum = 499)]
     pub refers_to: Option<i64>,
-    /// When, in RFC 3339.
+    /// The time of the event (RFC 3339).
     #[schema(max_length = 64)]
     pub occurred_at: Option<String>,
-    /// How it is known.
+    /// The source of knowledge about the event.
     pub basis: Option<Basis>,
 }
 
-/// What was observed of one run, or of a part of it.
+/// The observations of one run, or of a part of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = ObservedEvidenceBundle)]
 pub struct Bundle {
-    /// `choir.evidence.v1`.
+    /// The schema, `choir.evidence.v1`.
     pub schema: BundleSchema,
-    /// The run.
+    /// The id of the run.
     #[schema(max_length = 200)]
     pub run_id: Option<String>,
-    /// What made the bundle; `null` if a person did.
+    /// The adapter that wrote the bundle; `null` if a person did.
     pub adapter: Option<Adapter>,
-    /// Whether everything that happened is in it: only then does silence mean something.
+    /// `true` if the bundle holds every event of the run. Only then does a voice's silence count.
     #[serde(default)]
     pub complete: bool,
-    /// The scenario that was run, where events name none.
+    /// The scenario of events that name none.
     #[schema(max_length = 200)]
     pub scenario_id: Option<String>,
-    /// In the order in which they happened.
+    /// The events, in chronological order.
     #[serde(default)]
     #[schema(max_items = 500)]
     pub events: Vec<Event>,
-    /// What the adapter could not map.
+    /// The parts of the trace that the adapter could not map.
     #[serde(default)]
     #[schema(max_items = 100)]
     pub adapter_warnings: Vec<AdapterWarning>,
-    /// What became of the scenario's expectations, where that is known.
+    /// The outcomes of the scenario's expectations, where known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 32)]
     pub expectations: Option<Vec<Held>>,
-    /// Voices whose silence means nothing: kept away on purpose, or seen in a trace that holds no event of theirs.
+    /// The voices that were left out on purpose. Their silence is excused only if the hub itself carried the
+    /// run, because anybody can write this list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 64)]
     pub absent: Option<Vec<String>>,
+    /// The voices that took part without an event that the bundle holds. Like a `voice_entry`, it says that they
+    /// were not silent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_items = 64)]
+    pub present: Option<Vec<String>>,
+    /// The hash of an earlier bundle that this one replaces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = r"^[0-9a-f]{64}$")]
+    pub supersedes: Option<String>,
+    /// The address at which the trace can be seen. `{ref}` stands for an event's `ref`, `{run_id}` for the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 1000, pattern = r"^https?://[^\s<>]+$")]
+    pub trace_url: Option<String>,
 }
 
 impl Bundle {
-    /// An empty bundle of this adapter.
+    /// Creates an empty bundle.
     pub fn new(adapter: Option<Adapter>) -> Self {
         Self {
             schema: BundleSchema::V1,
@@ -209,10 +222,13 @@ impl Bundle {
             adapter_warnings: vec![],
             expectations: None,
             absent: None,
+            present: None,
+            supersedes: None,
+            trace_url: None,
         }
     }
 
-    /// Reads a bundle, or says everything that is wrong with it.
+    /// Reads a bundle, or returns all faults.
     pub fn read(value: Value) -> Result<Self, Faults> {
         let bundle: Self = schema::read(value)?;
         let mut faults = Faults::new();
@@ -224,7 +240,8 @@ impl Bundle {
 }
 
 impl Event {
-    /// Notes what a schema cannot say: members that only some events have, and what they point to.
+    /// Adds the faults that a schema cannot express: members that only some types have, and invalid
+    /// references.
     fn check(&self, index: usize, count: usize, faults: &mut Faults) {
         use EventType::{Dissent, Escalation, Handoff, Warning};
         let mut only = |name: &str, said: bool, types: &[EventType]| {

@@ -1,92 +1,120 @@
-//! The receipt of a rehearsal: what was declared, what was observed, what follows, and the hash over all of it.
+//! The receipt of a rehearsal: the declaration, the observations, the conclusions, and a hash over all of
+//! them.
 //!
-//! The hash covers `payload` and nothing else, so nothing that differs between two issues of the same (an id, a time) may
-//! be in there. All numbers are integers.
+//! The hash covers only `payload`, so nothing that differs between two issues of the same receipt, such as an
+//! id or a time, may be in the payload. All numbers are integers.
 
-use super::evidence::{Adapter, AdapterWarning, Event};
-use super::score::{Scenario, Severity, Voice};
+mod section;
+
+pub use section::*;
+
+use super::score::{Scenario, Severity, Voice, Waiver};
 use crate::words::words;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
 words! {
-    /// What is measured, each from 0 to 100.
+    /// The measured dimensions, each from 0 to 100.
     pub enum Dimension {
-        /// Voices keep to their parts.
+        /// Voices keep to their roles.
         RoleDiscipline = "role_discipline",
-        /// What must be asked is asked.
+        /// Required escalations happen.
         EscalationFidelity = "escalation_fidelity",
-        /// Disagreement is kept, not smoothed over.
+        /// Disagreement is preserved.
         DissonancePreservation = "dissonance_preservation",
-        /// Work arrives where it is sent.
+        /// Handed-over work arrives.
         HandoffReliability = "handoff_reliability",
-        /// What can happen has somebody to handle it.
+        /// Every expected situation has a voice to handle it.
         Coverage = "coverage",
     }
 
-    /// Whether the ensemble is ready. From best to worst.
+    /// The readiness of the ensemble, from best to worst.
     pub enum Verdict {
-        /// Nothing stands against it.
+        /// No objection was found.
         Ready = "ready",
-        /// With open questions.
+        /// Questions are open.
         Conditional = "conditional",
-        /// It is incomplete.
+        /// The declaration is incomplete.
         Retune = "retune",
-        /// What was declared was contradicted.
+        /// Observations contradict the declaration.
         NotReady = "not_ready",
     }
 
-    /// How large the risk of false harmony is.
+    /// The level of the false-harmony risk.
     pub enum Band {
-        /// Below 20.
+        /// A risk below 20.
         Low = "low",
-        /// Below 40.
+        /// A risk from 20 to 39.
         Elevated = "elevated",
-        /// Below 70.
+        /// A risk from 40 to 69.
         High = "high",
-        /// From 70.
+        /// A risk of 70 or more.
         Severe = "severe",
     }
 
-    /// What a receipt claims to be.
+    /// The kind of claim that a receipt makes.
     pub enum ReceiptLabel {
-        /// Nothing was observed.
-        Draft = "Draft Choir Receipt",
-        /// Somebody says what was observed.
+        /// No evidence was given. Receipts of engine 1.0 have the shorter words.
+        #[serde(alias = "Draft Choir Receipt")]
+        Draft = "Draft Choir Receipt (declared only)",
+        /// The evidence is asserted by its owner.
         Observed = "Observed Choir Receipt",
-        /// What was observed was signed, or the hub saw it.
+        /// The evidence was signed, or the hub observed the run.
         Verified = "Verified Observed Choir Receipt",
     }
 
-    /// What is known of where evidence comes from. From weakest to strongest.
+    /// The degree to which the origin of evidence is verified, from weakest to strongest.
     pub enum VerificationStatus {
-        /// Its owner says so.
+        /// The owner asserts it.
         UserAsserted = "user_asserted",
-        /// Whoever holds the Score's secret signed it.
+        /// The holder of the Score's secret signed it.
         SignatureValid = "signature_valid",
         /// The hub carried the run.
         HubAttested = "hub_attested",
     }
+
+    /// The outcome of one scenario.
+    pub enum ScenarioOutcome {
+        /// An observation of it cost points.
+        Failed = "failed",
+        /// A complete bundle shows it, and nothing about it is open.
+        Passed = "passed",
+        /// Something of it was seen, but not all, or a question is open.
+        Warned = "warned",
+        NotObserved = "not_observed",
+    }
+
+    /// The list of the Score that a tool call broke.
+    pub enum BrokenList {
+        /// The action is exclusive to another voice.
+        Exclusive = "exclusive_actions",
+        /// The action is forbidden to the voice.
+        Forbidden = "forbidden_actions",
+        /// The action is forbidden in the scenario.
+        Scenario = "scenario.forbidden_actions",
+        /// The voice's list of allowed actions does not have the action.
+        Allowed = "allowed_actions",
+    }
 }
 
-/// The five numbers.
+/// The values of the five dimensions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Dimensions {
-    /// Voices keep to their parts.
+    /// Voices keep to their roles: 0 to 100.
     pub role_discipline: i64,
-    /// What must be asked is asked.
+    /// Required escalations happen: 0 to 100.
     pub escalation_fidelity: i64,
-    /// Disagreement is kept.
+    /// Disagreement is preserved: 0 to 100.
     pub dissonance_preservation: i64,
-    /// Work arrives.
+    /// Handed-over work arrives: 0 to 100.
     pub handoff_reliability: i64,
-    /// What can happen has somebody to handle it.
+    /// Every expected situation has a voice to handle it: 0 to 100.
     pub coverage: i64,
 }
 
 impl Dimensions {
-    /// One of them.
+    /// Returns the value of one dimension.
     pub fn get(&self, dimension: Dimension) -> i64 {
         match dimension {
             Dimension::RoleDiscipline => self.role_discipline,
@@ -97,7 +125,7 @@ impl Dimensions {
         }
     }
 
-    /// Each made by a function of its name.
+    /// Builds the values with a function of the dimension.
     pub fn each(mut value: impl FnMut(Dimension) -> i64) -> Self {
         Self {
             role_discipline: value(Dimension::RoleDiscipline),
@@ -108,322 +136,308 @@ impl Dimensions {
         }
     }
 
-    /// The worst of them.
+    /// Returns the lowest value.
     pub fn lowest(&self) -> i64 {
         Dimension::ALL.iter().map(|dimension| self.get(*dimension)).min().unwrap_or_default()
     }
 }
 
-/// What is fragile by design.
+/// A weakness of the design.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = StructuralFinding)]
 pub struct Finding {
-    /// By which rule.
+    /// The rule that found it.
     pub rule_id: String,
-    /// What it weighs on.
+    /// The dimension it lowers.
     pub dimension: Dimension,
-    /// What it costs.
+    /// The points it costs.
     pub points: i64,
-    /// Whom or what it is about.
+    /// The voices or scenarios it is about.
     pub subjects: Vec<String>,
-    /// How bad the rule is at its worst.
+    /// The highest severity of the rule.
     pub severity: Severity,
-    /// In words.
+    /// The finding in words.
     pub message: String,
-    /// What to do about it.
+    /// The advice.
     pub retune: String,
 }
 
-/// What an observation changes.
+/// The effect of an observation on a dimension.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Adjustment {
-    /// By which rule.
+    /// The rule that applies.
     pub rule_id: String,
-    /// What it changes.
+    /// The dimension that changes.
     pub dimension: Dimension,
-    /// By how much.
+    /// The change in points.
     pub delta: i64,
-    /// In words.
+    /// The reason in words.
     pub reason: String,
-    /// Because of which events.
+    /// The indexes of the events that cause it.
     pub source_event_indices: Vec<usize>,
 }
 
-/// What was declared and what was observed contradict each other.
+/// A contradiction between declaration and observation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mismatch {
-    /// Which kind.
+    /// The kind of contradiction.
     pub id: String,
-    /// What the Score says.
+    /// The declaration in the Score.
     pub declared: String,
-    /// What happened.
+    /// The observed behaviour.
     pub observed: String,
-    /// Because of which events.
+    /// The indexes of the events that show it.
     pub source_event_indices: Vec<usize>,
-    /// What to do about it.
+    /// The advice.
     pub retune: String,
+    /// For a breach of authority: the action; `null` if the breach was asserted without one.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub action: Option<Option<String>>,
+    /// For a breach of authority: the list that it broke; `null` if the breach was asserted.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub broke: Option<Option<BrokenList>>,
 }
 
-/// Something worth knowing that moves no number: a dominant voice, a gap, an open question.
+/// Reads a member that may be absent or `null`, which differ in the canonical form.
+#[expect(clippy::option_option, reason = "absent and null differ in the canonical form")]
+fn present<'de, D: serde::Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+/// The outcome of a scenario of the Score.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScenarioResult {
+    pub scenario_id: String,
+    pub result: ScenarioOutcome,
+}
+
+/// A remark that changes no number: a dominant voice, a gap or an open question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// A stable word.
+    /// A stable code.
     pub kind: String,
-    /// The voice, if it is about one.
+    /// The voice it is about, if any.
     pub voice: Option<String>,
-    /// The scenario, if it is about one.
+    /// The scenario it is about, if any.
     pub scenario_id: Option<String>,
-    /// In words.
+    /// The remark in words.
     pub text: String,
-    /// Because of which events.
+    /// The indexes of the events that it rests on.
     pub source_event_indices: Vec<usize>,
 }
 
-/// An event as it was counted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CountedEvent {
-    /// As it was observed, names as the Score spells them.
-    #[serde(flatten)]
-    pub event: Event,
-    /// The engine concluded it.
-    pub derived: bool,
-    /// By which rule.
-    pub rule: Option<String>,
-    /// From which events.
-    pub source_event_indices: Vec<usize>,
-}
-
-/// Which bundle evidence came in.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BundleReference {
-    /// The hash of its canonical form, as received.
-    pub bundle_sha256: String,
-    /// What made it.
-    pub adapter: Option<Adapter>,
-    /// Of which run.
-    pub run_id: Option<String>,
-    /// Whether silence means something.
-    pub complete: bool,
-}
-
-/// What was observed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct EvidenceSection {
-    /// What is known of where it comes from.
-    pub verification_status: VerificationStatus,
-    /// In order of their hashes.
-    pub bundles: Vec<BundleReference>,
-    /// Each has its place as its number.
-    pub events: Vec<CountedEvent>,
-    /// What could not be mapped.
-    pub adapter_warnings: Vec<AdapterWarning>,
-    /// What this proves, and what not.
-    pub statement: String,
-    /// Of a run that the hub carried.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hub: Option<Value>,
-}
-
-/// The Score as it was, without who owns it.
+/// A copy of the Score without its owner.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScoreSnapshot {
-    /// What people call it.
+    /// The title.
     pub title: String,
-    /// Which version.
+    /// The version number.
     pub version: i64,
-    /// Its parts.
+    /// The voices.
     pub voices: Vec<Voice>,
-    /// Who pulls in different directions.
+    /// The pairs of voices with conflicting mandates.
     pub conflicting_mandates: Vec<Vec<String>>,
-    /// How that is settled.
+    /// The rule that settles conflicts.
     pub arbitration: Option<String>,
+    /// The findings that the owner accepts for a time. They change no number.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waivers: Vec<Waiver>,
 }
 
-/// A scenario as it was; what a live rehearsal needs of it only by its hash.
+/// A copy of a scenario. The parts for live rehearsals are given by their hashes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScenarioSnapshot {
     /// The scenario.
     #[serde(flatten)]
     pub scenario: Scenario,
-    /// How it was set up.
+    /// The hash of the setup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage_sha256: Option<String>,
-    /// What was checked.
+    /// The hash of the expectations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expects_sha256: Option<String>,
 }
 
-/// What follows from the Score alone.
+/// The conclusions from the Score alone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Structure {
-    /// Before anything was observed.
+    /// The dimensions without observations.
     pub base_dimensions: Dimensions,
-    /// What is fragile by design.
+    /// The weaknesses of the design.
     pub findings: Vec<Finding>,
 }
 
-/// What one voice contributed.
+/// The contribution of one voice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VoiceReport {
-    /// Which.
+    /// The voice's name.
     pub name: String,
-    /// In how many scenarios it must enter.
+    /// The number of scenarios in which the voice is required.
     pub expected_entries: i64,
-    /// How many events are its own.
+    /// The number of the voice's own events.
     pub observed_entries: i64,
-    /// Of all voices' events.
+    /// Its share of all voices' events, in percent.
     pub share_percent: i64,
-    /// Rules that concern it.
+    /// The rules with findings about it.
     pub findings: Vec<String>,
-    /// Scenarios where it was not heard.
+    /// The scenarios in which it was not heard.
     pub missed_entries: Vec<String>,
-    /// Voices that spoke over it.
+    /// The voices that masked it.
     pub masked_by: Vec<String>,
 }
 
-/// How often one voice disagreed with another.
+/// The number of times that one voice disagreed with another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pair {
-    /// Who.
+    /// The voice that disagreed.
     pub from: String,
-    /// With whom.
+    /// The voice it disagreed with.
     pub to: String,
-    /// How often.
+    /// The number of dissents.
     pub count: i64,
 }
 
-/// A final voice whose output follows what another said in vain.
+/// A final voice whose output follows an unheeded signal of another voice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Masking {
-    /// Who spoke in the end.
+    /// The final voice.
     pub final_voice: String,
-    /// Who was not heard.
+    /// The voice that was not heard.
     pub voice: String,
-    /// What was said, and the output.
+    /// The indexes of the signal and of the output.
     pub source_event_indices: Vec<usize>,
 }
 
-/// What became of disagreement.
+/// The fate of disagreement, as indexes of events.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dissonance {
-    /// Heeded.
+    /// Dissents that were heeded.
     pub used: Vec<usize>,
-    /// Heard, and nothing followed.
+    /// Dissents that were noticed without effect.
     pub ignored: Vec<usize>,
-    /// Kept from being heard.
+    /// Dissents that were withheld.
     pub suppressed: Vec<usize>,
-    /// Nobody says.
+    /// Dissents of unknown fate.
     pub not_attested: Vec<usize>,
-    /// Who disagreed with whom.
+    /// The dissents between pairs of voices.
     pub pairwise: Vec<Pair>,
-    /// Who spoke over whom.
+    /// The voices that masked others.
     pub masking: Vec<Masking>,
-    /// Of signals whose fate is known, those that nobody outside saw.
+    /// The share, in percent, of signals of known fate that did not reach the output.
     pub internal_external_gap_percent: Option<i64>,
 }
 
-/// What adds to the risk.
+/// A contribution to the false-harmony risk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RiskTerm {
-    /// A stable word.
+    /// A stable code.
     pub kind: String,
-    /// How much.
+    /// The points it adds.
     pub points: i64,
-    /// Because of which events.
+    /// The indexes of the events that cause it.
     pub source_event_indices: Vec<usize>,
 }
 
-/// The risk that a smooth output conceals what went wrong.
+/// The risk that a smooth output conceals faults.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FalseHarmony {
-    /// From 0 to 100.
+    /// The risk from 0 to 100.
     pub risk: i64,
-    /// In a word.
+    /// The level of the risk.
     pub band: Band,
-    /// What the dimensions give.
+    /// The part that follows from the dimensions.
     pub base: i64,
-    /// What was concealed.
+    /// The part that follows from concealed signals.
     pub concealed: i64,
-    /// What that is made of.
+    /// The terms of the concealed part.
     pub terms: Vec<RiskTerm>,
 }
 
-/// Advice.
+/// A piece of advice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retune {
-    /// Because of which rule.
+    /// The rule that gives it.
     pub rule_id: String,
-    /// What to do.
+    /// The advice in words.
     pub text: String,
-    /// Because of which events.
+    /// The indexes of the events that it rests on.
     pub source_event_indices: Vec<usize>,
 }
 
-/// What is hashed.
+/// The hashed part of a receipt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Payload {
-    /// Of the protocol.
+    /// The version of the protocol.
     pub protocol_version: String,
-    /// Of the engine.
+    /// The version of the engine.
     pub engine_version: String,
-    /// Of the rules it went by.
+    /// The digest of the rules.
     pub rules_digest: String,
-    /// What it claims to be.
+    /// The kind of claim.
     pub label: ReceiptLabel,
-    /// What was declared.
+    /// The declared Score.
     pub score: ScoreSnapshot,
-    /// For which situations.
+    /// The declared scenarios.
     pub scenarios: Vec<ScenarioSnapshot>,
-    /// What follows from that alone.
+    /// The conclusions from the Score alone.
     pub structural: Structure,
-    /// What was observed; `null` in a draft.
+    /// The evidence; `null` in a draft.
     pub evidence: Option<EvidenceSection>,
-    /// What each voice contributed.
+    /// The evidence of this version of the Score that the receipt does not rest on. Receipts of engine 1.0 say
+    /// nothing of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<LeftOut>,
+    /// The outcome of each scenario, in the order of the Score. Empty in receipts of engine 1.0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub results: Vec<ScenarioResult>,
+    /// The contribution of each voice.
     pub voices: Vec<VoiceReport>,
-    /// What became of disagreement.
+    /// The fate of disagreement.
     pub dissonance: Dissonance,
-    /// What observation changed.
+    /// The effects of the observations.
     pub adjustments: Vec<Adjustment>,
-    /// The outcome.
+    /// The resulting dimensions.
     pub dimensions: Dimensions,
-    /// What contradicts the Score.
+    /// The contradictions between Score and observations.
     pub mismatches: Vec<Mismatch>,
-    /// Voices that spoke most.
+    /// The voices that dominate.
     pub dominant_voice_warnings: Vec<Note>,
-    /// What nobody handles or nobody saw.
+    /// The situations that no voice handled or that were not observed.
     pub coverage_gaps: Vec<Note>,
-    /// What its owner should answer.
+    /// The questions to the owner.
     pub open_items: Vec<Note>,
-    /// Whether it sounds better than it is.
+    /// The false-harmony risk.
     pub false_harmony: FalseHarmony,
-    /// The answer.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Why.
+    /// The reasons for the verdict.
     pub verdict_reasons: Vec<String>,
-    /// What to do.
+    /// The advice.
     pub retune: Vec<Retune>,
-    /// What a receipt does not prove.
+    /// A statement of what a receipt does not prove.
     pub disclaimer: String,
 }
 
-/// A receipt as it is passed on. Only `payload` is hashed.
+/// A receipt. Only `payload` is hashed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = ChoirReceipt)]
 pub struct Receipt {
-    /// Where it can be verified; `null` if nobody issued it.
+    /// The id for verification; `null` if the receipt was not issued.
     pub receipt_id: Option<String>,
-    /// When it was issued.
+    /// The time of issue.
     pub generated_at: Option<String>,
-    /// SHA-256 of the canonical form of `payload`.
+    /// The SHA-256 hash of the canonical form of `payload`.
     pub payload_hash: String,
-    /// What was found.
+    /// The hashed part.
     #[schema(value_type = Object)]
     pub payload: Value,
-    /// Its place in the transparency log.
+    /// The position in the transparency log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub log: Option<Value>,
-    /// Signed, in the form of in-toto.
+    /// The signed attestation in in-toto form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub attestation: Option<Value>,

@@ -1,7 +1,7 @@
-//! What is declared of an ensemble: its voices, what each may do, and the situations it must handle.
+//! Scores: declared ensembles with their voices, authorities and scenarios.
 //!
-//! Only what makes no sense at all is a fault (no voice, two of one name, a word that is not known). What is merely
-//! missing or points nowhere is for the engine to find and to weigh.
+//! Only a meaningless Score is invalid (no voice, two voices of one name, an unknown word). Missing parts and
+//! dangling references are left to the engine, which finds and weighs them.
 
 use crate::schema;
 use crate::words::words;
@@ -13,42 +13,41 @@ words! {
     /// The version of the protocol.
     #[derive(Default)]
     pub enum ProtocolVersion {
-        /// The only one there is.
         #[default]
         V01 = "0.1",
     }
 
-    /// How bad it is if it goes wrong.
+    /// The severity of a failure.
     pub enum Severity {
-        /// A nuisance.
+        /// A failure is a nuisance.
         Low = "low",
-        /// Costs something.
+        /// A failure has a cost.
         Medium = "medium",
-        /// Must not happen.
+        /// A failure must not happen.
         High = "high",
-        /// Must never happen.
+        /// A failure must never happen.
         Critical = "critical",
     }
 
-    /// What a voice owes to those who read what it says.
+    /// The evidence that a voice owes for its claims.
     pub enum EvidenceRequirement {
-        /// Nothing it says in the end may be without evidence.
+        /// Every claim in its final output needs evidence.
         Required = "required",
-        /// It names its sources where it has some.
+        /// It cites sources if it has any.
         Cite = "cite",
-        /// It need not.
+        /// It owes none.
         None = "none",
     }
 }
 
 impl Severity {
-    /// Whether it counts as high-severity.
+    /// Returns `true` for `high` and `critical`.
     pub fn is_high(self) -> bool {
         matches!(self, Self::High | Self::Critical)
     }
 }
 
-/// A name of something: of a voice, a scenario, an action.
+/// A name of a voice, a scenario or an action.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[schema(
     title = "one line of 1 to 200 characters with something in it",
@@ -66,103 +65,103 @@ impl std::ops::Deref for Label {
     }
 }
 
-/// What a voice may do, and what not.
+/// The authority of a voice.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Authority {
-    /// In words.
+    /// The limits in words.
     #[serde(default)]
     #[schema(max_items = 64)]
     pub limits: Vec<Label>,
-    /// Tools and actions; if there are any, all others are outside.
+    /// The allowed tools and actions. If the list is not empty, all others are forbidden.
     #[serde(default)]
     #[schema(max_items = 200)]
     pub allowed_actions: Vec<Label>,
-    /// What it must never do.
+    /// The forbidden actions.
     #[serde(default)]
     #[schema(max_items = 200)]
     pub forbidden_actions: Vec<Label>,
-    /// What nobody else may do.
+    /// The actions that only this voice may do.
     #[serde(default)]
     #[schema(max_items = 200)]
     pub exclusive_actions: Vec<Label>,
 }
 
-/// When a voice asks somebody above it.
+/// A condition for escalating.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EscalationTrigger {
-    /// What scenarios call it.
+    /// The id that scenarios refer to.
     pub id: Label,
-    /// When.
+    /// The condition in words.
     #[serde(default)]
     #[schema(max_length = 2000)]
     pub condition: String,
-    /// A voice, or `human:` and a desk.
+    /// The target: a voice, or `human:` and a desk.
     #[serde(default)]
     #[schema(max_length = 200)]
     pub to: String,
 }
 
-/// Work that a voice gives to another.
+/// A handover of work to another voice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = DeclaredHandoff)]
 pub struct Handoff {
-    /// To which voice.
+    /// The receiving voice.
     pub to: Label,
-    /// What must come with it.
+    /// The items that must come with the work.
     #[serde(default)]
     #[schema(max_items = 64)]
     pub carries: Vec<Label>,
-    /// Whether the other says that it has it.
+    /// `true` if the receiving voice acknowledges it.
     #[serde(default)]
     pub acknowledged: bool,
 }
 
-/// One part in the ensemble.
+/// A voice of the ensemble.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Voice {
-    /// What it is called; no other may be called so, in whatever case.
+    /// The name, unique without regard to case.
     pub name: Label,
-    /// What it is there for.
+    /// The purpose.
     #[serde(default)]
     #[schema(max_length = 2000)]
     pub role: String,
-    /// It leads: that it speaks most is no surprise.
+    /// `true` if the voice leads. A leading voice may dominate.
     #[serde(default)]
     pub conductor: bool,
-    /// Work comes in here.
+    /// `true` if work enters the ensemble at this voice.
     #[serde(default)]
     pub entry: bool,
-    /// What it says is the ensemble's output.
+    /// `true` if its output is the output of the ensemble.
     #[serde(default)]
     pub final_voice: bool,
-    /// Which voice looks at its output.
+    /// The voice that reviews its output.
     #[schema(max_length = 200)]
     pub reviewed_by: Option<String>,
-    /// `null`: not declared.
+    /// The authority; `null` if not declared.
     pub authority: Option<Authority>,
-    /// When it asks whom.
+    /// The conditions for escalating.
     #[serde(default)]
     #[schema(max_items = 64)]
     pub escalation_triggers: Vec<EscalationTrigger>,
-    /// `null`: not declared.
+    /// The evidence it owes; `null` if not declared.
     pub evidence_requirement: Option<EvidenceRequirement>,
-    /// It may disagree.
+    /// `true` if it may disagree.
     #[serde(default)]
     pub may_dissent: bool,
-    /// What it disagrees with must be seen in the output.
+    /// `true` if its dissent must be visible in the output.
     #[serde(default)]
     pub dissent_must_reach_output: bool,
-    /// It may go on against a dissent.
+    /// `true` if it may proceed against a dissent.
     #[serde(default)]
     pub may_override_dissent: bool,
-    /// If it does, that is recorded.
+    /// `true` if such a decision is recorded.
     #[serde(default)]
     pub override_recorded: bool,
-    /// Whom it gives work to.
+    /// The handovers to other voices.
     #[serde(default)]
     #[schema(max_items = 64)]
     pub handoffs: Vec<Handoff>,
-    /// What traces call it.
+    /// The names that traces use for it.
     #[serde(default)]
     #[schema(max_items = 64)]
     pub aliases: Vec<Label>,
@@ -171,68 +170,95 @@ pub struct Voice {
 /// A situation that the ensemble must handle.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Scenario {
-    /// What evidence calls it.
+    /// The id that evidence refers to.
     pub id: Label,
-    /// In a line.
+    /// The title.
     #[serde(default)]
     #[schema(max_length = 200)]
     pub title: String,
-    /// How bad it is if it goes wrong.
+    /// The severity of a failure.
     pub severity: Severity,
-    /// What the ensemble is asked.
+    /// The request to the ensemble.
     #[serde(default)]
     #[schema(max_length = 10_000)]
     pub prompt: String,
-    /// Who must take part.
+    /// The voices that must take part.
     #[serde(default)]
     #[schema(max_items = 64)]
     pub required_voices: Vec<Label>,
-    /// Which triggers must be pulled.
+    /// The ids of the escalation triggers that must fire.
     #[serde(default)]
     #[schema(max_items = 64)]
     pub expected_escalations: Vec<Label>,
-    /// Who must bring evidence.
+    /// The voices that must give evidence.
     #[serde(default)]
     #[schema(max_items = 64)]
     pub expected_evidence: Vec<Label>,
-    /// What nobody may do here.
+    /// The actions that are forbidden in this scenario.
     #[serde(default)]
     #[schema(max_items = 200)]
     pub forbidden_actions: Vec<Label>,
-    /// How a live rehearsal sets it up.
+    /// The setup of a live rehearsal.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub stage: Option<Value>,
-    /// What a live rehearsal checks.
+    /// The expectations of a live rehearsal.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<Object>>, max_items = 32)]
     pub expects: Option<Vec<Value>>,
 }
 
-/// A declared ensemble with its scenarios, as its owner writes it.
+/// A finding that the owner accepts for a time. It changes no number and no verdict; it is shown beside the
+/// finding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = ScoreWaiver)]
+pub struct Waiver {
+    /// The rule, such as `O-HND-001` or `M-WARN`.
+    pub rule_id: Label,
+    /// The scenario; every scenario if `null`.
+    #[schema(max_length = 200)]
+    pub scenario_id: Option<String>,
+    /// The voice; every voice if `null`.
+    #[schema(max_length = 200)]
+    pub voice: Option<String>,
+    /// The person who accepts it.
+    pub by: Label,
+    /// The reason.
+    #[schema(min_length = 1, max_length = 2000)]
+    pub reason: String,
+    /// The last day on which it holds.
+    #[schema(pattern = r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$")]
+    pub until: String,
+}
+
+/// A declared ensemble with its scenarios.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = ScoreBody)]
 pub struct Score {
-    /// What people call it.
+    /// The title.
     pub title: Label,
-    /// `0.1`.
+    /// The version of the protocol; `0.1`.
     #[serde(default)]
     pub protocol_version: ProtocolVersion,
-    /// Counted from 1 by who keeps it.
+    /// The version of the Score, counted from 1 by the hub or file that stores it.
     #[serde(default = "first")]
     #[schema(minimum = 1, maximum = 1_000_000)]
     pub version: i64,
-    /// Its parts.
+    /// The voices.
     #[schema(min_items = 1, max_items = 64)]
     pub voices: Vec<Voice>,
-    /// Pairs of voices that pull in different directions.
+    /// The pairs of voices with conflicting mandates.
     #[serde(default)]
     #[schema(max_items = 200)]
     pub conflicting_mandates: Vec<Vec<Label>>,
-    /// How such conflicts are settled; `null`: not declared.
+    /// The rule that settles conflicts; `null` if not declared.
     #[schema(max_length = 2000)]
     pub arbitration: Option<String>,
-    /// What it must handle.
+    /// The findings that the owner accepts for a time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 100)]
+    pub waivers: Vec<Waiver>,
+    /// The situations that the ensemble must handle.
     #[schema(min_items = 1, max_items = 100)]
     pub scenarios: Vec<Scenario>,
 }
@@ -242,13 +268,13 @@ fn first() -> i64 {
 }
 
 impl Score {
-    /// Reads what a schema can say of a Score; names are the engine's to compare.
+    /// Reads a Score and checks it against its schema. The engine compares names.
     pub fn read(value: Value) -> Result<Self, crate::faults::Faults> {
         schema::read(value)
     }
 
-    /// Where something that is meant as a Score has members that no Score has: they are left out. Who keeps a Score may
-    /// write its id and owner into it.
+    /// Returns the paths of members that are unknown to a Score and will be dropped. Members for the id and
+    /// the owner are allowed.
     pub fn unknown_members(value: &Value) -> Vec<String> {
         let mut found = schema::unknown_members::<Self>(value);
         found.retain(|path| !matches!(path.as_str(), "id" | "owner_account"));

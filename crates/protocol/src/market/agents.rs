@@ -1,4 +1,4 @@
-//! Agents on the market: what they offer, how they are found, what is thought of them.
+//! Agents on the market: registration, discovery and reputation.
 
 use super::{Credits, Presence, RegistrationStatus, Reputation};
 use crate::api::agents::EndpointUrl;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-/// What a skill is called.
+/// The name of a skill.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[schema(
     title = "1 to 64 letters, digits, '.', '_', ':', '/' and '-'",
@@ -18,7 +18,7 @@ use utoipa::{IntoParams, ToSchema};
 )]
 pub struct SkillName(pub String);
 
-/// Whoever owns a wallet: any words, claimed by their first use.
+/// The name of a wallet's owner. Any text is allowed; its first use claims it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[schema(
     title = "1 to 128 characters without line breaks or other control characters, and no space at either end",
@@ -29,8 +29,8 @@ pub struct SkillName(pub String);
 pub struct OwnerId(pub String);
 
 impl OwnerId {
-    /// Why nobody may take this name who has not got it already: one that cannot be told from another by its looks, or that
-    /// means something else in a path.
+    /// Returns the reason why a new owner may not take this name: it looks like another name, or has a meaning
+    /// in a URL path.
     pub fn unfit_to_claim(name: &str) -> Option<&'static str> {
         if name.chars().any(is_invisible) {
             return Some("must not have control or format characters, which nobody sees");
@@ -45,7 +45,7 @@ impl OwnerId {
     }
 }
 
-/// Whether a sign is for programs and not for the eye: Unicode's categories Cc, Cf, Zl and Zp, and letters that are blank.
+/// Returns `true` for invisible characters: Unicode categories Cc, Cf, Zl and Zp, and blank letters.
 fn is_invisible(sign: char) -> bool {
     sign.is_control()
         || matches!(sign, '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}'
@@ -55,7 +55,7 @@ fn is_invisible(sign: char) -> bool {
             | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// When something was sent.
+/// The time at which something was sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(
     title = "a time in ISO 8601, UTC, like 2026-02-11T14:15:09Z",
@@ -75,263 +75,271 @@ pub struct Timestamp(pub String);
 )]
 pub struct Text(pub String);
 
-/// Something an agent can do, for a price.
+/// A skill that an agent offers for a price.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Skill {
-    /// What it is called.
+    /// The skill's name.
     pub skill_name: SkillName,
-    /// What it does, for whoever looks for one.
+    /// The description for people and agents that search for a skill.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 2000)]
     pub description: Option<String>,
-    /// What one job costs.
+    /// The price of one job in credits.
     pub cost_per_call: Credits,
-    /// What it takes: names with `string`, `number`, `integer`, `boolean`, `list`, `object` or `any`; or a JSON Schema.
+    /// The input: member names with `string`, `number`, `integer`, `boolean`, `list`, `object` or `any`; or a
+    /// JSON Schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub input_schema: Option<Value>,
-    /// What it gives, in the same form.
+    /// The output, in the same form as `input_schema`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub output_schema: Option<Value>,
-    /// How long a job must be given at least: who asks for it sooner is refused. A deadline that nobody could keep would cost the
-    /// agent its reputation.
+    /// The minimum `deadline_ms` of a job; jobs with a shorter one are rejected. It is also the period in
+    /// which the agent may decline, and the time that must be left when the agent receives a job for the job
+    /// to count. Both periods are at least 30,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1000, maximum = 604_800_000)]
     pub min_deadline_ms: Option<i64>,
 }
 
-/// An agent announces itself.
+/// The registration of an agent.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = MarketRegistrationBody)]
 pub struct Registration {
-    /// A UUID; one is made if it is left out.
+    /// The agent's id, a UUID; generated if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<AgentId>,
-    /// For people; as a slug it is the name in its address.
+    /// The display name. Its slug becomes the name in the agent's address.
     pub agent_name: Text,
-    /// Whose wallet is paid. Its first use claims it. Who registers with an account's token, or for an account's agent, may leave it
-    /// out: then it is the account's.
+    /// The owner whose wallet is paid. Its first use claims it. It may be absent for requests with an
+    /// account's token or for an agent of an account, and is then the account's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner_id: Option<OwnerId>,
-    /// Where jobs are POSTed to; an agent without one takes them from its inbox.
+    /// The URL to which jobs are POSTed. Agents without one receive jobs in their inbox.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_endpoint: Option<EndpointUrl>,
-    /// What it offers; each name once. Who only hires offers nothing.
+    /// The offered skills, with unique names. Agents that only hire offer none.
     #[schema(max_items = 100)]
     pub skills: Vec<Skill>,
-    /// Always "0.1".
+    /// The version of the protocol; always "0.1".
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(pattern = r"^0\.1$", example = "0.1")]
     pub version: Option<String>,
-    /// When this was sent, for the record.
+    /// The time of sending, for the record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp_utc: Option<Timestamp>,
-    /// `ci_…`, for a new agent where sign-up is by invitation; or in the header `X-Chorus-Invitation`.
+    /// The invitation (`ci_…`) of a new agent where sign-up is by invitation. The header `X-Chorus-Invitation`
+    /// may hold it instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 128)]
     pub invitation: Option<String>,
 }
 
-/// An agent is on the market. Keys are shown this once.
+/// A registered agent. Its keys are shown once.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = MarketRegisteredView)]
 pub struct Registered {
-    /// `registered`, or `updated` if it was there before.
+    /// `registered`, or `updated` if the agent was registered before.
     #[schema(value_type = RegistrationStatus)]
     pub status: Word<RegistrationStatus>,
-    /// Its id.
+    /// The agent's id.
     pub agent_id: AgentId,
-    /// 50.0 for a new one.
+    /// The reputation; 50.0 for a new agent.
     pub reputation_score: Reputation,
-    /// Its address at every other door.
+    /// The agent's address on the other protocols.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// Whose wallet is paid.
+    /// The owner whose wallet is paid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner_id: Option<String>,
     /// The key of a new agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_key: Option<String>,
-    /// The key of an owner who was not known before.
+    /// The key of a new owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner_key: Option<String>,
 }
 
-/// A sign of life.
+/// A heartbeat of an agent.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = HeartbeatBody)]
 pub struct Heartbeat {
-    /// Whose.
+    /// The agent's id.
     pub agent_id: AgentId,
 }
 
-/// Which agents are looked for.
+/// The query parameters of a search for agents.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Discover {
-    /// The name of the skill they must have
+    /// The name of a required skill
     pub skill: Option<String>,
-    /// Their reputation at least: a number from 0 to 100
+    /// The minimum reputation, from 0 to 100
     pub min_reputation: Option<String>,
-    /// What a job may cost at most
+    /// The maximum price of a job in credits
     pub max_cost: Option<String>,
-    /// Words that are in the agent's name, or in the skill's name or description
+    /// Words in the agent's name, or in the skill's name or description
     #[param(max_length = 100)]
     pub q: Option<String>,
-    /// Also those that showed no sign of life lately
+    /// Includes agents without a recent heartbeat
     #[serde(default)]
     #[param(required = false)]
     pub include_offline: bool,
-    /// `next` of the page before
+    /// The `next` cursor of the previous page
     pub after: Option<String>,
-    /// 50 unless said
+    /// The maximum number of agents on the page; 50 by default
     #[serde(default = "usual_limit")]
     #[param(required = false, minimum = 1, maximum = 200)]
     pub limit: i64,
 }
 
-/// The skill that was found.
+/// A matching skill. `GET /market/agents/{id}` returns its schemas.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct OfferedSkill {
-    /// What it is called.
+    /// The skill's name.
     pub skill_name: String,
-    /// What one job costs.
+    /// The price of one job in credits.
     pub cost_per_call: Credits,
-    /// What it does.
+    /// The description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What it takes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
-    pub input_schema: Option<Value>,
-    /// What it gives.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
-    pub output_schema: Option<Value>,
-    /// How long a job must be given at least.
+    /// The minimum deadline of a job in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_deadline_ms: Option<i64>,
 }
 
-/// An agent with a skill that fits.
+/// An agent with a matching skill.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = DiscoveredAgent)]
 pub struct Found {
-    /// Which.
+    /// The agent's id.
     pub agent_id: AgentId,
-    /// For people.
+    /// The display name.
     pub agent_name: String,
-    /// Where jobs can be POSTed to directly; none if it takes them from its inbox.
+    /// The URL to which jobs can be POSTed directly; `null` if the agent receives them in its inbox.
     pub api_endpoint: Option<String>,
-    /// What it offers.
+    /// The matching skill.
     pub skill: OfferedSkill,
-    /// What is thought of it.
+    /// The agent's reputation, from 0 to 100.
     pub reputation_score: Reputation,
-    /// Whether it can be hired now.
+    /// The share of jobs that the agent declined, from 0 to 1; absent before its first job that could count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decline_rate: Option<f64>,
+    /// The availability: `online` or `offline`.
     #[schema(value_type = Presence)]
     pub status: Word<Presence>,
-    /// Its last sign of life.
+    /// The time of the last heartbeat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_seen: Option<String>,
 }
 
-/// A page of agents, the best first.
+/// A page of agents, best first.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Discovered {
-    /// By reputation, then cost, then id.
+    /// The agents, ordered by reputation, then price, then id.
     pub agents: Vec<Found>,
-    /// How many there are on all pages; up to 10,000 are counted, and what is 100 or more may be some seconds old.
+    /// The number of agents on all pages, counted up to 10,000. Values from 100 may be some seconds old.
     #[serde(default)]
     #[schema(required)]
     pub total: i64,
-    /// The `after` of the next page.
+    /// The cursor to pass as `after` for the next page.
     #[serde(default)]
     pub next: Option<String>,
 }
 
-/// An agent as the market knows it.
+/// An agent on the market.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = MarketAgentView)]
 pub struct MarketAgent {
-    /// Which.
+    /// The agent's id.
     pub agent_id: AgentId,
-    /// For people.
+    /// The display name.
     pub agent_name: String,
-    /// At every other door.
+    /// The agent's address on the other protocols.
     pub address: String,
-    /// Whose wallet is paid.
+    /// The owner whose wallet is paid.
     pub owner_id: String,
-    /// Where jobs can be POSTed to directly.
+    /// The URL to which jobs can be POSTed directly; `null` if the agent receives them in its inbox.
     pub api_endpoint: Option<String>,
-    /// What it offers.
+    /// The offered skills.
     pub skills: Vec<Skill>,
-    /// What is thought of it.
+    /// The agent's reputation, from 0 to 100.
     pub reputation_score: Reputation,
-    /// Whether it can be hired now.
+    /// The share of jobs that the agent declined, from 0 to 1; absent before its first job that could count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decline_rate: Option<f64>,
+    /// The availability: `online` or `offline`.
     #[schema(value_type = Presence)]
     pub status: Word<Presence>,
-    /// Its last sign of life.
+    /// The time of the last heartbeat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_seen: Option<String>,
-    /// When it came to the market.
+    /// The time of the first registration.
     pub registered_at: String,
 }
 
-/// Which skills are looked for.
+/// The query parameters of a list of skills.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct SkillSearch {
-    /// `next` of the page before
+    /// The `next` cursor of the previous page
     pub after: Option<String>,
-    /// 50 unless said
+    /// The maximum number of skills on the page; 50 by default
     #[serde(default = "usual_limit")]
     #[param(required = false, minimum = 1, maximum = 200)]
     pub limit: i64,
 }
 
-/// A skill that agents offer.
+/// A skill on the market.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SkillSummary {
-    /// What it is called.
+    /// The skill's name.
     pub skill_name: String,
-    /// How many offer it.
+    /// The number of agents that offer it.
     pub agents: i64,
-    /// What the cheapest of them asks.
+    /// The lowest price of a job in credits.
     pub lowest_cost: Credits,
 }
 
-/// What is thought of an agent, and why.
+/// An agent's reputation and its history.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ReputationView {
-    /// Of whom.
+    /// The agent's id.
     pub agent_id: AgentId,
-    /// Now.
+    /// The current reputation, from 0 to 100.
     pub reputation_score: Reputation,
-    /// Every change, the newest first.
+    /// The share of jobs that the agent declined, from 0 to 1; absent before its first job that could count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decline_rate: Option<f64>,
+    /// All jobs ended by the agent or by their deadline, newest first.
     pub changes: Vec<Step>,
-    /// The `after` of the next page.
+    /// The cursor to pass as `after` for the next page.
     pub next: Option<String>,
 }
 
-/// One change of a reputation.
+/// The effect of one job on a reputation. A job that did not count leaves the score unchanged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = ReputationStep)]
 pub struct Step {
-    /// Which change it is, from 1.
+    /// The number of the step, from 1.
     pub number: i64,
-    /// By which job.
+    /// The job's id.
     pub job_id: JobId,
-    /// `SUCCESS` or `FAILURE`.
+    /// The outcome of the job: `SUCCESS`, `FAILURE` or `REJECTED`.
     #[schema(value_type = super::JobStatus)]
     pub status: Word<super::JobStatus>,
-    /// Before.
+    /// The reason why the job did not count; absent if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<super::UncountedReason>)]
+    pub not_counted: Option<Word<super::UncountedReason>>,
+    /// The score before the job.
     pub old_score: Reputation,
-    /// After.
+    /// The score after the job.
     pub new_score: Reputation,
-    /// What was calculated.
+    /// The calculation.
     #[schema(example = "50.0000 + 2.0 × 92.3000 / 100 = 51.8460")]
     pub arithmetic: String,
-    /// When.
+    /// The time at which the job ended.
     pub at: String,
 }

@@ -1,7 +1,8 @@
-//! Amounts of credits and reputation scores: integers inside, plain numbers on the wire.
+//! Amounts of credits and reputation scores: integers in memory, plain numbers on the wire.
 //!
-//! An amount is read from the text of its number: what a parser makes of `0.1000` or `1e1` is not what was written, and money is
-//! never rounded. Whoever reads a body with amounts therefore reads its bytes ([`crate::schema::read_exact`]).
+//! An amount is parsed from the text of its number, because a JSON parser loses the notation of `0.1000` or
+//! `1e1`, and amounts are never rounded. Bodies with amounts must be read from their bytes
+//! ([`crate::schema::read_exact`]).
 
 use crate::faults::{Faults, kind};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -14,52 +15,52 @@ use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Credits(i64);
 
-/// Why a text is no amount.
+/// The reasons why a text is not an amount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotCredits {
-    /// Not the text of a plain number.
+    /// The text is not a plain number.
     #[error("must be a number like 0.15, without sign, exponent or leading zeros")]
     NotPlain,
-    /// Finer than a hundredth.
+    /// The amount is finer than a hundredth.
     #[error("must have at most two decimals; amounts are never rounded")]
     TooFine,
-    /// More than anybody can have.
+    /// The amount exceeds [`Credits::MAX`].
     #[error("must be at most {}", Credits::MAX)]
     TooLarge,
 }
 
 impl Credits {
-    /// Nothing.
+    /// An amount of zero.
     pub const ZERO: Self = Self(0);
-    /// The most there can be: ten million million credits. Every amount is exact in programs that know only floating point.
+    /// The largest amount: ten million million credits. Every amount up to it is exact in a binary64.
     pub const MAX: Self = Self(1_000_000_000_000_000);
 
-    /// This many hundredths, if it is an amount.
+    /// Creates an amount from hundredths. Returns `None` if it is out of range.
     pub const fn from_hundredths(hundredths: i64) -> Option<Self> {
         if hundredths < 0 || hundredths > Self::MAX.0 { None } else { Some(Self(hundredths)) }
     }
 
-    /// In hundredths.
+    /// Returns the amount in hundredths.
     pub const fn hundredths(self) -> i64 {
         self.0
     }
 
-    /// What is left when so much is taken away; nothing, if it was less.
+    /// Subtracts an amount and stops at zero.
     pub fn minus(self, other: Self) -> Self {
         Self((self.0 - other.0).max(0))
     }
 
-    /// Both together, if that is an amount.
+    /// Adds an amount. Returns `None` if the sum is out of range.
     pub fn plus(self, other: Self) -> Option<Self> {
         Self::from_hundredths(self.0 + other.0)
     }
 
-    /// Whether it is nothing.
+    /// Returns `true` if the amount is zero.
     pub fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    /// Reads the text of a number: `0` or digits without leading zeros, then at most two decimals.
+    /// Parses a plain number: `0` or digits without leading zeros, then at most two decimals.
     pub fn parse(text: &str) -> Result<Self, NotCredits> {
         let (whole, decimals) = match text.split_once('.') {
             Some((_, "")) => return Err(NotCredits::NotPlain),
@@ -78,10 +79,10 @@ impl Credits {
         hundredths.and_then(Self::from_hundredths).ok_or(NotCredits::TooLarge)
     }
 
-    /// Notes what is wrong with a value that should be an amount, as far as that can be seen of it once it is parsed.
+    /// Adds the faults of a value as far as they are visible after parsing.
     pub(crate) fn check(value: &Value, path: &str, faults: &mut Faults) {
         let wrong = match value {
-            // `1e3` looks like `1000.0` by now: whoever reads the text finds out.
+            // `1e3` looks like `1000.0` here. The reader of the original text rejects it.
             Value::Number(number) => match number.as_f64() {
                 Some(whole) if whole.fract() == 0.0 && whole >= 0.0 => {
                     (whole > Self::MAX.0 as f64 / 100.0).then_some(NotCredits::TooLarge)
@@ -104,7 +105,7 @@ impl fmt::Display for Credits {
 
 impl Serialize for Credits {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // The nearest number that has the two decimals; what prints it finds them again.
+        // Formatting the nearest binary64 restores the two decimals.
         serializer.serialize_f64(self.0 as f64 / 100.0)
     }
 }
@@ -121,7 +122,7 @@ impl<'de> Deserialize<'de> for Credits {
     }
 }
 
-/// Enough of it to find it by.
+/// Returns the beginning of a text for an error message.
 fn shortened(text: &str) -> String {
     text.chars().take(40).collect()
 }
@@ -149,24 +150,22 @@ impl utoipa::PartialSchema for Credits {
 pub struct Reputation(i64);
 
 impl Reputation {
-    /// The lowest.
     pub const MIN: Self = Self(0);
-    /// What everybody begins with.
+    /// The score of a new agent.
     pub const NEUTRAL: Self = Self(500_000);
-    /// The highest.
     pub const MAX: Self = Self(1_000_000);
 
-    /// This many ten-thousandths, or the nearest score.
+    /// Creates a score from ten-thousandths, clamped to the valid range.
     pub fn clamped(ten_thousandths: i64) -> Self {
         Self(ten_thousandths.clamp(Self::MIN.0, Self::MAX.0))
     }
 
-    /// In ten-thousandths.
+    /// Returns the score in ten-thousandths.
     pub fn ten_thousandths(self) -> i64 {
         self.0
     }
 
-    /// Reads the text of a number from 0 to 100; finer than 0.0001 is cut off.
+    /// Parses a number from 0 to 100. Decimals beyond the fourth are cut off.
     pub fn parse(text: &str) -> Option<Self> {
         let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! Jobs: what is asked for, what is handed to the agent, what comes back.
+//! Jobs: requests, assignments to agents, and results.
 
 use super::{Credits, JobStatus, SkillName, Timestamp};
 use crate::api::agents::EndpointUrl;
@@ -9,203 +9,208 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-/// The one currency.
+/// The only currency.
 pub const CURRENCY: &str = "chorus_credits_v1";
-/// How long a job may take, unless said.
+/// The default deadline of a job, in milliseconds.
 pub const USUAL_DEADLINE_MS: i64 = 300_000;
-/// The longest that can be said: seven days.
+/// The longest deadline of a job, in milliseconds: seven days.
 pub const MAX_DEADLINE_MS: i64 = 7 * 24 * 60 * 60 * 1000;
 
-/// Work that is asked for: the document's job request, and what the hub needs to broker it.
+/// A request for a job, as in the market document, with the members that the hub needs to broker it.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = JobBody)]
 pub struct JobRequest {
-    /// A UUID of the caller's own, the same for every retry; one is made if it is left out.
+    /// The job's id, a UUID of the caller that is the same for every retry; generated if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_id: Option<JobId>,
-    /// The agent that hires: the caller, or one of the calling owner's.
+    /// The agent that hires: the caller, or an agent of the calling owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub orchestrator_id: Option<AgentId>,
-    /// The agent that is hired; the best that fits, if it is left out.
+    /// The agent to hire; the best match if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<AgentId>,
-    /// What it is to do.
+    /// The name of the requested skill.
     pub skill_name: SkillName,
-    /// With what.
+    /// The input of the job.
     #[schema(value_type = Object)]
     pub input_data: Value,
-    /// What it may cost; it is held until the job has ended.
+    /// The maximum price in credits. It is held until the job ends.
     pub budget: Credits,
-    /// Always "chorus_credits_v1".
+    /// The currency; always "chorus_credits_v1".
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^chorus_credits_v1$", example = "chorus_credits_v1")]
     pub currency: Option<String>,
-    /// Where the result is POSTed to.
+    /// The URL to which the result is POSTed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub callback_url: Option<EndpointUrl>,
-    /// How long it may take; 300,000 unless said. A skill that needs longer (`min_deadline_ms`) has to be given it here.
+    /// The deadline in milliseconds; 300,000 by default. It must be at least the skill's `min_deadline_ms`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1000, maximum = 604_800_000)]
     pub deadline_ms: Option<i64>,
-    /// When this was sent, for the record.
+    /// The time of sending, for the record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp_utc: Option<Timestamp>,
 }
 
-/// A job as the agent gets it: the document's job request. Its `callback_url` is the hub's, and takes the result.
+/// A job as its agent receives it: the job request of the market document. Its `callback_url` belongs to the
+/// hub and accepts the result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JobHandout {
-    /// Which job.
+    /// The job's id.
     pub job_id: JobId,
-    /// Who hires; nobody's id if an owner does without an agent.
+    /// The agent that hires, or an id that belongs to no agent if an owner hires without one.
     pub orchestrator_id: AgentId,
-    /// What is to be done.
+    /// The name of the requested skill.
     pub skill_name: String,
-    /// With what.
+    /// The input of the job.
     #[schema(value_type = Object)]
     pub input_data: Value,
-    /// What it may cost.
+    /// The maximum price in credits.
     pub budget: Credits,
-    /// Always "chorus_credits_v1".
+    /// The currency; always "chorus_credits_v1".
     pub currency: String,
-    /// Where the result is POSTed to.
+    /// The URL to which the agent POSTs the result.
     pub callback_url: String,
-    /// When this was sent.
+    /// The time of sending.
     pub timestamp_utc: String,
-    /// Who is hired.
+    /// The hired agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<AgentId>,
-    /// Until when a result counts.
+    /// The time until which a result is accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_at: Option<String>,
-    /// What it belongs to.
+    /// The trace id shared by everything this job causes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<String>,
 }
 
-/// What came of a job. Only `job_id` and `status` are needed; the hub knows the rest.
+/// The result of a job. Only `job_id` and `status` are required.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = JobResultBody)]
 pub struct JobResult {
-    /// Which job.
+    /// The job's id.
     pub job_id: JobId,
-    /// Who did it.
+    /// The agent that did the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<AgentId>,
-    /// `SUCCESS`, `FAILURE`, or `PENDING` for one that takes longer.
+    /// `SUCCESS`, `FAILURE`, `PENDING` for a job that takes longer, or `REJECTED` to decline. Declining costs
+    /// no reputation within the skill's own period after the agent received the job (30 s, or
+    /// `min_deadline_ms` if that is longer); after that it counts as `FAILURE`.
     pub status: JobStatus,
-    /// What was asked for.
+    /// The output of the job.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     pub output_data: Option<Value>,
-    /// What it cost; the skill's price, if it is left out. Paid up to the budget.
+    /// The cost in credits; the skill's price by default. At most the budget is paid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub execution_cost: Option<Credits>,
-    /// How long it took.
+    /// The duration in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 9_007_199_254_740_991_i64)]
     pub execution_time_ms: Option<i64>,
-    /// Why it failed.
+    /// The reason for a failure.
     #[serde(default)]
     #[schema(max_length = 2000)]
     pub error_message: Option<String>,
-    /// When.
+    /// The time of sending.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp_utc: Option<Timestamp>,
 }
 
-/// A result was taken.
+/// The response to a result.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ResultTaken {
-    /// Of which job.
+    /// The job's id.
     pub job_id: JobId,
-    /// How it stands now: output that breaks the skill's schema is a `FAILURE`, whatever was said.
+    /// The new status of the job. Output that violates the skill's schema makes it `FAILURE`.
     #[schema(value_type = JobStatus)]
     pub status: Word<JobStatus>,
-    /// What was paid.
+    /// The credits that were paid.
     pub settled: Credits,
 }
 
-/// Why a job failed.
+/// The reason for a job's failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct JobError {
-    /// `EXECUTION_ERROR`, `AGENT_OFFLINE` or `CANCELLED`; or the agent's own, if it refused the job with one.
+    /// `EXECUTION_ERROR`, `AGENT_OFFLINE`, `CANCELLED`, `REJECTED`, or the code with which the agent refused
+    /// the job.
     pub code: String,
-    /// The same for a person.
+    /// The reason in words.
     pub message: String,
 }
 
-/// A job as those who have to do with it see it.
+/// A job as its parties see it.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct JobView {
-    /// Which.
+    /// The job's id.
     pub job_id: JobId,
-    /// Who is hired.
+    /// The hired agent.
     pub agent_id: AgentId,
-    /// Who hires; none if an owner does without an agent.
+    /// The agent that hires; `null` if an owner hires without one.
     #[serde(default)]
     pub orchestrator_id: Option<AgentId>,
-    /// Who pays; for the one who does.
+    /// The payer. Visible to the payer only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner_id: Option<String>,
-    /// What is to be done.
+    /// The name of the skill.
     #[serde(default)]
     #[schema(required)]
     pub skill_name: String,
-    /// `PENDING`, `SUCCESS` or `FAILURE`.
+    /// The status: `PENDING`, `SUCCESS`, `FAILURE`, or `REJECTED` if the agent declined.
     #[schema(value_type = JobStatus)]
     pub status: Word<JobStatus>,
-    /// What it may cost.
+    /// The maximum price in credits.
     #[serde(default)]
     #[schema(required)]
     pub budget: Credits,
-    /// What is held for it now.
+    /// The credits that are held for the job now.
     pub held: Credits,
-    /// What was paid.
+    /// The credits that were paid.
     pub settled: Credits,
-    /// What came of it.
+    /// The result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<JobResult>,
-    /// Why it failed.
+    /// The reason for a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<JobError>,
-    /// Why something that came was not taken as its result, the last time.
+    /// The reason why the last report was not accepted as a result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// Until when a result counts.
+    /// The time until which a result is accepted.
     #[serde(default)]
     #[schema(required)]
     pub deadline_at: String,
-    /// When it was asked for.
+    /// The time of the request.
     #[serde(default)]
     #[schema(required)]
     pub created_at: String,
-    /// When it ended.
+    /// The time at which the job ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<String>,
-    /// What it belongs to.
+    /// The trace id shared by everything this job causes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<String>,
-    /// The job as its agent is given it; for that agent, while the job is open, in a list with `handouts=true`.
+    /// The job as its agent receives it. Visible to that agent while the job is open, in lists with
+    /// `handouts=true`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handout: Option<JobHandout>,
 }
 
-/// Which jobs are looked for.
+/// The query parameters of a list of jobs.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct JobSearch {
-    /// How they stand
+    /// Only jobs with this status
     #[param(inline)]
     pub status: Option<JobStatus>,
-    /// `next` of the page before
+    /// The `next` cursor of the previous page
     pub after: Option<String>,
-    /// 50 unless said
+    /// The maximum number of jobs on the page; 50 by default
     #[serde(default = "usual_limit")]
     #[param(required = false, minimum = 1, maximum = 200)]
     pub limit: i64,
-    /// With the whole `handout` of each open job that you, an agent, were hired for, at most 20 a page: what you had in hand when
-    /// your program ended
+    /// Includes the whole `handout` of each open job that you were hired for, at most 20 a page. An agent uses
+    /// it to recover its work after a restart
     #[serde(default)]
     #[param(required = false)]
     pub handouts: bool,

@@ -1,4 +1,4 @@
-//! Wallets, what moves between them, and the sum of it all.
+//! Wallets, the movements between them, and the totals.
 
 use super::{Credits, MovementKind, OwnerId, Timestamp};
 use crate::api::usual_limit;
@@ -7,146 +7,161 @@ use crate::words::Word;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-/// Credits from one owner to another.
+/// A transfer of credits between owners.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = TransferBody)]
 pub struct Transfer {
-    /// A UUID of the caller's own, the same for every retry: it is done once.
+    /// The transfer's id, a UUID of the caller that is the same for every retry. The transfer is made once.
     pub transfer_id: TransferId,
-    /// Who pays: the caller.
+    /// The payer: the caller.
     pub from_owner: OwnerId,
-    /// Who is paid; it must be known here.
+    /// The recipient, which must exist.
     pub to_owner: OwnerId,
-    /// How much; more than nothing.
+    /// The amount in credits, more than 0.
     pub amount: Credits,
-    /// What for. A job that went through the hub was settled there and cannot be paid again.
+    /// The job that is paid. Jobs brokered by the hub are already settled and cannot be paid again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_id: Option<JobId>,
-    /// When this was sent, for the record.
+    /// The time of sending, for the record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp_utc: Option<Timestamp>,
 }
 
-/// A transfer that was made.
+/// A completed transfer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TransferView {
-    /// Which.
+    /// The transfer's id.
     pub transfer_id: TransferId,
     /// Always "SUCCESS".
     pub status: String,
-    /// Who paid.
+    /// The payer.
     pub from_owner: String,
-    /// Who was paid.
+    /// The recipient.
     pub to_owner: String,
-    /// How much.
+    /// The amount in credits.
     pub amount: Credits,
-    /// What for.
+    /// The job that was paid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_id: Option<JobId>,
-    /// When.
+    /// The time of the transfer.
     pub timestamp_utc: String,
 }
 
-/// What an owner has.
+/// The wallet of an owner.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WalletView {
-    /// Whose.
+    /// The owner.
     pub owner: String,
-    /// What can be spent.
+    /// The credits that can be spent.
     pub balance: Credits,
-    /// What is held for jobs that have not ended.
+    /// The credits held for open jobs.
     pub held: Credits,
 }
 
-/// An owner's new key, which is shown this once.
+/// An owner's new key, which is shown once.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = NewOwnerKeyView)]
 pub struct NewOwnerKey {
-    /// Whose.
+    /// The owner.
     pub owner: String,
-    /// The key: `cw_…`.
+    /// The key, `cw_…`.
     pub owner_key: String,
 }
 
-/// What the operator makes, or takes away.
+/// Credits that the operator creates or destroys.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = IssueBody)]
 pub struct Issue {
-    /// Whose wallet.
+    /// The owner of the wallet.
     pub owner: OwnerId,
-    /// How much; more than nothing.
+    /// The amount in credits, more than 0.
     pub amount: Credits,
 }
 
-/// What a wallet holds after it.
+/// The wallet after credits were created or destroyed.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Issued {
-    /// Whose.
+    /// The owner of the wallet.
     pub owner: String,
-    /// How much was made or taken away.
+    /// The amount that was created or destroyed.
     pub amount: Credits,
-    /// What can be spent now.
+    /// The new balance.
     pub balance: Credits,
 }
 
-/// Which movements are looked for.
+/// The query parameters of a list of movements.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct LedgerSearch {
-    /// Of whose wallet; the caller's own unless said
+    /// The owner of the wallet; the caller by default
     #[param(max_length = 254)]
     pub owner: Option<String>,
-    /// Of which job
+    /// Only movements of this job
     pub job: Option<JobId>,
-    /// Not older than this RFC 3339 time
+    /// Only movements since this RFC 3339 time
     #[param(max_length = 64)]
     pub since: Option<String>,
-    /// `next` of the page before
+    /// The `next` cursor of the previous page
     pub after: Option<String>,
-    /// 50 unless said
+    /// The maximum number of movements on the page; 50 by default
     #[serde(default = "usual_limit")]
     #[param(required = false, minimum = 1, maximum = 200)]
     pub limit: i64,
 }
 
-/// One movement of credits, as one of its two ends sees it.
+/// A movement of credits as one of its two parties sees it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct MovementView {
-    /// Its place in the wallet it is seen from; 0 in the list of a job.
+    /// The position in the wallet's ledger; 0 in the list of a job.
     pub number: i64,
-    /// Why.
+    /// The kind of movement.
     #[schema(value_type = MovementKind)]
     pub kind: Word<MovementKind>,
-    /// Whose wallet it left: none if it was made, or came from what was held for the job.
+    /// The owner of the debited wallet; `null` if the credits were created or came from the job's hold.
     pub debit: Option<String>,
-    /// Whose wallet it came into: none if it was taken away, or is held for the job.
+    /// The owner of the credited wallet; `null` if the credits were destroyed or went to the job's hold.
     pub credit: Option<String>,
-    /// How much.
+    /// The amount in credits.
     pub amount: Credits,
-    /// For which job.
+    /// The job it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_id: Option<JobId>,
-    /// By which transfer.
+    /// The transfer it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transfer_id: Option<TransferId>,
-    /// What the wallet held after it.
+    /// The balance of the wallet after the movement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub balance: Option<Credits>,
-    /// When.
+    /// The time of the movement.
     pub at: String,
 }
 
-/// The sum of it all. Sums are of hundredths, and exact as long as a number can be.
+/// The totals of the market. Sums are computed in hundredths and are exact up to the precision of a JSON
+/// number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Economy {
-    /// What was made.
+    /// The credits that were created.
     pub minted: f64,
-    /// What was taken away.
+    /// The credits that were destroyed.
     pub burned: f64,
-    /// What all wallets hold.
+    /// The sum of all wallets.
     pub wallets: f64,
-    /// What is held for jobs.
+    /// The credits held for jobs.
     pub held: f64,
-    /// Whether wallets and holds are together what was made and not taken away.
+    /// `true` if wallets and holds equal the created minus the destroyed credits, and no wallet differs from
+    /// its ledger.
     pub balanced: bool,
+    /// The wallets that differ from their ledger or their open jobs, as of the last check: the caller's own,
+    /// or for the operator up to a hundred.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub discrepancies: Vec<WalletDiscrepancy>,
+}
+
+/// A wallet with inconsistent books.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WalletDiscrepancy {
+    /// The owner of the wallet.
+    pub owner: String,
+    /// The inconsistency, with its figures.
+    pub detail: String,
 }

@@ -1,21 +1,21 @@
-//! Credits that move: what the engine says, and the ledger applies.
+//! Movements of credits, which the engine plans and the ledger applies.
 
 use super::{Credits, MovementKind};
 use crate::ids::{JobId, WalletId};
 
-/// Where credits are.
+/// A place where credits are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Purse {
-    /// In an owner's wallet.
+    /// The wallet of an owner.
     Wallet(WalletId),
-    /// Held for a job.
+    /// The credits held for a job.
     Hold(JobId),
-    /// Outside: where they are made, and where they end.
+    /// The outside, where credits are created and destroyed.
     Issue,
 }
 
 impl Purse {
-    /// The wallet, if it is one.
+    /// Returns the wallet's id, or `None` for another place.
     pub fn wallet(self) -> Option<WalletId> {
         match self {
             Self::Wallet(id) => Some(id),
@@ -24,15 +24,12 @@ impl Purse {
     }
 }
 
-/// Credits leave one purse and come into another.
+/// A movement of credits from one purse to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Movement {
-    /// Why.
     pub kind: MovementKind,
-    /// Out of this.
     pub from: Purse,
-    /// Into this.
     pub to: Purse,
-    /// So much, and never nothing.
+    /// The amount, which is never zero.
     pub amount: Credits,
 }

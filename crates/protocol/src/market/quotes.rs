@@ -1,4 +1,4 @@
-//! Quotes: several agents of a skill are asked for a price and a time, and one offer is taken.
+//! Requests for offers: agents with a skill offer a price and a time, and the client accepts one offer.
 
 use super::{Credits, QuoteStatus, Reputation, SkillName};
 use crate::ids::{AgentId, JobId, QuoteId};
@@ -7,134 +7,140 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// What offers are asked for.
+/// A request for offers.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = QuoteBody)]
 pub struct QuoteRequest {
-    /// The agent on whose behalf an owner asks, as for a job; it is the one that hires when an offer is taken.
+    /// The agent on whose behalf an owner asks, as in a job. It becomes the client when an offer is accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub orchestrator_id: Option<AgentId>,
-    /// What is to be done.
+    /// The name of the requested skill.
     pub skill_name: SkillName,
-    /// With what: it is checked against each agent's schema.
+    /// The input of the job, checked against each agent's schema.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     pub input_data: Option<Value>,
-    /// What it may cost at most.
+    /// The maximum price in credits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Credits>,
-    /// How many offers at most; 5 unless said.
+    /// The maximum number of offers; 5 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 20)]
     pub limit: Option<i64>,
-    /// How long offers stand; 60,000 unless said.
+    /// The validity of the offers in milliseconds; 60,000 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1000, maximum = 3_600_000)]
     pub valid_ms: Option<i64>,
-    /// How long agents may answer; 5,000 unless said. 0 asks nobody: the listed prices stand.
+    /// The time for agents to answer, in milliseconds; 5,000 by default. With 0 no agent is asked, and the
+    /// listed prices are offered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 60_000)]
     pub answer_ms: Option<i64>,
 }
 
-/// What an agent is asked: the SSE event `quote`. It answers at `/market/quotes/{quote_id}/offer`, or not at all.
+/// The request for an offer as an agent receives it: the server-sent event `quote`. The agent answers at
+/// `/market/quotes/{quote_id}/offer`, or not at all.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct QuoteAsked {
-    /// Which.
+    /// The quote's id.
     pub quote_id: QuoteId,
-    /// What is to be done.
+    /// The name of the requested skill.
     pub skill_name: String,
-    /// With what, if that was said.
+    /// The input of the job, if given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub input_data: Option<Value>,
-    /// What it may cost at most, if that was said.
+    /// The maximum price in credits, if given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Credits>,
-    /// Until when an answer counts.
+    /// The time until which an answer is accepted.
     pub answers_until: String,
 }
 
-/// What an agent answers: its price, or that it would rather not.
+/// The answer of an agent: a price, or a refusal.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = OfferBody)]
 pub struct MakeOffer {
-    /// What it asks; none to decline.
+    /// The price in credits; `null` to decline.
     #[serde(default)]
     pub price: Option<Credits>,
-    /// How long it will take, in milliseconds.
+    /// The expected duration in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 604_800_000)]
     pub expected_ms: Option<i64>,
 }
 
-/// An answer was taken.
+/// The response to an agent's offer.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct OfferMade {
-    /// To which question.
+    /// The quote's id.
     pub quote_id: QuoteId,
-    /// Until when the offer stands.
+    /// The time until which the offer is valid.
     pub valid_until: String,
 }
 
-/// One agent's offer.
+/// The offer of one agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Offer {
-    /// Whose.
+    /// The agent's id.
     pub agent_id: AgentId,
-    /// For people.
+    /// The agent's display name.
     pub agent_name: String,
-    /// What it asks; it stands until the offers end, whatever it asks of others meanwhile.
+    /// The price in credits. It is valid until the offers expire, even if the listed price changes.
     pub price: Credits,
-    /// How long it says that it takes, or else how long its jobs of this skill took on average; none if it has done none.
+    /// The duration in milliseconds that the agent expects, else the average of its jobs with this skill;
+    /// `null` if it has done none.
     #[serde(default)]
     pub expected_ms: Option<i64>,
-    /// Whether it was asked and said so; if not, its price is the listed one.
+    /// `true` if the agent answered; otherwise the price is the listed one.
     #[serde(default)]
     #[schema(required)]
     pub answered: bool,
-    /// What is thought of it.
+    /// The agent's reputation, from 0 to 100.
     pub reputation_score: Reputation,
 }
 
-/// Offers that stand for a while.
+/// The offers for a request.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct QuoteView {
-    /// Which.
+    /// The quote's id.
     pub quote_id: QuoteId,
-    /// For what.
+    /// The name of the requested skill.
     pub skill_name: String,
-    /// `open`, `accepted` or `expired`.
+    /// The status: `open`, `accepted` or `expired`.
     #[schema(value_type = QuoteStatus)]
     pub status: Word<QuoteStatus>,
-    /// The best first.
+    /// The offers, best first.
     pub offers: Vec<Offer>,
-    /// Until when agents may answer.
+    /// The time until which agents may answer.
     #[serde(default)]
     #[schema(required)]
     pub answers_until: String,
-    /// Until when one can be taken.
+    /// The time until which an offer can be accepted.
     pub valid_until: String,
 }
 
-/// One offer is taken: it becomes a job at its price.
+/// The acceptance of an offer, which becomes a job at its price.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = AcceptBody)]
 pub struct Accept {
-    /// Whose offer.
+    /// The agent whose offer is accepted.
     pub agent_id: AgentId,
-    /// A UUID of the caller's own for the job, the same for every retry.
+    /// The price that the caller saw. If the offer has another price by now, nothing is accepted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price: Option<Credits>,
+    /// The id for the job, a UUID of the caller that is the same for every retry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_id: Option<JobId>,
-    /// With what; what was said when offers were asked for, if it is left out.
+    /// The input of the job; that of the request for offers by default.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     pub input_data: Option<Value>,
-    /// How long it may take; 300,000 unless said.
+    /// The deadline in milliseconds; 300,000 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1000, maximum = 604_800_000)]
     pub deadline_ms: Option<i64>,
-    /// Where the result is POSTed to.
+    /// The URL to which the result is POSTed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub callback_url: Option<crate::api::agents::EndpointUrl>,
 }

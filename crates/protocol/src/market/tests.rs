@@ -1,4 +1,4 @@
-//! The document's examples, with their placeholders filled in, and what is wrong with others.
+//! The market document's examples with their placeholders filled in, and invalid variants.
 
 use super::*;
 use crate::schema::read_exact;
@@ -167,7 +167,7 @@ fn the_documents_job_and_its_result() {
     let read = read_exact::<JobResult>(result.as_bytes()).unwrap();
     assert_eq!(read.execution_cost.unwrap().to_string(), "0.10");
     assert_eq!(serde_json::to_value(&read).unwrap(), serde_json::from_str::<Value>(&result).unwrap());
-    // What living workers answer.
+    // Workers often send only these members.
     let short = format!(r#"{{"job_id": "{JOB}", "status": "FAILURE"}}"#);
     assert_eq!(read_exact::<JobResult>(short.as_bytes()).unwrap().execution_cost, None);
     assert!(

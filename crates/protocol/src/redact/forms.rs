@@ -1,28 +1,28 @@
-//! The kinds of credentials, and how each is recognised.
+//! The kinds of credentials and their patterns.
 
 use crate::credentials::SecretKind;
 
-/// What a kind of credential looks like.
+/// The pattern of a kind of credential.
 pub(super) struct Form {
     pub(super) name: &'static str,
     pub(super) prefixes: &'static [&'static str],
     pub(super) rest: Rest,
 }
 
-/// What follows the prefix. Where it fits nothing, no part of it fits either: what was looked at once and left alone
-/// need not be looked at again, and is left alone the next time.
+/// The pattern after the prefix. If it does not match at a place, it matches no part of that place either, so
+/// the scan never looks twice and masking stays idempotent.
 pub(super) enum Rest {
-    /// As many signs of an alphabet as there are, at least so many, that satisfy a test.
+    /// The longest run of an alphabet, of a minimum length, that satisfies a test.
     Signs(fn(u8) -> bool, usize, fn(&[u8]) -> bool),
-    /// The same in a URL, after `/inbox/`, where even a short one is a secret.
+    /// A run in a URL after `/inbox/`, where even a short one is a secret. The number is the minimum length.
     Inbox(usize),
-    /// The same after the word `Bearer`.
+    /// A run after the word `Bearer`. The number is the minimum length.
     Bearer(usize),
-    /// Exactly so many upper-case letters and digits.
+    /// This exact number of upper-case letters and digits.
     Exactly(usize),
-    /// Three parts of base64url, the second of which is JSON too.
+    /// Three parts of base64url, of which the second is JSON too.
     Jwt,
-    /// A key in PEM, from its first line to its last.
+    /// A PEM key, from its first line to its last.
     Pem,
 }
 
@@ -30,7 +30,7 @@ const fn form(name: &'static str, prefixes: &'static [&'static str], rest: Rest)
     Form { name, prefixes, rest }
 }
 
-/// Every kind of credential that we mint.
+/// Returns the patterns of all credentials that the hub mints.
 pub(super) fn own() -> impl Iterator<Item = Form> {
     let minted = SecretKind::all().map(|kind| {
         let alphabet = if kind == SecretKind::WebhookSecret { base64 } else { base64url };
@@ -80,7 +80,7 @@ pub(super) const PROVIDERS: [Form; 22] = [
 
 pub(super) const GENERIC: [Form; 1] = [form("bearer token", &[""], Rest::Bearer(20))];
 
-/// Whether a text ends with the word `Bearer` and white space.
+/// Returns `true` if a text ends with the word `Bearer` and whitespace.
 pub(super) fn follows_bearer(text: &str) -> bool {
     if !text.ends_with([' ', '\t']) {
         return false;
@@ -90,7 +90,7 @@ pub(super) fn follows_bearer(text: &str) -> bool {
     word.eq_ignore_ascii_case(b"bearer") && !rest.last().copied().is_some_and(is_word)
 }
 
-/// The length of a bearer token of any kind. A dot after it ends a sentence.
+/// Returns the length of a bearer token. Trailing dots belong to the sentence.
 pub(super) fn bearer(bytes: &[u8], least: usize) -> Option<usize> {
     let length = run(bytes, |byte| base64(byte) || matches!(byte, b'.' | b'~'));
     let dots = bytes[..length].iter().rev().take_while(|byte| **byte == b'.').count();
@@ -99,7 +99,7 @@ pub(super) fn bearer(bytes: &[u8], least: usize) -> Option<usize> {
     (token.len() >= least && (digits >= 4 || is_random(token))).then_some(token.len())
 }
 
-/// The length of what follows the `eyJ` of a JWT.
+/// Returns the length of the rest of a JWT after `eyJ`.
 pub(super) fn jwt(bytes: &[u8]) -> Option<usize> {
     let header = run(bytes, base64url);
     let payload = bytes[header..].strip_prefix(b".eyJ")?;
@@ -110,7 +110,8 @@ pub(super) fn jwt(bytes: &[u8]) -> Option<usize> {
     good.then_some(header + 4 + payload_length + 1 + signature_length)
 }
 
-/// The length of the label of a private key and the dashes after it: the rest of the first line, or of the last.
+/// Returns the length of a private key's label with the dashes after it, which ends the first and the last
+/// line.
 pub(super) fn pem_label(text: &str) -> Option<usize> {
     let length =
         run(text.as_bytes(), |byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b' ');
@@ -118,7 +119,7 @@ pub(super) fn pem_label(text: &str) -> Option<usize> {
     good.then_some(length + 5)
 }
 
-/// Where a key in PEM ends, the last line included.
+/// Returns the end of a PEM key, including its last line.
 pub(super) fn pem_end(text: &str, first_line: usize) -> Option<usize> {
     const END: &str = "-----END ";
     text[first_line..].match_indices(END).find_map(|(place, _)| {
@@ -127,11 +128,11 @@ pub(super) fn pem_end(text: &str, first_line: usize) -> Option<usize> {
     })
 }
 
-/// Where a key in PEM without a last line ends: after its last full line, if it has any.
+/// Returns the end of a PEM key without a last line: the end of its last full line, if it has any.
 pub(super) fn pem_cut_off(text: &str, first_line: usize) -> Option<usize> {
     let (mut end, mut rest) = (None, &text[first_line..]);
     loop {
-        // In JSON and shells, line ends may be written out.
+        // JSON and shells may write line ends as escape sequences.
         let line = rest.trim_start_matches(|c: char| c.is_ascii_whitespace());
         if let Some(after) = line.strip_prefix("\\n").or_else(|| line.strip_prefix("\\r")) {
             rest = after;
@@ -146,8 +147,8 @@ pub(super) fn pem_cut_off(text: &str, first_line: usize) -> Option<usize> {
     }
 }
 
-/// Whether a text looks as if nobody had made it up: letters of both cases and digits, or one long word that is not
-/// just letters of one case.
+/// Returns `true` if a text looks random: letters of both cases with digits, or one long word that is not just
+/// letters of one case.
 fn is_random(bytes: &[u8]) -> bool {
     let long = |word: &[u8]| word.len() >= 16 && (has_digit(word) || has_both_cases(word));
     (has_digit(bytes) && has_both_cases(bytes)) || bytes.split(|byte| !byte.is_ascii_alphanumeric()).any(long)
@@ -177,18 +178,18 @@ fn base64url_and_dots(byte: u8) -> bool {
     base64url(byte) || byte == b'.'
 }
 
-/// Both alphabets of base64, with padding.
+/// Accepts both alphabets of base64, with padding.
 pub(super) fn base64(byte: u8) -> bool {
     base64url(byte) || matches!(byte, b'+' | b'/' | b'=')
 }
 
-/// Whether a sign belongs to a word that a prefix may not stand inside of. Others than ASCII do not: not all scripts
-/// write spaces.
+/// Returns `true` for characters that a prefix may not follow. Non-ASCII characters are excluded, since some
+/// scripts write no spaces.
 pub(super) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// How many bytes from the first are `such`.
+/// Counts the leading bytes for which `such` is true.
 pub(super) fn run(bytes: &[u8], such: impl Fn(u8) -> bool) -> usize {
     bytes.iter().take_while(|byte| such(**byte)).count()
 }

@@ -1,11 +1,14 @@
-//! What is without credentials, as types: what members say is kept as nothing else.
+//! Types for content without credentials. Only these types can be stored, so no text of a member is stored
+//! unmasked.
 
 use super::redact;
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
-use std::fmt::Display;
+use std::fmt::{self, Display};
+use std::ops::Deref;
 
-/// What may be kept of a conversation: a JSON object in whose texts every credential is masked. There is no other way to make
-/// one than to mask it, so that nothing else can be kept.
+/// A JSON object with every credential masked. The only constructors mask, so an unmasked object cannot be
+/// stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Masked {
     object: Value,
@@ -14,7 +17,7 @@ pub struct Masked {
 }
 
 impl Masked {
-    /// Masks the credentials in all texts of this object, wherever they stand. What they were is noted in its member `masked`.
+    /// Masks the credentials in all texts of an object at any depth. The member `masked` lists their kinds.
     pub fn new(mut members: Map<String, Value>) -> Self {
         let mut kinds = vec![];
         members.remove("masked");
@@ -26,7 +29,8 @@ impl Masked {
         Self { json: object.to_string(), object, kinds }
     }
 
-    /// What was kept before, read again with members more. It is masked once more; what was masked then stays noted.
+    /// Reads a stored object and adds members. It is masked again, and the stored list of masked kinds is
+    /// kept.
     pub fn kept(json: &str, more: Map<String, Value>) -> Result<Self, serde_json::Error> {
         let mut members: Map<String, Value> = serde_json::from_str(json)?;
         let noted = members.remove("masked");
@@ -39,12 +43,12 @@ impl Masked {
         Ok(masked)
     }
 
-    /// An object without members.
+    /// Creates an empty object.
     pub fn nothing() -> Self {
         Self::new(Map::new())
     }
 
-    /// The same with a member more, which the hub itself has made.
+    /// Returns a copy with one more member, an id that the hub has created.
     #[must_use]
     pub fn with_id(&self, name: &str, id: impl Display) -> Self {
         let mut object = self.object.clone();
@@ -52,34 +56,39 @@ impl Masked {
         Self { json: object.to_string(), object, kinds: self.kinds.clone() }
     }
 
-    /// A member that is a text; empty if it is none.
+    /// Returns a text member; empty if it is absent or not a text.
     pub fn text(&self, name: &str) -> &str {
         self.object.get(name).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// A member that is a whole number.
+    /// Returns a text member as a text to store, or `None` if it is absent or not a text.
+    pub fn masked_text(&self, name: &str) -> Option<MaskedText> {
+        self.object.get(name).and_then(Value::as_str).map(|text| MaskedText::stored(text.to_owned()))
+    }
+
+    /// Returns an integer member.
     pub fn integer(&self, name: &str) -> Option<i64> {
         self.object.get(name).and_then(Value::as_i64)
     }
 
-    /// Whether a member is `true`.
+    /// Returns `true` if a member is `true`.
     pub fn is_true(&self, name: &str) -> bool {
         self.object.get(name) == Some(&Value::Bool(true))
     }
 
-    /// The kinds of what was masked, each once, in order.
+    /// Returns the masked kinds, without repetition, in order of appearance.
     pub fn kinds(&self) -> &[&'static str] {
         &self.kinds
     }
 
-    /// As it is kept.
+    /// Returns the JSON to store.
     pub fn json(&self) -> &str {
         &self.json
     }
 }
 
-/// A text that may be kept: every credential in it is masked.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A text with every credential masked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MaskedText {
     text: String,
     kinds: Vec<&'static str>,
@@ -94,20 +103,63 @@ impl MaskedText {
         }
     }
 
-    /// The text.
+    /// Wraps a text that was masked before, such as a column's.
+    pub fn stored(text: String) -> Self {
+        Self { text, kinds: vec![] }
+    }
+
+    /// Returns the masked text.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The kinds of what was masked, each once, in order.
+    /// Returns the masked kinds, without repetition, in order of appearance.
     pub fn kinds(&self) -> &[&'static str] {
         &self.kinds
     }
 }
 
-/// A document as it may be kept: a text without credentials, or bytes that are no text, in which none is looked for.
+impl Deref for MaskedText {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl Display for MaskedText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Serialize for MaskedText {
+    fn serialize<S: Serializer>(&self, writer: S) -> Result<S::Ok, S::Error> {
+        writer.serialize_str(&self.text)
+    }
+}
+
+impl From<String> for MaskedText {
+    fn from(text: String) -> Self {
+        Self::new(text)
+    }
+}
+
+impl From<&str> for MaskedText {
+    fn from(text: &str) -> Self {
+        Self::new(text.to_owned())
+    }
+}
+
+impl From<MaskedText> for String {
+    fn from(masked: MaskedText) -> Self {
+        masked.text
+    }
+}
+
+/// A document to store: a masked text, or bytes that are not text and are not searched.
 ///
-/// Bytes that are a text are kept as that text, so that no credential passes by being spelled otherwise.
+/// Bytes that form a text are stored as text, so that no credential escapes masking by its encoding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MaskedContent(Kept);
 
@@ -123,7 +175,8 @@ impl MaskedContent {
         Self(Kept::Text(MaskedText::new(text)))
     }
 
-    /// The same for bytes that are one. U+0000 is in no text of ours: databases do not take it.
+    /// Masks the credentials in bytes that form a text. Bytes with U+0000 count as binary, because databases
+    /// reject it in texts.
     pub fn bytes(bytes: Vec<u8>) -> Self {
         if bytes.contains(&0) {
             return Self(Kept::Bytes(bytes));
@@ -134,7 +187,7 @@ impl MaskedContent {
         }
     }
 
-    /// The text, or the bytes that are none.
+    /// Returns the text, or the bytes as the error.
     pub fn get(&self) -> Result<&str, &[u8]> {
         match &self.0 {
             Kept::Text(text) => Ok(text.as_str()),
@@ -142,7 +195,7 @@ impl MaskedContent {
         }
     }
 
-    /// The kinds of what was masked, each once, in order.
+    /// Returns the masked kinds, without repetition, in order of appearance.
     pub fn kinds(&self) -> &[&'static str] {
         match &self.0 {
             Kept::Text(text) => text.kinds(),
@@ -151,7 +204,8 @@ impl MaskedContent {
     }
 }
 
-/// A value in whose texts every credential is masked, and the kinds of what was masked, each once, in order.
+/// Masks the credentials in all texts of a value. Returns the value and the masked kinds, without repetition,
+/// in order of appearance.
 pub fn masked(mut value: Value) -> (Value, Vec<&'static str>) {
     let mut kinds = vec![];
     mask(&mut value, &mut kinds);
@@ -205,6 +259,8 @@ mod tests {
         };
         let masked = Masked::new(members);
         assert_eq!((masked.text("content"), masked.text("args")), ("use [redacted: agent key]", ""));
+        let stored = MaskedText::stored("use [redacted: agent key]".into());
+        assert_eq!((masked.masked_text("content"), masked.masked_text("args")), (Some(stored), None));
         assert_eq!(masked.kinds(), ["agent key"]);
         let kept: Value = serde_json::from_str(masked.json()).unwrap();
         assert_eq!(kept["args"], json!({"list": [1, "[redacted: agent key]", null], "deep": {"x": HEX}}));

@@ -1,22 +1,23 @@
-//! Envelopes that travel inside an A2A message, as a data part, in the shapes of A2A 1.0 and 0.3.
+//! Envelopes inside an A2A message, as a data part in the forms of A2A 1.0 and 0.3.
 //!
-//! Only as much of A2A as it takes to find the envelope. In 1.0 a part names its media type itself; in 0.3, whose
-//! parts have no such member, its metadata does.
+//! This module knows only as much of A2A as it needs to find the envelope. In 1.0 a part has a media type; in
+//! 0.3 its metadata does.
 
 use crate::faults::Fields;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// The media type that marks the part.
+/// The media type of the part that holds the envelope.
 pub const ENVELOPE_MEDIA_TYPE: &str = "application/vnd.chorus.envelope+json";
 
-/// Whether this is an A2A message rather than an envelope.
+/// Returns `true` for an A2A message, as opposed to an envelope.
 pub(super) fn is_message(value: &Value) -> bool {
     value.get("parts").is_some_and(Value::is_array) && value.get("chorus_version").is_none()
 }
 
-/// The one part that holds the envelope: its place and the envelope. `name` is the member that holds the message.
+/// Returns the index of the part that holds the envelope, and the envelope. `name` is the member that holds
+/// the message.
 pub(super) fn find<'v>(
     message: &'v Value,
     fields: &mut Fields<'v, '_>,
@@ -37,16 +38,16 @@ pub(super) fn find<'v>(
 
 fn is_envelope(part: &Value) -> bool {
     let media_type = [&part["mediaType"], &part["metadata"]["mediaType"]].into_iter().find_map(Value::as_str);
-    // Parameters such as a charset may follow.
+    // Parameters such as a charset may follow the media type.
     let essence = media_type.and_then(|text| text.split(';').next()).map(str::trim);
     part.get("data").is_some() && essence.is_some_and(|text| text.eq_ignore_ascii_case(ENVELOPE_MEDIA_TYPE))
 }
 
-/// The envelope in the part at `place`, byte for byte.
+/// Returns the envelope in the part at `place`, byte for byte.
 pub(super) fn raw(message: &RawValue, place: usize) -> serde_json::Result<Option<Box<RawValue>>> {
     #[derive(Deserialize)]
     struct Message {
-        /// Whatever the others are: only one of them is ours.
+        /// The other parts may have any form.
         parts: Vec<Box<RawValue>>,
     }
     #[derive(Deserialize)]

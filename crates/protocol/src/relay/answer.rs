@@ -1,4 +1,4 @@
-//! What the relay answers, and what it sends by SSE. All of it both ways: the hub writes it, clients read it.
+//! Responses and server-sent events of the relay. The hub writes these types and clients read them.
 
 use super::CHORUS_VERSION;
 use crate::ids::{AgentId, TraceId};
@@ -9,29 +9,28 @@ use serde_json::value::RawValue;
 use std::fmt;
 
 words! {
-    /// How far a sent envelope came.
+    /// A step in the progress of a sent envelope.
     pub enum EnvelopeRung {
-        /// It is committed.
+        /// The envelope is committed.
         Stored = "stored",
-        /// The receiver's connection was given it.
+        /// The envelope was sent to the recipient's connection.
         Handed = "handed",
-        /// The receiver's endpoint took it.
+        /// The recipient's endpoint accepted the envelope.
         Delivered = "delivered",
-        /// It did not arrive.
         Failed = "failed",
     }
 
-    /// By which way a message came to its receiver.
+    /// The way in which a message reached its recipient.
     pub enum DeliveredVia {
-        /// By its open inbox.
+        /// Through its open inbox stream.
         Sse = "sse",
-        /// Its harness was called.
+        /// By a call of its harness.
         Harness = "harness",
-        /// Its webhook was called.
+        /// By a call of its webhook.
         Webhook = "webhook",
-        /// Its connection string was called.
+        /// By a call of its connection string.
         Channel = "channel",
-        /// By none yet: it waits until it is handed.
+        /// Not yet: the message waits.
         Queued = "queued",
     }
 }
@@ -41,9 +40,9 @@ words! {
 pub struct Success<T> {
     /// Always `true`.
     pub success: bool,
-    /// What was asked for.
+    /// The result.
     pub data: T,
-    /// When, and what else is worth saying.
+    /// The time, and the cursor of the next page.
     pub metadata: Metadata,
 }
 
@@ -52,62 +51,62 @@ pub struct Success<T> {
 pub struct Failure {
     /// Always `false`.
     pub success: bool,
-    /// What went wrong.
+    /// The error.
     pub error: ErrorBody,
-    /// When.
+    /// The time.
     pub metadata: Metadata,
 }
 
-/// A stable code and a sentence for a person.
+/// An error code with a message.
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ErrorBody {
-    /// One of the transport's codes, such as `ERR_VALIDATION`.
+    /// A code of the transport document, such as `ERR_VALIDATION`.
     pub code: String,
-    /// What is wrong, and what to do about it.
+    /// The problem and the remedy, for a person.
     pub message: String,
 }
 
-/// Beside every answer.
+/// The metadata of every response.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Metadata {
-    /// RFC 3339, UTC, milliseconds.
+    /// The time of the response (RFC 3339, UTC, with milliseconds).
     pub timestamp: String,
-    /// Where the next page of a list begins; absent on the last page and on everything else.
+    /// The cursor of the next page of a list; absent on the last page and in all other responses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
 
-/// One agent in the directory.
+/// An agent in the directory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Registration {
-    // A hub that goes by the document alone says neither this, nor who is online, nor what changed when.
-    /// The agent's own id, which outlives its address.
+    // Hubs that follow only the transport document omit `id`, `online` and the times.
+    /// The agent's permanent id, which outlives its address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(required, value_type = String, format = "uuid")]
     pub id: Option<AgentId>,
-    /// Its address, `name@host`.
+    /// The agent's address, `name@host`.
     pub agent_id: String,
-    /// Where it receives; shown to callers with a key only.
+    /// The agent's endpoint. Visible to callers with a key only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
-    /// What it says of itself.
+    /// The agent card.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_card: Option<Value>,
-    /// Whether its inbox is open now.
+    /// `true` if the agent's inbox stream is open.
     #[serde(default)]
     #[schema(required, value_type = bool)]
     pub online: Option<bool>,
-    /// When the address was first registered.
+    /// The time of the first registration of the address.
     #[serde(default)]
     #[schema(required)]
     pub registered_at: String,
-    /// When the record last changed.
+    /// The time of the last change.
     #[serde(default)]
     #[schema(required)]
     pub updated_at: String,
 }
 
-/// What ties a message to everything it causes. Ours are [`TraceId`]s; another hub's may be any text, or nothing.
+/// A trace id as text. The hub's own are [`TraceId`]s; other hubs may send any text or none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trace(pub String);
 
@@ -123,152 +122,156 @@ impl fmt::Display for Trace {
     }
 }
 
-/// The answer to unregistering.
+/// The response to unregistering.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Unregistered {
-    /// Who.
+    /// The agent's address.
     pub agent_id: String,
-    /// Whether there was something to remove.
+    /// `true` if there was a registration to remove.
     pub removed: bool,
 }
 
-/// The answer to a registration. It holds secrets, so it has no `Debug`.
+/// The response to a registration. It holds secrets and therefore has no `Debug`.
 #[derive(Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Registered {
-    /// The address, as the hub spells it.
+    /// The address as the hub spells it.
     pub agent_id: String,
-    /// The agent's key, shown this once; absent when an operator updates an agent that has one.
+    /// The agent's key, shown once; absent if an operator updates an agent that has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_key: Option<String>,
-    /// With which requests to the endpoint are signed (Standard Webhooks); absent without an endpoint.
+    /// The secret that signs requests to the endpoint (Standard Webhooks); absent without an endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook_secret: Option<String>,
-    /// Whether the endpoint has echoed the hub's challenge, where it must before anything else is sent to it.
+    /// `true` if the endpoint has echoed the hub's challenge, `false` if it must still do so; absent if no
+    /// challenge is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint_proven: Option<bool>,
-    /// The record.
+    /// The registration.
     pub registration: Registration,
 }
 
 /// The outcome of a send.
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Outcome {
-    /// What became of it.
+    /// The state of the delivery.
     pub delivery: DeliveryState,
-    /// What the receiver's endpoint answered, whatever it was.
+    /// The response of the recipient's endpoint, unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receiver_response: Option<Value>,
-    /// Why it failed.
+    /// The error code of a failed delivery.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_code: Option<String>,
-    /// The same for a person.
+    /// The error message of a failed delivery.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// What ties this message to everything it causes. A hub that goes by the document alone sends none.
+    /// The trace id shared by everything this message causes. Hubs that follow only the transport document
+    /// send none.
     #[schema(value_type = Option<String>)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<Trace>,
 }
 
-/// SSE event `connected`.
+/// The server-sent event `connected`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Connected {
-    /// Whose inbox this is; nothing, where a stream is a conversation's.
+    /// The address of the inbox's agent; empty if the stream is that of a conversation.
     #[serde(default)]
     pub agent_id: String,
-    /// Messages after this id follow. A hub that goes by the document alone does not say so.
+    /// The id after which the stream begins. Hubs that follow only the transport document omit it.
     #[serde(default)]
     pub after: Option<i64>,
 }
 
-/// SSE event `message`: an envelope and where it came from.
+/// The server-sent event `message`: an envelope with its origin.
 #[derive(Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct InboxMessage {
-    /// What ties this message to everything it causes.
+    /// The trace id shared by everything this message causes.
     #[serde(default)]
     #[schema(required, value_type = String)]
     pub trace_id: Trace,
-    /// Who sent it, as the hub knows it.
+    /// The sender, as authenticated by the hub.
     pub sender_id: String,
-    // A hub that goes by the document alone says neither this nor when.
-    /// Whom it is for.
+    // Hubs that follow only the transport document omit the recipient and the times.
+    /// The address of the recipient.
     #[serde(default)]
     #[schema(required)]
     pub receiver_id: String,
-    /// When the hub committed it.
+    /// The time at which the hub committed the message.
     #[serde(default)]
     #[schema(required)]
     pub created_at: String,
-    /// The same, under the name that clients of the document's origin look for.
+    /// The same time under the name that clients of the original protocol expect.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schema(required)]
     pub timestamp: String,
-    /// Where the receiver may POST its answer as it is made, because the sender wants to see it so.
+    /// The URL to which the recipient may POST its answer as it is produced; present if the sender requested a
+    /// stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_stream: Option<String>,
-    /// The envelope as it was received.
+    /// The envelope as received.
     #[schema(value_type = Object)]
     pub envelope: Box<RawValue>,
 }
 
-/// The kind of what has none: a hub that knows only envelopes sends no other.
+/// Returns the kind of entries without one; hubs that support only envelopes send no kind.
 fn message() -> Word<EntryKind> {
     EntryKind::Message.into()
 }
 
-/// One message of `GET /agent/messages`.
+/// A message of `GET /agent/messages`.
 #[derive(Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct StoredMessage {
-    /// Its place in the inbox; the same as the SSE `id`, and a valid `after`.
+    /// The position in the inbox: equal to the server-sent event's `id`, and valid as `after`.
     pub id: String,
-    /// What ties this message to everything it causes.
+    /// The trace id shared by everything this message causes.
     #[serde(default)]
     #[schema(required, value_type = String)]
     pub trace_id: Trace,
-    /// Which SSE event it is: `message` (an envelope), `chat` (said in a channel), `channel` (another service's message).
+    /// The name of the server-sent event: `message` (an envelope), `chat` (an event in a conversation) or
+    /// `channel` (another service's message).
     #[serde(default = "message")]
     #[schema(value_type = String)]
     pub kind: Word<EntryKind>,
-    /// Who sent it, if an agent of this hub did.
+    /// The sender, if it is an agent of this hub.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender_id: Option<String>,
-    /// Whom it is for.
+    /// The address of the recipient.
     pub receiver_id: String,
-    /// The envelope as it was received, if it is one.
+    /// The envelope as received, for kind `message`.
     #[schema(value_type = Option<Object>)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub envelope: Option<Box<RawValue>>,
-    /// The data of the SSE event, if it is no envelope.
+    /// The data of the server-sent event, for all other kinds.
     #[schema(value_type = Option<Object>)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Box<RawValue>>,
-    /// What became of it.
+    /// The state of the delivery.
     pub delivery: DeliveryState,
-    /// By which way it came, or waits to.
+    /// The way in which it reached the recipient, or `queued`.
     #[serde(default)]
     #[schema(required, value_type = DeliveredVia)]
     pub delivered_via: Word<DeliveredVia>,
-    /// When the hub committed it.
+    /// The time at which the hub committed the message.
     #[serde(default)]
     #[schema(required)]
     pub created_at: String,
-    /// The same, under the name that clients of the document's origin look for.
+    /// The same time under the name that clients of the original protocol expect.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schema(required)]
     pub timestamp: String,
 }
 
-/// A page of `GET /agent/messages`, in inbox order, as a client keeps it: `next` comes in `metadata`.
+/// A page of `GET /agent/messages` for clients, with `next` taken from `metadata`.
 #[derive(Debug)]
 pub struct Page {
-    /// In inbox order.
+    /// The messages, in inbox order.
     pub messages: Vec<StoredMessage>,
-    /// The `after` of the next page; nothing on the last.
+    /// The cursor of the next page; `None` on the last page.
     pub next: Option<String>,
 }
 
 impl Page {
-    /// Reads the `data` of an answer and `next` of its metadata. Hubs before this one put both into an object.
+    /// Reads the `data` of a response and `next` of its metadata. Earlier hubs put both into one object.
     pub fn read(data: &RawValue, next: Option<String>) -> Result<Self, serde_json::Error> {
         #[derive(Deserialize)]
         struct Former {
@@ -283,118 +286,119 @@ impl Page {
     }
 }
 
-/// The answer to `POST /agent/session`. It holds a secret, so it has no `Debug`.
+/// The response to `POST /agent/session`. It holds a secret and therefore has no `Debug`.
 #[derive(Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct InboxSession {
-    /// For `GET /agent/inbox?session=…`, and for nothing else.
+    /// The token for `GET /agent/inbox?session=…`. It grants nothing else.
     pub session_token: String,
-    /// How long a stream may be opened with it. One that is open goes on.
+    /// The time, in seconds, in which a stream can be opened with the token. An open stream continues.
     pub expires_in_seconds: i64,
 }
 
-/// What became of an envelope, for its sender. It holds nothing of its content.
+/// The state of a sent envelope, for its sender. It holds nothing of the content.
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SentMessage {
-    /// What ties this message to everything it causes.
+    /// The trace id of the message.
     #[schema(value_type = String)]
     pub trace_id: TraceId,
-    /// Who sent it.
+    /// The address of the sender.
     pub sender_id: String,
-    /// Whom it is for.
+    /// The address of the recipient.
     pub receiver_id: String,
-    /// How it stands now.
+    /// The current state of the delivery.
     pub delivery: DeliveryState,
-    /// How far it came, one rung after the other.
+    /// The steps reached so far, in order.
     pub rungs: Vec<SentRung>,
-    /// When the hub committed it.
+    /// The time at which the hub committed the message.
     pub timestamp: String,
 }
 
-/// One rung that a sent envelope has reached.
+/// A step that a sent envelope has reached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SentRung {
-    /// Which.
+    /// The step.
     #[schema(value_type = EnvelopeRung)]
     pub rung: Word<EnvelopeRung>,
-    /// When.
+    /// The time of the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// Why it failed.
+    /// The reason for a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// SSE event `gap`: history that was asked for is gone.
+/// The server-sent event `gap`: part of the requested history no longer exists.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Gap {
-    /// What was asked for.
+    /// The requested position.
     pub after: i64,
-    /// The oldest id there still is.
+    /// The oldest id that still exists.
     pub oldest: i64,
 }
 
-/// What a receiver's endpoint answers.
+/// The response of a recipient's endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiverReply {
-    /// Whether it took the envelope.
+    /// The status, `ok` or `error`.
     pub status: ReceiverStatus,
-    /// `INVALID_ENVELOPE`, `UNSUPPORTED_VERSION` or `ADAPTATION_FAILED`.
+    /// The error code: `INVALID_ENVELOPE`, `UNSUPPORTED_VERSION` or `ADAPTATION_FAILED`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_code: Option<String>,
-    /// The same for a person.
+    /// The error message for a person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
 
-/// Whether a receiver took an envelope.
+/// The status of a recipient's response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReceiverStatus {
-    /// It did.
+    /// The recipient accepted the envelope.
     Ok,
-    /// It did not.
+    /// The recipient rejected the envelope.
     Error,
 }
 
-/// The answer to a reply.
+/// The response to a reply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Replied {
     /// Always `ok`.
     pub status: String,
 }
 
-/// `GET /.well-known/chorus.json`, the one answer outside the common format.
+/// The response of `GET /.well-known/chorus.json`, which does not use the common format.
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Discovery {
-    /// Version of the envelopes it takes.
+    /// The version of the envelopes that the hub accepts.
     pub chorus_version: String,
-    /// What the hub calls itself.
+    /// The name of the hub.
     pub server_name: String,
-    /// Where things are.
+    /// The paths of the hub's operations.
     pub endpoints: Endpoints,
 }
 
-/// Paths of the operations. The first four are the document's, the others ours.
+/// The paths of the hub's operations. The first four are those of the transport document, the others are
+/// extensions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Endpoints {
-    /// Register by an operator.
+    /// Registration by an operator.
     pub register: String,
-    /// The directory.
+    /// The agent directory.
     pub discover: String,
-    /// Send.
+    /// Sending a message.
     pub send: String,
-    /// Health.
+    /// The health report.
     pub health: String,
-    /// Register oneself.
+    /// Self-registration of an agent.
     #[serde(default = "defaults::self_register")]
     pub self_register: String,
     /// The inbox stream.
     #[serde(default = "defaults::inbox")]
     pub inbox: String,
-    /// The inbox by cursor.
+    /// The inbox in pages.
     #[serde(default = "defaults::messages")]
     pub messages: String,
-    /// What became of sent messages.
+    /// The state of sent messages.
     #[serde(default = "defaults::sent")]
     pub sent: String,
 }
@@ -430,7 +434,7 @@ impl Default for Endpoints {
 }
 
 impl Discovery {
-    /// The document of a hub of this name.
+    /// Creates the discovery document of a hub with this name.
     pub fn new(server_name: &str) -> Self {
         Self {
             chorus_version: CHORUS_VERSION.into(),

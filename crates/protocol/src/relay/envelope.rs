@@ -1,4 +1,4 @@
-//! The envelope and the agent card: what must hold of them.
+//! Validation of envelopes and agent cards.
 
 use super::{CARD_VERSION, CHORUS_VERSION, MAX_LANGUAGE_TAG};
 use crate::address::Address;
@@ -8,60 +8,60 @@ use oxilangtag::LanguageTag;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// What the transport needs to know of a valid envelope. The envelope itself travels as it came.
+/// The parts of a valid envelope that the transport needs. The envelope itself is relayed unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Envelope {
-    /// Who says it.
     pub sender: Address,
-    /// The exchange it belongs to and its place there; both or the envelope is not a numbered turn.
+    /// The conversation id and turn number, if the envelope has both.
     pub turn: Option<(String, i64)>,
 }
 
-/// How many answers to answers two agents exchange before nobody answers any more.
+/// The number of replies to replies after which agents stop answering each other.
 pub const MAX_REPLY_DEPTH: u64 = 8;
 
-/// What an envelope says to whoever reads it. A hub on its way need not have checked it: what is not as it should be counts as
-/// absent.
+/// The parts of an envelope that a reader needs. The hub may not have validated it, so invalid members count
+/// as absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct EnvelopeText {
-    /// What is said, in the sender's language.
+    /// The text in the sender's language.
     #[serde(default, deserialize_with = "json::known")]
     pub original_text: Option<String>,
-    /// The sender's culture.
+    /// The language and culture of the sender.
     #[serde(default, deserialize_with = "json::known")]
     pub sender_culture: Option<String>,
-    /// What a reader of another culture should know to understand it.
+    /// Context for readers of another culture.
     #[serde(default, deserialize_with = "json::known")]
     pub cultural_context: Option<String>,
-    /// The exchange it belongs to.
+    /// The id of the exchange.
     #[serde(default, deserialize_with = "json::known")]
     pub conversation_id: Option<String>,
-    /// Its place there.
+    /// The position in the exchange.
     #[serde(default, deserialize_with = "read_turn_number")]
     pub turn_number: Option<i64>,
-    // Ours, not the document's.
-    /// How many answers to answers came before it, by the senders' own account.
+    // This member is an extension of the transport document.
+    /// The number of replies to replies before this one, as counted by the senders.
     #[serde(default, deserialize_with = "json::known")]
     pub reply_depth: Option<u64>,
 }
 
 impl EnvelopeText {
-    /// Reads an envelope, whatever it is.
+    /// Reads an envelope leniently; invalid JSON gives an empty one.
     pub fn read(envelope: &str) -> Self {
         serde_json::from_str(envelope).unwrap_or_default()
     }
 
-    /// Whether it is an answer to so many answers that nobody answers it.
+    /// Returns `true` if the chain of replies has reached [`MAX_REPLY_DEPTH`], so the envelope must not be
+    /// answered.
     pub fn is_too_deep(&self) -> bool {
         self.depth() >= MAX_REPLY_DEPTH
     }
 
-    /// How many answers to answers came before it, by the senders' own account.
+    /// Returns the number of replies to replies before this one.
     pub fn depth(&self) -> u64 {
         self.reply_depth.unwrap_or(0)
     }
 
-    /// The exchange and its place there, if it is a numbered turn.
+    /// Returns the conversation id and turn number, if the envelope has both.
     pub fn turn(&self) -> Option<(&str, i64)> {
         self.conversation_id.as_deref().zip(self.turn_number)
     }
@@ -71,7 +71,7 @@ fn read_turn_number<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<i64>,
     Ok(turn_number(&Value::deserialize(reader)?))
 }
 
-/// Checks an envelope and notes every fault.
+/// Validates an envelope and adds every fault.
 pub fn check_envelope(value: &Value, path: &str, faults: &mut Faults) -> Option<Envelope> {
     let mut fields = Fields::of(value, path, faults)?;
     if let Some(version) = fields.required_text("chorus_version")
@@ -104,12 +104,12 @@ pub fn check_envelope(value: &Value, path: &str, faults: &mut Faults) -> Option<
     sender.map(|sender| Envelope { sender, turn })
 }
 
-/// The number of a turn: an integer of 1 or more, also as writers spell it that know only floating point (`3.0`).
+/// Reads a turn number: an integer of 1 or more, also if written with a fraction of zero (`3.0`).
 pub fn turn_number(value: &Value) -> Option<i64> {
     json::whole(value).filter(|number| *number >= 1)
 }
 
-/// Checks an agent card and notes every fault.
+/// Validates an agent card and adds every fault.
 pub fn check_card(value: &Value, path: &str, faults: &mut Faults) {
     let Some(mut fields) = Fields::of(value, path, faults) else {
         return;
@@ -150,7 +150,7 @@ pub fn check_card(value: &Value, path: &str, faults: &mut Faults) {
     }
 }
 
-/// A required address.
+/// Reads a required address.
 pub(super) fn address(fields: &mut Fields<'_, '_>, name: &str) -> Option<Address> {
     let text = fields.required_text(name)?;
     Address::parse(text).map_err(|fault| fields.fault(name, fault)).ok()

@@ -1,4 +1,4 @@
-//! What a client asks of the relay.
+//! Requests of clients to the relay.
 
 use super::a2a;
 use super::envelope::{Envelope, address, check_card, check_envelope};
@@ -12,65 +12,65 @@ use serde_json::value::RawValue;
 use url::Url;
 use utoipa::{IntoParams, ToSchema};
 
-/// The longest endpoint URL, in bytes (all characters of a URL are ASCII).
+/// The longest endpoint URL, in bytes. (All characters of a URL are ASCII.)
 const MAX_ENDPOINT: usize = 2048;
 
-/// Why a request was not understood.
+/// The reasons why a request is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestFault {
-    /// Not JSON.
+    /// The body is not JSON.
     #[error(transparent)]
     Json(#[from] JsonError),
-    /// JSON, but not this request.
+    /// The body is JSON but not a valid request.
     #[error(transparent)]
     Faults(#[from] Faults),
 }
 
-/// Registers the caller itself.
+/// A self-registration of an agent.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct RegisterBody {
-    /// `name@host` or `name`; the host is this hub's own or `chorus`. At most 128 characters together with the host.
+    /// The address, `name@host` or `name`. The host is this hub's own or `chorus`. At most 128 characters
+    /// including the host.
     #[schema(value_type = AgentAddress, example = "my-agent@chorus")]
     pub agent_id: String,
-    /// Where the agent receives envelopes. Without one it has its inbox.
+    /// The URL that receives envelopes. Agents without one use their inbox.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<EndpointUrl>)]
     pub endpoint: Option<String>,
-    /// What the agent says of itself: `card_version`, `user_culture` and `supported_languages`, all three.
+    /// The agent card, with `card_version`, `user_culture` and `supported_languages`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<AgentCard>)]
     pub agent_card: Option<Value>,
-    /// `ci_…`, where sign-up is by invitation; or in the header `X-Chorus-Invitation`.
+    /// The invitation (`ci_…`) where sign-up is by invitation. The header `X-Chorus-Invitation` may hold it
+    /// instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub invitation: Option<String>,
 }
 
-/// What is read of a [`RegisterBody`] by `POST /register`, and of the operator's by `POST /agents`.
+/// A validated [`RegisterBody`] of `POST /register`, or the operator's body of `POST /agents`.
 #[derive(Debug, Clone)]
 pub struct Register {
-    /// The address asked for.
     pub agent: Address,
-    /// Where envelopes are to be POSTed; whether the hub may call it is the hub's decision.
+    /// The URL to which envelopes are POSTed. The hub decides separately whether it may call it.
     pub endpoint: Option<Url>,
-    /// The card, as given.
+    /// The agent card as given.
     pub card: Option<Value>,
-    /// What lets it in where sign-up is by invitation.
+    /// The invitation, where sign-up requires one.
     pub sign_up_code: Option<String>,
-    /// What the body names, if only to take it away (`null`): of an agent that is there already, the rest stays as it is.
+    /// The members that the body names, including those set to `null` to remove a value. Other members of an
+    /// existing agent stay unchanged.
     pub names: Named,
 }
 
-/// Which parts of a record a registration names.
+/// The parts of a record that a registration names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Named {
-    /// The endpoint.
     pub endpoint: bool,
-    /// The card.
     pub card: bool,
 }
 
 impl Register {
-    /// Checks a parsed body. The operator's form (`POST /agents`) must name an endpoint.
+    /// Validates a parsed body. With `endpoint_required` (`POST /agents`) the body must name an endpoint.
     pub fn read(body: &Value, endpoint_required: bool) -> Result<Self, Faults> {
         let mut faults = Faults::new();
         let mut read = || {
@@ -98,30 +98,30 @@ impl Register {
     }
 }
 
-/// Which agents are looked for, and which page of them; nothing asks for everybody.
+/// The query parameters of a search in the directory. Without filters it returns all agents.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct AgentFilter {
-    /// `metadata.next` of the page before
+    /// The `metadata.next` cursor of the previous page
     pub after: Option<String>,
-    /// 50 unless said
+    /// The maximum number of agents on the page; 50 by default
     #[param(minimum = 1, maximum = 200)]
     pub limit: Option<i64>,
     /// A part of the name
     pub q: Option<String>,
-    /// Their user's culture: `zh` finds `zh-CN` too
+    /// The culture of the agent's user; `zh` also matches `zh-CN`
     pub culture: Option<String>,
-    /// A language they support
+    /// A language that the agent supports
     pub language: Option<String>,
-    /// Whether their inbox is open
+    /// Only agents whose inbox is open (`true`) or closed (`false`)
     pub online: Option<bool>,
 }
 
-/// Checks an address at which agents are reached; the fault completes "endpoint: …".
+/// Validates an agent's endpoint. The fault completes the sentence "endpoint: …".
 pub fn check_endpoint(text: &str) -> Result<Url, &'static str> {
     const FORM: &str = "must be an absolute http or https URL";
     let url = Url::parse(text).map_err(|_| FORM)?;
-    // As it is kept, with whatever had to be escaped.
+    // The limit applies to the normalised URL, with all escapes.
     if url.as_str().len() > MAX_ENDPOINT {
         return Err("must be at most 2048 characters");
     }
@@ -137,23 +137,23 @@ pub fn check_endpoint(text: &str) -> Result<Url, &'static str> {
     Ok(url)
 }
 
-/// `POST /messages`.
+/// The request `POST /messages`.
 #[derive(Debug)]
 pub struct Send {
-    /// For whom.
+    /// The address of the recipient.
     pub receiver: Address,
-    /// What the transport must know of the envelope.
     pub envelope: Envelope,
-    /// The envelope, byte for byte as received; out of its A2A message, if it came in one.
+    /// The envelope, byte for byte as received, extracted from its A2A message if it came in one.
     pub raw: Box<RawValue>,
-    /// Of a numbered turn: a form of the envelope that is the same for the same content, members sorted, no white space.
+    /// The normalised envelope of a numbered turn: equal for equal content, with sorted members and no
+    /// whitespace.
     pub normal: Option<String>,
-    /// Whether the sender wants the receiver's output as it comes.
+    /// `true` if the sender wants the recipient's output as a stream.
     pub stream: bool,
 }
 
 impl Send {
-    /// Reads and checks a body.
+    /// Reads and validates a body.
     pub fn read(bytes: &[u8]) -> Result<Self, RequestFault> {
         let body = json::parse(bytes)?;
         let mut faults = Faults::new();
@@ -173,7 +173,8 @@ impl Send {
     }
 }
 
-/// The envelope that is POSTed to an agent, checked and as it was written; out of its A2A message, if it came in one.
+/// Reads an envelope POSTed to an agent. Returns it validated and byte for byte, extracted from its A2A
+/// message if it came in one.
 pub fn read_posted(bytes: &[u8]) -> Result<(Envelope, Box<RawValue>), RequestFault> {
     let body = json::parse(bytes)?;
     let mut faults = Faults::new();
@@ -182,7 +183,7 @@ pub fn read_posted(bytes: &[u8]) -> Result<(Envelope, Box<RawValue>), RequestFau
     Ok((envelope, raw_envelope(bytes, part)?))
 }
 
-/// The envelope of a body, and the part of an A2A message that it is in, if it is.
+/// Returns the envelope of a body, and the index of its part if it is inside an A2A message.
 fn find_envelope<'v>(fields: &mut Fields<'v, '_>) -> Option<(Envelope, &'v Value, Option<usize>)> {
     let (mut path, mut value) = (fields.path("envelope"), fields.required("envelope")?);
     let mut part = None;
@@ -194,7 +195,7 @@ fn find_envelope<'v>(fields: &mut Fields<'v, '_>) -> Option<(Envelope, &'v Value
     Some((check_envelope(value, &path, fields.faults())?, value, part))
 }
 
-/// The same byte for byte.
+/// Returns the envelope byte for byte.
 fn raw_envelope(bytes: &[u8], part: Option<usize>) -> Result<Box<RawValue>, RequestFault> {
     #[derive(Deserialize)]
     struct Raw {
@@ -311,7 +312,7 @@ mod tests {
         ] {
             assert_eq!(check_endpoint(text).is_ok(), good, "{text}");
         }
-        // As it is kept: every é becomes %C3%A9.
+        // The limit applies after escaping: every é becomes %C3%A9.
         assert!(check_endpoint(&format!("https://alice.example/{}", "é".repeat(337))).is_ok());
         assert!(check_endpoint(&format!("https://alice.example/{}", "é".repeat(338))).is_err());
     }

@@ -1,4 +1,4 @@
-//! What goes between a hub and an endpoint or a receiver besides messages: notices, a streamed reply, and a challenge.
+//! Stream notices, streamed replies and endpoint challenges.
 
 use crate::json;
 use crate::words::words;
@@ -6,66 +6,64 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 words! {
-    /// What a receiver says while its sender listens: the name of the server-sent event, and the `type` of a line.
+    /// The kind of a line in a streamed reply: the name of the server-sent event, and the `type` of the line.
     pub enum ReplyKind {
-        /// A piece of its output.
+        /// A piece of the output.
         Chunk = "chunk",
-        /// It is done.
+        /// The end of the reply.
         Done = "done",
-        /// It failed.
+        /// A failure of the recipient.
         Error = "error",
     }
 }
 
 words! {
-    /// What is said on a stream about the stream itself: the name of the server-sent event.
+    /// A notice about the stream itself, which is the name of its server-sent event.
     pub enum Notice {
-        /// It begins.
         Connected = "connected",
-        /// What was asked for is gone.
+        /// Part of the requested history no longer exists.
         Gap = "gap",
-        /// Another connection took its place.
+        /// Another connection replaced this one.
         Takeover = "takeover",
-        /// What it was opened with is good no longer.
+        /// The credential of the stream was revoked.
         Revoked = "revoked",
-        /// Somebody is writing.
         Typing = "typing",
-        /// A message is being made, and is so far.
+        /// A message in progress has grown.
         Growing = "growing",
-        /// Something is said to whoever looks now, and kept in no log.
+        /// An ephemeral message, which is not stored.
         Ephemeral = "ephemeral",
-        /// Something waits until a person agrees, or waits no longer: told to people, without a word of it.
+        /// A message was held for approval, or the approval ended. Sent to people, without the content.
         Approvals = "approvals",
-        /// Who holds an event, or was knocked about it, is not what it was: told to people, who ask for the rest.
+        /// The holder or the recipients of an event have changed. Sent to people, who request the details.
         Attention = "attention",
     }
 }
 
-/// One line of a reply that a receiver POSTs while it is made. The last one is `done` or `error`.
+/// A line of a streamed reply. The last line is `done` or `error`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ReplyLine {
     /// A piece of the answer.
     Chunk {
-        /// What it says.
+        /// The text to append.
         text: String,
     },
-    /// The end.
+    /// The end of the answer.
     Done {
         /// The whole answer.
         result: Value,
     },
-    /// There is no answer.
+    /// A failure.
     Error {
-        /// Why, for a program.
+        /// The error code for a program.
         code: String,
-        /// Why, for a person.
+        /// The error message for a person.
         message: String,
     },
 }
 
 impl ReplyLine {
-    /// What it is.
+    /// Returns the kind of the line.
     pub fn kind(&self) -> ReplyKind {
         match self {
             Self::Chunk { .. } => ReplyKind::Chunk,
@@ -74,7 +72,7 @@ impl ReplyLine {
         }
     }
 
-    /// Reads a line, or says what is wrong with it.
+    /// Parses a line, or returns the fault.
     pub fn read(line: &[u8]) -> Result<Self, String> {
         let mut value = json::parse(line).map_err(|error| error.to_string())?;
         let kind = value["type"].as_str().and_then(ReplyKind::parse);
@@ -89,7 +87,7 @@ impl ReplyLine {
         })
     }
 
-    /// The same as the data of a server-sent event, whose name says its kind.
+    /// Returns the data of the server-sent event. Its name carries the kind.
     pub fn data(&self) -> String {
         let data = match self {
             Self::Chunk { text } => json!({"text": text}),
@@ -100,18 +98,18 @@ impl ReplyLine {
     }
 }
 
-/// What a hub asks of an endpoint, before it sends it anything else.
+/// A request of the hub to an endpoint before it sends anything else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum EndpointQuestion {
-    /// Whether it wants what the hub sends: it answers with the challenge.
+    /// Asks the endpoint to confirm that it wants the hub's requests, by echoing the challenge.
     Challenge(Challenge),
 }
 
-/// A challenge, and the same as an answer to it.
+/// A challenge, and the response to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Challenge {
-    /// What is to be said back.
+    /// The text to echo.
     pub challenge: String,
 }
 

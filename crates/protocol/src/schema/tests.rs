@@ -1,10 +1,9 @@
-//! What is taken, what is refused, and what is said of it.
+//! Accepted values, rejected values, and the messages about them.
 
 use super::*;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// One of these.
 #[derive(Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum Word {
@@ -12,7 +11,6 @@ enum Word {
     SecondOne,
 }
 
-/// A name.
 #[derive(Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(title = "1 to 4 small letters", pattern = "^[a-z]{1,4}$")]
 struct Name(String);

@@ -1,121 +1,117 @@
 //! The words of the audit log.
 
 words! {
-    /// What was done that gives or takes rights, or is kept nowhere else: the words of the audit log.
+    /// An act recorded in the audit log: it grants or revokes rights, or is stored nowhere else.
     pub enum Action {
-        /// A person's account was made, by whoever used a link or by the operator.
+        /// An account was created, by a person with a link or by the operator.
         AccountMade = "account.made",
-        /// The operator keeps an account out.
+        /// The operator disabled an account.
         AccountDisabled = "account.disabled",
-        /// The operator lets it in again.
+        /// The operator enabled an account again.
         AccountEnabled = "account.enabled",
         /// An account was deleted, by its person or the operator.
         AccountDeleted = "account.deleted",
-        /// An agent came into an account.
+        /// An account took ownership of an agent.
         AgentClaimed = "agent.claimed",
-        /// The operator keeps an agent out.
+        /// The operator disabled an agent.
         AgentDisabled = "agent.disabled",
-        /// The operator lets it in again.
+        /// The operator enabled an agent again.
         AgentEnabled = "agent.enabled",
-        /// An agent was made, by itself, its owner or the operator.
+        /// An agent was created by itself, its owner or the operator.
         AgentRegistered = "agent.registered",
-        /// An agent was taken out of the directory.
+        /// An agent was removed from the directory.
         AgentUnregistered = "agent.unregistered",
-        /// The operator or its owner changed an agent's record.
+        /// The operator or the owner changed an agent's record.
         AgentUpdated = "agent.updated",
-        /// A message waits until a person agrees.
+        /// The owner or the operator changed an agent's daily spending limit.
+        AllowanceSet = "allowance.set",
+        /// A message was held for approval.
         ApprovalHeld = "approval.held",
-        /// A person agreed, and it was said.
+        /// A person approved a message, and it was posted.
         ApprovalAgreed = "approval.agreed",
-        /// A person declined it.
+        /// A person declined a held message.
         ApprovalDeclined = "approval.declined",
-        /// Its author took it back.
+        /// The author withdrew a held message.
         ApprovalWithdrawn = "approval.withdrawn",
-        /// Nobody said anything in time.
+        /// Nobody decided about a held message in time.
         ApprovalExpired = "approval.expired",
-        /// Its author left, or was kept out, or the conversation was archived.
+        /// An approval ended because its author left or was blocked, or the conversation was archived.
         ApprovalEnded = "approval.ended",
-        /// A channel has another owner.
+        /// A channel's owner changed.
         ChannelOwnerChanged = "channel.owner_changed",
         /// An agent's own connection string was set.
         ConnectionSet = "connection.set",
-        /// It was taken away.
+        /// An agent's own connection string was removed.
         ConnectionRemoved = "connection.removed",
-        /// Where an agent's harness is POSTed to was set.
+        /// An agent's harness was set.
         HarnessSet = "harness.set",
-        /// It was taken away.
+        /// An agent's harness was removed.
         HarnessRemoved = "harness.removed",
         /// The connection string that the hub issues for an agent was replaced.
         ConnectionStringRotated = "connection_string.rotated",
-        /// The operator had deliveries tried anew.
+        /// The operator replayed deliveries.
         DeliveriesReplayed = "deliveries.replayed",
-        /// A sign-up code was made.
+        /// A sign-up code was created.
         SignUpCodeMade = "invitation.made",
-        /// It was revoked before anybody used it.
+        /// An unused sign-up code was revoked.
         SignUpCodeRevoked = "invitation.revoked",
         /// An agent replaced its own key.
         KeyRotated = "key.rotated",
-        /// Its owner or the operator replaced it.
+        /// The owner or the operator replaced an agent's key.
         KeyReset = "key.reset",
         /// An owner's key on the market was replaced.
         OwnerKeyReset = "owner_key.reset",
-        /// Something was said to whoever looked at that moment.
+        /// An ephemeral message was shown.
         MessageShown = "message.shown",
         /// The hub was started with a new master key.
         MasterKeyReplaced = "master_key.replaced",
-        /// The operator made credits.
+        /// The operator created credits.
         CreditsMinted = "credits.minted",
-        /// The operator took credits away.
+        /// The operator destroyed credits.
         CreditsBurned = "credits.burned",
-        /// Somebody was added to a channel by another.
+        /// A member was added to a channel by another.
         MemberAdded = "member.added",
-        /// What somebody may do in a channel was changed by another.
+        /// A member's rights in a channel were changed by another.
         MemberChanged = "member.changed",
-        /// Somebody was removed from a channel by another.
+        /// A member was removed from a channel by another.
         MemberRemoved = "member.removed",
-        /// A receipt was issued over an account's Score.
+        /// A receipt was issued for an account's Score.
         ReceiptIssued = "receipt.issued",
-        /// A Score that was held by an edit link came into an account.
+        /// An account took ownership of a Score held by an edit link.
         ScoreClaimed = "score.claimed",
-        /// An account's browsers were signed out, by itself or by the operator.
+        /// An account was signed out everywhere, by itself or by the operator.
         SessionsEnded = "sessions.ended",
-        /// A secret was made with which evidence for an account's Score is signed.
+        /// A secret for signing evidence was created.
         SigningSecretMade = "signing_secret.made",
-        /// It was revoked.
+        /// A secret for signing evidence was revoked.
         SigningSecretRevoked = "signing_secret.revoked",
-        /// An agent came to the market, or changed what it says there.
+        /// An agent was registered on the market, or changed its offer.
         SkillsOffered = "skills.offered",
-        /// A work stream was made.
         StreamMade = "stream.made",
-        /// Where it goes on, whose it is, or what it is called was changed.
+        /// A work stream's channels, owners or name changed.
         StreamChanged = "stream.changed",
-        /// It was closed.
         StreamClosed = "stream.closed",
-        /// Somebody takes part in it.
+        /// A member joined a work stream.
         StreamJoined = "stream.joined",
-        /// Somebody has no part in it any more.
+        /// A member left a work stream.
         StreamLeft = "stream.left",
-        /// A token for a program was made.
+        /// An API token was created.
         TokenMade = "token.made",
-        /// It was revoked.
+        /// An API token was revoked.
         TokenRevoked = "token.revoked",
-        /// The secret was replaced with which requests to an agent are signed.
+        /// The secret that signs requests to an agent was replaced.
         WebhookSecretRotated = "webhook_secret.rotated",
     }
 
-    /// What kind of thing something was done to.
+    /// The kind of an act's subject.
     pub enum SubjectKind {
-        /// A person, by its account.
+        /// A person, identified by an account.
         Account = "account",
-        /// An agent.
         Agent = "agent",
-        /// A channel.
         Channel = "channel",
         /// A token or a sign-up code.
         Credential = "credential",
-        /// A Score.
         Score = "score",
-        /// A work stream.
         Stream = "stream",
         /// The hub as a whole.
         Hub = "hub",

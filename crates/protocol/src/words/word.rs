@@ -1,22 +1,21 @@
-//! A word as another program wrote it: that program may be newer, and know words that this one does not.
+//! A word written by another program, which may be newer and use words that this version does not know.
 //!
-//! Only for what clients read. What the hub is told, and what is stored, is known or refused.
+//! Only clients use this type. The hub rejects unknown words in requests and in its store.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A word that is known, or the text that stands in its place.
+/// A known word, or an unknown text in its place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Word<W> {
-    /// One of the list.
     Known(W),
-    /// Something newer, kept as it is.
+    /// A newer word, kept as written.
     Unknown(String),
 }
 
 impl<W: Copy> Word<W> {
-    /// The word, if this program knows it.
+    /// Returns the word, or `None` if this version does not know it.
     pub fn known(&self) -> Option<W> {
         match self {
             Self::Known(word) => Some(*word),
@@ -31,7 +30,7 @@ impl<W> From<W> for Word<W> {
     }
 }
 
-/// Where nothing was said.
+/// Represents an absent word.
 impl<W> Default for Word<W> {
     fn default() -> Self {
         Self::Unknown(String::new())

@@ -5,10 +5,10 @@ use super::{Account, account};
 use crate::{StoreError, Tx};
 use chorus_protocol::ids::AccountId;
 
-/// How many accounts one page looks at, however few of them are looked for.
+/// The maximum number of accounts that one page scans.
 pub const LOOKED_AT: i64 = 5000;
 
-/// What a search found.
+/// A page of accounts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
     /// Each with when it was deleted, if it was: then nothing is left of it but its id and a name that says so.
@@ -36,7 +36,7 @@ pub fn search(
                WHERE id > $1 ORDER BY id LIMIT $2";
     let (mut found, mut looked_at, mut last) = (Found::default(), 0, None);
     tx.each(sql, &[after.into(), LOOKED_AT.into()], &mut |mut row| {
-        let deleted_at = row.opt_int(6)?;
+        let deleted_at = row.opt_int("deleted_at")?;
         let one = account(row)?;
         if is_it(&one, deleted_at.is_some()) {
             if found.accounts.len() as i64 == limit {

@@ -1,35 +1,39 @@
-//! The transparency log: leaves in the order of commits, the subtrees that they complete, and the keys it was signed with.
+//! The transparency log: leaves in the order of commits, the subtrees that they complete, and the signing
+//! keys.
 //!
-//! The order is that of the store's own sequences: whoever appends holds the log until its transaction ends. What a
-//! tree is made of is the engine's business.
+//! The order is that of the store's sequences: appending locks the log until the transaction ends. The engine
+//! defines the tree.
 
-use crate::{StoreError, Tx, TxExt};
-use uuid::Uuid;
-
-/// The log's stream. (Not one of those that tell of revocations.)
-const STREAM: Uuid = Uuid::from_u128(0x6368_6f69_7200_4000_8000_6c6f_6700_0001);
+use crate::{StoreError, StreamKey, Tx, TxExt};
 
 /// A key that the hub signs with, or did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyRow {
     /// Counted from 1.
     pub generation: i64,
-    /// The public half.
     pub public: Vec<u8>,
-    /// Since when.
     pub from: i64,
-    /// Until when.
     pub until: Option<i64>,
 }
 
 /// Takes the next place in the log, counted from 0, and holds the log.
 pub fn next_place(tx: &mut dyn Tx) -> Result<i64, StoreError> {
-    Ok(tx.next_seq(STREAM)? - 1)
+    Ok(tx.next_seq(StreamKey::LOG)? - 1)
 }
 
-/// How many leaves there are.
+/// Makes this the number of leaves, whatever it was.
+pub fn set_size(tx: &mut dyn Tx, size: i64) -> Result<(), StoreError> {
+    tx.set_head(StreamKey::LOG, size)
+}
+
+/// Keeps others from appending until this transaction ends.
+pub fn lock(tx: &mut dyn Tx) -> Result<(), StoreError> {
+    tx.lock(StreamKey::LOG)
+}
+
+/// Returns how many leaves the log says it has: the head of its stream.
 pub fn size(tx: &mut dyn Tx) -> Result<i64, StoreError> {
-    tx.head(STREAM)
+    tx.head(StreamKey::LOG)
 }
 
 /// Keeps what a leaf says.
@@ -38,10 +42,30 @@ pub fn insert_leaf(tx: &mut dyn Tx, place: i64, leaf: &str) -> Result<(), StoreE
     Ok(())
 }
 
-/// What a leaf says.
+/// Returns the leaf at a position.
 pub fn leaf(tx: &mut dyn Tx, place: i64) -> Result<Option<String>, StoreError> {
     let sql = "SELECT leaf FROM log_leaves WHERE place = $1";
-    tx.first(sql, &[place.into()])?.map(|mut row| row.text(0)).transpose()
+    tx.first(sql, &[place.into()])?.map(|mut row| row.text("leaf")).transpose()
+}
+
+/// Returns the place after that of the newest leaf, by the leaves themselves.
+pub fn end_of_leaves(tx: &mut dyn Tx) -> Result<i64, StoreError> {
+    let row = tx.first("SELECT COALESCE(MAX(place) + 1, 0) AS next_place FROM log_leaves", &[])?;
+    row.map_or(Ok(0), |mut row| row.int("next_place"))
+}
+
+/// Returns the leaves from a place on, in their order.
+pub fn leaves(tx: &mut dyn Tx, from: i64, limit: i64) -> Result<Vec<(i64, String)>, StoreError> {
+    let sql = "SELECT place, leaf FROM log_leaves WHERE place >= $1 ORDER BY place LIMIT $2";
+    let rows = tx.query(sql, &[from.into(), limit.into()])?.into_iter();
+    rows.map(|mut row| Ok((row.int("place")?, row.text("leaf")?))).collect()
+}
+
+/// Removes the subtrees that a log of this many leaves does not have, and returns their number.
+pub fn remove_nodes_beyond(tx: &mut dyn Tx, size: i64) -> Result<u64, StoreError> {
+    // Of the subtrees of a level as many are complete as it fits into the log.
+    let sql = "DELETE FROM log_nodes WHERE place >= CAST($1 AS BIGINT) >> CAST(level AS INTEGER)";
+    tx.execute(sql, &[size.into()])
 }
 
 /// Keeps a complete subtree.
@@ -51,12 +75,16 @@ pub fn insert_node(tx: &mut dyn Tx, level: i64, place: i64, hash: &[u8]) -> Resu
     Ok(())
 }
 
-/// A complete subtree.
-pub fn node(tx: &mut dyn Tx, level: i64, place: i64) -> Result<[u8; 32], StoreError> {
+/// Returns the hash of a complete subtree, if it is stored.
+pub fn find_node(tx: &mut dyn Tx, level: i64, place: i64) -> Result<Option<[u8; 32]>, StoreError> {
     let sql = "SELECT hash FROM log_nodes WHERE level = $1 AND place = $2";
-    let found = tx.first(sql, &[level.into(), place.into()])?.map(|mut row| row.bytes(0)).transpose()?;
-    found
-        .and_then(|bytes| bytes.try_into().ok())
+    let found = tx.first(sql, &[level.into(), place.into()])?.map(|mut row| row.bytes("hash")).transpose()?;
+    Ok(found.and_then(|bytes| bytes.try_into().ok()))
+}
+
+/// Returns the hash of a complete subtree, which must be stored.
+pub fn node(tx: &mut dyn Tx, level: i64, place: i64) -> Result<[u8; 32], StoreError> {
+    find_node(tx, level, place)?
         .ok_or_else(|| StoreError::unexpected(format!("the log lacks its node {level}/{place}")))
 }
 
@@ -66,10 +94,10 @@ pub fn keys(tx: &mut dyn Tx) -> Result<Vec<KeyRow>, StoreError> {
     let rows = tx.query(sql, &[])?.into_iter();
     rows.map(|mut row| {
         Ok(KeyRow {
-            generation: row.int(0)?,
-            public: row.bytes(1)?,
-            from: row.int(2)?,
-            until: row.opt_int(3)?,
+            generation: row.int("generation")?,
+            public: row.bytes("public_key")?,
+            from: row.int("from_at")?,
+            until: row.opt_int("until_at")?,
         })
     })
     .collect()

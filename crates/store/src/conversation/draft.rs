@@ -1,24 +1,25 @@
-//! What is about to be said, changed, taken back or reacted to: checked, and with everything that is known of whom it may
+//! Drafts: messages, edits, deletions and reactions that are checked and about to be appended, with the agents that they may
 //! concern.
 //!
-//! A [`Draft`] comes from here and from nowhere else. What an agent has to do with it is found by the conversation's own
-//! indexes in a bounded number of queries: nobody goes through the roster, and who is not among the candidates is a
-//! bystander. What follows from it is not decided here.
+//! A [`Draft`] is made only here. Its candidates are found through the conversation's indexes in a bounded number of
+//! queries, never by reading the whole roster. A member that is not among the candidates is a bystander. The attention engine
+//! decides what follows from a draft.
 
 use super::{Act, ConversationError, as_speaker, lock_as_speaker, message, signal_to, standing_message};
 use crate::conversations::{Conversation, ConversationKind, Event};
 use crate::members::{self, Member};
 use crate::{StoreError, Tx, log, work_streams};
-use chorus_protocol::ids::{AccountId, AgentId, EventId, Principal, StreamId};
+use chorus_attention::plan::Candidate;
+use chorus_protocol::ids::{AccountId, EventId, Principal, StreamId};
 use chorus_protocol::mentions::split_mentions;
 use chorus_protocol::redact::Masked;
 use chorus_protocol::words::{EventKind, Signal};
 use std::borrow::Cow;
 
-/// How much of whom an event names goes with it.
+/// The most bytes of the names that an event carries.
 const MAX_MENTIONS_BYTES: usize = 2000;
 
-/// The most members of a role that something for the role may concern.
+/// The most members of a named role that are candidates.
 const MAX_IN_ROLE: i64 = 50;
 
 /// The most open work streams that go on in one conversation.
@@ -27,24 +28,24 @@ pub const MAX_STREAMS: i64 = 20;
 /// A message to be said.
 #[derive(Debug, Clone)]
 pub struct Post {
-    /// What it says; it is found by the words of `content`.
+    /// The content. Search finds it by the words of `content`.
     pub body: Masked,
     /// The thread it belongs to: any message of it.
     pub thread: Option<EventId>,
-    /// What it answers.
+    /// The message that it answers.
     pub reply_to: Option<EventId>,
     /// The work stream it belongs to, if it says so.
     pub stream: Option<StreamId>,
-    /// Whom it is for: these must be here.
+    /// The handles of its recipients, who must be members.
     pub to: Vec<String>,
-    /// Whom it mentions: who is not here is only a word.
+    /// The mentioned handles and roles. Names of no member stay plain text.
     pub mentions: Vec<String>,
-    /// The first of those that it mentions besides, which are too many.
+    /// The first mentions beyond the limit.
     pub left_out: Vec<String>,
 }
 
 impl Post {
-    /// A message to whom its text mentions.
+    /// Makes a message whose mentions come from its text.
     pub fn new(body: Masked) -> Self {
         let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
         let (mentions, left_out) = split_mentions(body.text("content"));
@@ -53,21 +54,19 @@ impl Post {
     }
 }
 
-/// What a draft does, and to which message.
+/// The kind of a draft, with the message that it is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DraftKind {
-    /// It says something, perhaps as an answer.
+    /// A message, perhaps an answer to another.
     Message(Option<EventId>),
-    /// It changes what a message says.
+    /// A change of a message's content.
     Edit(EventId),
-    /// It takes a message back.
     Deletion(EventId),
-    /// It reacts to a message.
     Reaction(EventId, Signal),
 }
 
 impl DraftKind {
-    /// The kind of event it becomes.
+    /// Returns the kind of the event that it becomes.
     pub fn event(self) -> EventKind {
         match self {
             Self::Message(_) => EventKind::Message,
@@ -77,7 +76,7 @@ impl DraftKind {
         }
     }
 
-    /// The message that it answers, changes or reacts to.
+    /// Returns the message that it answers, changes or reacts to.
     pub fn target(self) -> Option<EventId> {
         match self {
             Self::Message(answered) => answered,
@@ -86,71 +85,45 @@ impl DraftKind {
     }
 }
 
-/// An agent that an event may concern, and what it has to do with it. It is a present member, and not the author.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
-    /// Which.
-    pub agent: AgentId,
-    /// What it is called there.
-    pub handle: String,
-    /// The event names it, or is for it.
-    pub named: bool,
-    /// The event names a role of its.
-    pub in_named_role: bool,
-    /// It began the thread.
-    pub owns_thread: bool,
-    /// It has spoken in the thread, as far back as that is looked up.
-    pub participates: bool,
-    /// Of all agents it was the last that spoke or was asked in the thread; several, if they were asked together.
-    pub last_in_thread: bool,
-    /// It said what the event changes or reacts to, or what a message in a thread answers.
-    pub said_target: bool,
-    /// It owns the work stream that the event belongs to.
-    pub owns_stream: bool,
-}
-
-/// Something that is about to be appended. It is good for the transaction it was made in, which keeps others out of the
+/// A checked event that is about to be appended. It is valid only in the transaction that made it, which holds the lock of the
 /// conversation.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Draft<'a> {
-    /// Who does it, where, and when.
     pub act: &'a Act,
-    /// What it does, and to which message.
     pub kind: DraftKind,
-    /// What it says.
     pub body: Cow<'a, Masked>,
-    /// Where.
     pub conversation: Conversation,
-    /// What its author is called there.
-    pub handle: String,
-    /// Whether its author leads there, or owns it.
+    /// The author as a member of the conversation.
+    pub member: Member,
+    /// True if the author is an agent that has spoken or was asked in the thread.
+    pub author_in_thread: bool,
+    /// True if the author is a lead or the owner of the conversation.
     pub author_leads: bool,
-    /// The thread it is in.
     pub thread: Option<EventId>,
     /// The work stream it belongs to.
     pub stream: Option<StreamId>,
-    /// The place of the message that it changes or takes back.
+    /// The position of the message that it changes or deletes.
     pub changed_seq: Option<i64>,
-    /// What a message answers: what it says it does, or in a conversation of two the message before it.
+    /// The answered message: the one that it names, or the one before it in a direct conversation.
     pub answers: Option<Event>,
-    /// The id by which it names what it answers: the message's own, or that of a change of it.
+    /// The id by which it names the answered message: the message's own, or that of an edit of it.
     pub answers_as: Option<EventId>,
-    /// The reaction to a message of its author's, or the end of its author's wait for a person, that it answers.
+    /// The answered signal: a reaction to a message of the author's, or the end of the author's wait for a person.
     pub answers_signal: Option<EventId>,
-    /// Whether it names any member, agent or person, or a role.
+    /// True if it names a member or a role.
     pub names_somebody: bool,
-    /// Whom it mentions, and nobody here is called so.
+    /// Mentioned names of no member and no role.
     pub unknown: Vec<String>,
-    /// People that it names, or with whom it is a conversation of two: they are told if they are away.
+    /// The named people, or the other person of a direct conversation. They get mail if they are away.
     pub people: Vec<AccountId>,
-    /// Whom it names, `agent:bob role:ops`, as far as there is room for it.
+    /// The mentioned names, such as `agent:bob role:ops`, up to 2,000 bytes.
     pub mentions: String,
-    /// Whom it may concern: those of a conversation of two, then those it is for, then those it mentions, then others.
+    /// The agents that it may concern: the other of a direct conversation, then recipients, then mentioned agents, then others.
     pub candidates: Vec<Candidate>,
 }
 
-/// Checks a message that is to be said.
+/// Checks a new message.
 pub fn draft_message<'a>(
     tx: &mut dyn Tx,
     act: &'a Act,
@@ -160,7 +133,7 @@ pub fn draft_message<'a>(
     message_of(tx, act, new, conversation, author)
 }
 
-/// The same without keeping anybody out, to see what would be: in a transaction that only reads.
+/// Checks a new message without a lock, for a preview in a transaction that only reads.
 pub fn preview_message<'a>(
     tx: &mut dyn Tx,
     act: &'a Act,
@@ -183,7 +156,7 @@ fn message_of<'a>(
         let mut named = *target;
         if let Some(signal) = signal_to(tx, &draft.conversation, act.author, named)? {
             draft.answers_signal = Some(named).filter(|named| Some(*named) == new.reply_to);
-            // What was not said has no thread of its own: an answer goes where it was to be said.
+            // A message that was never posted has no thread: an answer to it goes to the thread it was meant for.
             let Some(about) = signal.target else {
                 draft.kind = DraftKind::Message(None);
                 draft.thread = draft.thread.or(signal.thread);
@@ -191,11 +164,11 @@ fn message_of<'a>(
             };
             named = about;
         }
-        // What was taken back no agent answers; people may speak of it.
+        // An agent cannot answer a deleted message; people may refer to it.
         let answers = Some(*target) == new.reply_to && act.author.agent().is_some();
         let find = if answers { standing_message } else { message };
         let event = find(tx, &draft.conversation, act.author, named)?;
-        // An answer begins a thread at what it answers, but between two, where everything answers.
+        // An answer begins a thread at the answered message, except in a direct conversation, where every message answers.
         let begins = Some(*target) == new.thread || draft.conversation.kind == ConversationKind::Channel;
         draft.thread = event.thread.or(begins.then_some(event.id)).or(draft.thread);
         if Some(*target) == new.reply_to {
@@ -211,7 +184,7 @@ fn message_of<'a>(
     Ok(draft)
 }
 
-/// Checks a change of what a message says; its author may. Only what it says and whom it mentions changes.
+/// Checks an edit, which only the author of a message may make. It changes the content and the mentions, nothing else.
 pub fn draft_edit<'a>(
     tx: &mut dyn Tx,
     act: &'a Act,
@@ -229,7 +202,7 @@ pub fn draft_edit<'a>(
     Ok(draft)
 }
 
-/// Checks that a message may be taken back; its author may do that, and the conversation's owner.
+/// Checks a deletion, which only the author of a message and the owner of the conversation may make.
 pub fn draft_deletion<'a>(
     tx: &mut dyn Tx,
     act: &'a Act,
@@ -245,16 +218,16 @@ pub fn draft_deletion<'a>(
     Ok(draft)
 }
 
-/// A reaction, as far as it is one.
+/// The result of checking a reaction.
 #[derive(Debug)]
 pub enum Reaction<'a> {
-    /// It is to be appended.
+    /// A reaction to be appended.
     New(Box<Draft<'a>>),
-    /// Its author's last reaction of this signal says just that: this event, at this place.
+    /// The author's last reaction with this signal is the same: its id and position.
     Stands(EventId, i64),
 }
 
-/// Checks a reaction to a message. It concerns who said that, and in a conversation of two the other: nobody else.
+/// Checks a reaction to a message. It concerns the message's author, and the other member of a direct conversation.
 pub fn draft_reaction<'a>(
     tx: &mut dyn Tx,
     act: &'a Act,
@@ -276,7 +249,7 @@ pub fn draft_reaction<'a>(
     Ok(Reaction::New(Box::new(draft)))
 }
 
-/// A message that the author of an act may change.
+/// Returns a message that the author of an act may change.
 fn own(
     tx: &mut dyn Tx,
     act: &Act,
@@ -307,7 +280,8 @@ fn draft<'a>(
         body,
         author_leads: author.lead || conversation.owner == act.author,
         conversation,
-        handle: author.handle,
+        member: author,
+        author_in_thread: false,
         thread: None,
         stream: None,
         changed_seq: None,
@@ -323,7 +297,7 @@ fn draft<'a>(
 }
 
 impl Draft<'_> {
-    /// The same act, with the event that agents are given: of a change, the message as it stands from then on.
+    /// Returns the act with the event that agents are given: for an edit, the edited message.
     pub fn given(&self) -> Act {
         match self.kind {
             DraftKind::Edit(message) => Act { event: message, ..*self.act },
@@ -331,7 +305,7 @@ impl Draft<'_> {
         }
     }
 
-    /// A member as a candidate, if it is one: people are never pushed to, and nobody writes to himself.
+    /// Returns a member as a candidate if it is an agent other than the author. Notes a person as someone to mail.
     fn candidate(&mut self, member: Member) -> Option<&mut Candidate> {
         if let Principal::Account(person) = member.principal
             && member.principal != self.act.author
@@ -342,17 +316,7 @@ impl Draft<'_> {
         let agent = member.principal.agent().filter(|_| member.principal != self.act.author)?;
         let known = self.candidates.iter().position(|candidate| candidate.agent == agent);
         let place = known.unwrap_or_else(|| {
-            self.candidates.push(Candidate {
-                agent,
-                handle: member.handle,
-                named: false,
-                in_named_role: false,
-                owns_thread: false,
-                participates: false,
-                last_in_thread: false,
-                said_target: false,
-                owns_stream: false,
-            });
+            self.candidates.push(Candidate::new(agent, member.handle));
             self.candidates.len() - 1
         });
         self.candidates.get_mut(place)
@@ -393,7 +357,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Those that have a role which is named. A handle wins over a role of the same name.
+    /// Adds the members of a named role. A handle wins over a role of the same name.
     fn find_role(&mut self, tx: &mut dyn Tx, role: &str) -> Result<(), StoreError> {
         let members = members::in_role(tx, self.act.conversation, role, MAX_IN_ROLE)?;
         if members.is_empty() {
@@ -451,7 +415,8 @@ impl Draft<'_> {
     fn find_thread(&mut self, tx: &mut dyn Tx) -> Result<(), StoreError> {
         let Some(thread) = self.thread else { return Ok(()) };
         for agent in members::agents_in_thread(tx, self.act.conversation, thread)? {
-            // Who was asked once and never spoke has nothing to do with it any more.
+            self.author_in_thread |= agent.member.principal == self.act.author;
+            // An agent that was asked earlier and never spoke no longer takes part.
             if (agent.spoke || agent.is_last)
                 && let Some(candidate) = self.candidate(agent.member)
             {
@@ -463,7 +428,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// What is said belongs to the stream that it names; else to that of its thread, or to the only one that goes on here.
+    /// Sets the work stream: the named one, else that of the thread, else the only open one of the conversation.
     fn place_in_stream(&mut self, tx: &mut dyn Tx, named: Option<StreamId>) -> Result<(), ConversationError> {
         let open = work_streams::open_in(tx, self.act.conversation, MAX_STREAMS)?;
         if named.is_some_and(|named| !open.contains(&named)) {
@@ -484,7 +449,7 @@ impl Draft<'_> {
         Ok(self.find_stream(tx)?)
     }
 
-    /// Whose the stream is that it belongs to. Who only takes part finds what is said there.
+    /// Marks the owners of its work stream. Other participants read the stream when they choose to.
     fn find_stream(&mut self, tx: &mut dyn Tx) -> Result<(), StoreError> {
         let Some(stream) = self.stream else { return Ok(()) };
         for (member, part) in work_streams::agents_in(tx, stream, self.act.conversation)? {

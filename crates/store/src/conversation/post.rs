@@ -6,98 +6,28 @@
 use super::draft::{Draft, DraftKind};
 use super::{Act, append};
 use crate::deliveries::{self, Bringing, Chat, GIVE_UP_MS, NewDelivery, OnItsWay, Way};
-use crate::{StoreError, Tx, blocks, directory, push, readings, search, work_streams};
+use crate::{StoreError, Tx, approvals, blocks, directory, push, readings, search, work_streams};
 use chorus_protocol::attention::Attention;
-use chorus_protocol::ids::{AgentId, DeliveryId, EventId, Principal, StreamId};
-use chorus_protocol::words::{DeliveryState, EntryKind, Mode, Transport};
+use chorus_protocol::ids::{AgentId, DeliveryId};
+use chorus_protocol::words::{DeliveryState, EntryKind, Transport};
 use std::collections::BTreeSet;
 
-/// The most agents that one event is delivered to.
-const MAX_RECIPIENTS: usize = 50;
-
-/// An agent that an event is to be delivered to, and what was decided for it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recipient {
-    /// Which.
-    pub agent: AgentId,
-    /// What it is called there.
-    pub handle: String,
-    /// What the event means for it.
-    pub attention: Attention,
-}
-
-/// Whom an event reaches.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Reach {
-    /// To whom it is delivered.
-    pub recipients: Vec<Recipient>,
-    /// Who only finds it.
-    pub stored_for: Vec<Recipient>,
-}
-
-/// What was appended.
-#[derive(Debug, Clone)]
-pub struct Posted {
-    /// Its place.
-    pub seq: i64,
-    /// The thread it is in.
-    pub thread: Option<EventId>,
-    /// The work stream it belongs to.
-    pub stream: Option<StreamId>,
-    /// To whom it is delivered, by which delivery, and by which way that goes.
-    pub delivered: Vec<(Recipient, DeliveryId, OnItsWay)>,
-    /// Who only finds it.
-    pub stored_for: Vec<Recipient>,
-    /// Whom it mentions, and nobody here is called so.
-    pub unknown: Vec<String>,
-}
-
-/// Those of them that an event of this author reaches: delivered to the first of `decided`, as many as one event is delivered
-/// to at most, and only found by the others and by `stored_for`.
-pub fn reach(
-    tx: &mut dyn Tx,
-    author: Principal,
-    decided: Vec<Recipient>,
-    stored_for: Vec<Recipient>,
-) -> Result<Reach, StoreError> {
-    let mut recipients = reached(tx, author, decided)?;
-    let mut found = recipients.split_off(MAX_RECIPIENTS.min(recipients.len()));
-    for one in &mut found {
-        one.attention.mode = Mode::ToolMailbox;
-    }
-    found.extend(reached(tx, author, stored_for)?);
-    Ok(Reach { recipients, stored_for: found })
-}
-
-fn reached(
-    tx: &mut dyn Tx,
-    author: Principal,
-    decided: Vec<Recipient>,
-) -> Result<Vec<Recipient>, StoreError> {
-    let mut reached = vec![];
-    for recipient in decided {
-        let Some(agent) = directory::by_id(tx, recipient.agent)? else { continue };
-        // Whoever is kept out reaches nobody, wherever he says it.
-        if !(agent.has_blocks && blocks::keeps_out(tx, recipient.agent.into(), author)?) {
-            reached.push(recipient);
-        }
-    }
-    Ok(reached)
-}
-
-/// Appends a draft, and delivers it.
-pub fn post(tx: &mut dyn Tx, draft: &Draft<'_>, reach: Reach) -> Result<Posted, StoreError> {
+/// Appends a draft with the words by which it is found, and notes the people that it asks. Returns its place in the conversation.
+pub fn append_draft(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<i64, StoreError> {
     let act = draft.act;
     let (event, target) = (draft.kind.event(), draft.kind.target());
     let seq = append(tx, act, event, draft.thread, target, &draft.body)?;
     if let (DraftKind::Message(_), Some(stream)) = (draft.kind, draft.stream) {
-        work_streams::append(tx, stream, act.event, (act.conversation, seq))?;
+        work_streams::append(tx, stream, act.event, act.conversation, seq)?;
     }
     let text = draft.body.text("content");
     match draft.kind {
         DraftKind::Message(_) => search::put(tx, act.conversation, act.event, text)?,
         DraftKind::Edit(target) => search::put(tx, act.conversation, target, text)?,
-        DraftKind::Deletion(target) => search::remove(tx, target)?,
+        DraftKind::Deletion(target) => {
+            search::remove(tx, target)?;
+            approvals::end_edit_of(tx, target, act.now)?;
+        }
         DraftKind::Reaction(..) => {}
     }
 
@@ -110,33 +40,14 @@ pub fn post(tx: &mut dyn Tx, draft: &Draft<'_>, reach: Reach) -> Result<Posted, 
         }
         readings::ask(tx, &people, act.conversation, seq, act.now)?;
     }
-
-    // The smaller inbox first, so that two that go to the same agents never wait for each other.
-    let Reach { mut recipients, stored_for } = reach;
-    recipients.sort_by_key(|recipient| recipient.agent);
-    let (given, mut delivered) = (draft.given(), vec![]);
-    for recipient in recipients {
-        let id = DeliveryId { agent: recipient.agent, seq: tx.next_seq(recipient.agent.0)? };
-        let bringing = Bringing { mentions: &draft.mentions, ..Bringing::FIRST };
-        if let Some(way) = deliver(tx, &given, id, EntryKind::Chat, recipient.attention, bringing)? {
-            delivered.push((recipient, id, way));
-        }
-    }
-    Ok(Posted {
-        seq,
-        thread: draft.thread,
-        stream: draft.stream,
-        delivered,
-        stored_for,
-        unknown: draft.unknown.clone(),
-    })
+    Ok(seq)
 }
 
 /// Keeps others from all these inboxes, before the first of several drafts of one transaction is posted. Posted one after the
 /// other, each would take its own inboxes in order, but the second some that come before those of the first.
 pub fn hold_inboxes(tx: &mut dyn Tx, agents: impl IntoIterator<Item = AgentId>) -> Result<(), StoreError> {
     let agents: BTreeSet<_> = agents.into_iter().collect();
-    agents.into_iter().try_for_each(|agent| tx.lock(agent.0))
+    agents.into_iter().try_for_each(|agent| tx.lock(agent.into()))
 }
 
 /// Puts an event on its way to an agent, by the best way it has open; one that is gone since it was found gets nothing.
@@ -160,7 +71,8 @@ pub fn deliver(
         }
         Way::WaitForOwner(_) => (pushed, DeliveryState::Waiting, Some((Some(give_up_at), give_up_at))),
         Way::WaitBehind(first) => {
-            // What waits goes before it, into the inbox if that is open by now: each takes its way when it has its turn.
+            // Earlier deliveries go first; each takes its own route, which is the inbox if that is open by
+            // now.
             if agent.open_until > act.now {
                 push::reroute(tx, &[first], act.now)?;
             }

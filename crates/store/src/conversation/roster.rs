@@ -1,11 +1,12 @@
 //! Making, changing and archiving conversations, and who comes and goes.
 
-use super::{Act, ConversationError, append, append_at, as_reader, lock_as_speaker, told};
-use crate::conversations::{self, Conversation, ConversationKind};
-use crate::digests::{self, Scope, Told};
+use super::{Act, ConversationError, append, append_always, as_reader, lock_as_speaker, new_event, told};
+use crate::conversations::{self, Conversation, ConversationKind, History};
+use crate::digests::{self, DigestPosition, DigestScope};
 use crate::members::{self, Member};
+use crate::usage::Refusal;
 use crate::{StoreError, Tx, approvals, claims};
-use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
+use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId, is_id};
 use chorus_protocol::mentions::MAX_HANDLE;
 use chorus_protocol::redact::Masked;
 use chorus_protocol::words::EventKind;
@@ -22,34 +23,54 @@ pub fn create(
     new: &Conversation,
     handle: Handle,
 ) -> Result<Member, ConversationError> {
-    conversations::insert(tx, new, act.trace)?;
-    join(tx, act, &Newcomer { principal: new.owner, handle, roles: vec![], lead: false })
+    create_as(tx, act, new, handle, Refusal::WhenFull)
 }
 
-/// The conversation of two, and whether it was made just now. The second joins with the event `second`.
+fn create_as(
+    tx: &mut dyn Tx,
+    act: &Act,
+    new: &Conversation,
+    handle: Handle,
+    refusal: Refusal,
+) -> Result<Member, ConversationError> {
+    conversations::insert(tx, new, act.trace, refusal)?;
+    let owner = Newcomer { principal: new.owner, handle, roles: vec![], lead: false };
+    join(tx, act, &owner, refusal)
+}
+
+/// The second member of a new direct conversation.
+#[derive(Debug)]
+pub struct SecondMember {
+    pub principal: Principal,
+    pub handle: Handle,
+    /// The id of the event by which it joins.
+    pub event: EventId,
+}
+
+/// Returns the direct conversation of an act's author, with `handle`, and another, and whether it was made just now. It counts
+/// for the author.
 pub fn pair(
     tx: &mut dyn Tx,
     act: &Act,
     new: &Conversation,
-    handles: (Handle, Handle),
-    other: Principal,
-    second: EventId,
+    handle: Handle,
+    second: SecondMember,
+    refusal: Refusal,
 ) -> Result<(Conversation, bool), ConversationError> {
     // Of two that make it at the same time one comes first.
-    tx.lock(act.conversation.0)?;
+    tx.lock(act.conversation.into())?;
     if let Some(known) = conversations::by_id(tx, act.conversation)? {
         return Ok((known, false));
     }
-    create(tx, act, new, handles.0)?;
-    let other = Newcomer { principal: other, handle: handles.1, roles: vec![], lead: false };
-    join(tx, &Act { event: second, ..*act }, &other)?;
+    create_as(tx, act, new, handle, refusal)?;
+    let other = Newcomer { principal: second.principal, handle: second.handle, roles: vec![], lead: false };
+    join(tx, &Act { event: second.event, ..*act }, &other, refusal)?;
     Ok((new.clone(), true))
 }
 
-/// What a newcomer wants to be called.
+/// The handle that a new member asks for.
 #[derive(Debug, Clone)]
 pub enum Handle {
-    /// This.
     Exactly(String),
     /// This, or with a number added when that is taken.
     Like(String),
@@ -58,29 +79,29 @@ pub enum Handle {
 /// Somebody who becomes a member.
 #[derive(Debug, Clone)]
 pub struct Newcomer {
-    /// Who.
     pub principal: Principal,
-    /// What it wants to be called.
     pub handle: Handle,
-    /// What it does.
     pub roles: Vec<String>,
-    /// Whether it answers for the others.
+    /// True if it becomes a lead.
     pub lead: bool,
 }
 
-/// What nobody is called: it would be taken for the hub, or for everybody.
+/// Handles that nobody may have: they would be taken for the hub, or for everybody.
 const RESERVED: [&str; 7] = ["all", "channel", "everyone", "here", "hub", "operator", "system"];
 
+/// Returns `true` for words with a meaning of their own, and for texts that a caller could take for a member's id.
 fn is_reserved(handle: &str) -> bool {
-    RESERVED.iter().any(|word| word.eq_ignore_ascii_case(handle))
+    is_id(handle) || RESERVED.iter().any(|word| word.eq_ignore_ascii_case(handle))
 }
 
-/// Whether a role here is called so: a handle would win over it, and get everything that is meant for the role.
+/// Returns whether a role here has this name. A handle would take precedence over the role and get its
+/// messages.
 fn is_role(tx: &mut dyn Tx, id: ConversationId, handle: &str) -> Result<bool, StoreError> {
     Ok(!members::in_role(tx, id, handle, 1)?.is_empty())
 }
 
-/// The handle a newcomer gets. Whoever adds it may call it like a role; by itself nobody comes to be called so.
+/// Returns the handle that a new member gets. A member that adds it may give it the name of a role; a new
+/// member cannot choose one itself.
 fn free_handle(tx: &mut dyn Tx, id: ConversationId, wanted: &Handle) -> Result<String, ConversationError> {
     let (Handle::Exactly(base) | Handle::Like(base)) = wanted;
     let is_chosen = matches!(wanted, Handle::Exactly(_));
@@ -104,9 +125,9 @@ fn free_handle(tx: &mut dyn Tx, id: ConversationId, wanted: &Handle) -> Result<S
     Err(ConversationError::HandleTaken(base.clone()))
 }
 
-fn join(tx: &mut dyn Tx, act: &Act, new: &Newcomer) -> Result<Member, ConversationError> {
+fn join(tx: &mut dyn Tx, act: &Act, new: &Newcomer, refusal: Refusal) -> Result<Member, ConversationError> {
     // The conversation's stream is a lock as well: of two who want the same handle one comes first.
-    let seq = tx.next_seq(act.conversation.0)?;
+    let seq = tx.next_seq(act.conversation.into())?;
     if let Some(member) = members::of(tx, act.conversation, new.principal)? {
         return Err(ConversationError::Already(member.handle));
     }
@@ -122,7 +143,11 @@ fn join(tx: &mut dyn Tx, act: &Act, new: &Newcomer) -> Result<Member, Conversati
     if member.lead {
         begin_digests(tx, act, &member, seq)?;
     }
-    append_at(tx, act, EventKind::Join, &about(&member), seq)?;
+    let append = match refusal {
+        Refusal::WhenFull => conversations::append,
+        Refusal::Never => conversations::append_always,
+    };
+    append(tx, &new_event(act), EventKind::Join, &about(&member), seq, act.now)?;
     Ok(member)
 }
 
@@ -132,7 +157,7 @@ fn about(member: &Member) -> Masked {
     told([("member", json!({"handle": member.handle, "id": id, "kind": kind}))])
 }
 
-/// Whether somebody may add members here: the owner and the leads may.
+/// Returns whether a principal may add members here: the owner and the leads may.
 pub fn may_add(
     tx: &mut dyn Tx,
     id: ConversationId,
@@ -148,16 +173,17 @@ pub fn may_add(
 /// Adds a member; the owner and the leads may.
 pub fn add_member(tx: &mut dyn Tx, act: &Act, new: &Newcomer) -> Result<Member, ConversationError> {
     may_add(tx, act.conversation, act.author)?;
-    join(tx, act, new)
+    join(tx, act, new, Refusal::WhenFull)
 }
 
 /// Lets somebody into a channel whom nobody there adds: the operator does, or it was invited. The caller has seen that it may.
 pub fn admit(tx: &mut dyn Tx, act: &Act, new: &Newcomer) -> Result<Member, ConversationError> {
-    // Where nobody can be let in, nobody has to wait for it; and what was open may be archived by now.
+    // Checked before waiting for the lock, and again after it, because the conversation may have been archived
+    // meanwhile.
     takes_members(tx, act.conversation)?;
-    tx.lock(act.conversation.0)?;
+    tx.lock(act.conversation.into())?;
     takes_members(tx, act.conversation)?;
-    join(tx, act, new)
+    join(tx, act, new, Refusal::WhenFull)
 }
 
 fn takes_members(tx: &mut dyn Tx, id: ConversationId) -> Result<(), ConversationError> {
@@ -203,14 +229,12 @@ fn end_stay(
     claims::free(tx, conversation, who, now)
 }
 
-/// What is to change of a member.
+/// Changes of a member.
 #[derive(Debug, Clone, Default)]
 pub struct MemberChange {
-    /// What it is called.
     pub handle: Option<String>,
-    /// What it does.
     pub roles: Option<Vec<String>>,
-    /// Whether it answers for the others.
+    /// True if it is a lead.
     pub lead: Option<bool>,
 }
 
@@ -263,8 +287,8 @@ pub fn change_member(
 /// An agent that leads is told from now on how much happens.
 fn begin_digests(tx: &mut dyn Tx, act: &Act, member: &Member, through: i64) -> Result<(), StoreError> {
     let Some(agent) = member.principal.agent() else { return Ok(()) };
-    let (id, scope, since_at) = (act.conversation.0, Scope::Channel, act.now);
-    digests::begin(tx, &Told { agent, id, scope, through, since_at })
+    let (id, scope, since_at) = (act.conversation.0, DigestScope::Channel, act.now);
+    digests::begin(tx, &DigestPosition { agent, id, scope, through, since_at })
 }
 
 /// Takes somebody who is going away out of every conversation; what it owned gets another owner. `fresh` makes ids.
@@ -276,7 +300,7 @@ pub fn leave_all(
 ) -> Result<(), StoreError> {
     // In the order of their ids, so that two that go away never wait for each other.
     for conversation in members::conversations_of(tx, who)? {
-        tx.lock(conversation.0)?;
+        tx.lock(conversation.into())?;
         // Somebody may have taken it out before it got here.
         let Some(member) = members::of(tx, conversation, who)? else { continue };
         conversations::pass_on(tx, conversation, who)?;
@@ -294,16 +318,26 @@ pub fn change(
     owner: Option<&str>,
     apply: &dyn Fn(&mut Conversation),
 ) -> Result<Conversation, ConversationError> {
+    change_as(tx, act, owner, apply, Refusal::WhenFull)
+}
+
+fn change_as(
+    tx: &mut dyn Tx,
+    act: &Act,
+    owner: Option<&str>,
+    apply: &dyn Fn(&mut Conversation),
+    refusal: Refusal,
+) -> Result<Conversation, ConversationError> {
     let (mut conversation, _) = lock_as_speaker(tx, act.conversation, act.author)?;
     if conversation.owner != act.author || conversation.kind == ConversationKind::Dm {
         return Err(ConversationError::Forbidden);
     }
+    let was_joined = conversation.history == History::Joined;
     apply(&mut conversation);
     if let Some(handle) = owner {
         let heir = members::by_handle(tx, act.conversation, handle)?;
         conversation.owner = heir.ok_or_else(|| ConversationError::NoHandle(handle.to_owned()))?.principal;
     }
-    conversations::update(tx, &conversation)?;
     let owner = json!({"id": conversation.owner.to_string(), "kind": conversation.owner.kind()});
     let body = told([
         ("name", conversation.name.as_str().into()),
@@ -312,7 +346,15 @@ pub fn change(
         ("archived", conversation.archived_at.is_some().into()),
         ("owner", owner),
     ]);
-    append(tx, act, EventKind::Change, None, None, &body)?;
+    let seq = match refusal {
+        Refusal::WhenFull => append(tx, act, EventKind::Change, None, None, &body)?,
+        Refusal::Never => append_always(tx, act, EventKind::Change, &body)?,
+    };
+    if was_joined && conversation.history == History::All {
+        // Nobody agreed to be read later by others: what was said before stays with those who were there.
+        conversation.open_from = seq - 1;
+    }
+    conversations::update(tx, &conversation)?;
     Ok(conversation)
 }
 
@@ -320,7 +362,7 @@ pub fn change(
 pub fn restore(tx: &mut dyn Tx, act: &Act) -> Result<Conversation, ConversationError> {
     // Only its owner makes others wait; and it may be somebody else's by now.
     own_channel(tx, act)?;
-    tx.lock(act.conversation.0)?;
+    tx.lock(act.conversation.into())?;
     let mut conversation = own_channel(tx, act)?;
     if conversation.archived_at.is_some() {
         conversation.archived_at = None;
@@ -342,7 +384,8 @@ fn own_channel(tx: &mut dyn Tx, act: &Act) -> Result<Conversation, ConversationE
 /// Archives a conversation; its owner may, again and again.
 pub fn archive(tx: &mut dyn Tx, act: &Act) -> Result<(), ConversationError> {
     let (conversation, _) = as_reader(tx, act.conversation, act.author)?;
-    let archived = change(tx, act, None, &|conversation| conversation.archived_at = Some(act.now));
+    let archived =
+        change_as(tx, act, None, &|conversation| conversation.archived_at = Some(act.now), Refusal::Never);
     match archived {
         Err(ConversationError::Archived) if conversation.owner == act.author => Ok(()),
         Err(ConversationError::Archived) => Err(ConversationError::Forbidden),

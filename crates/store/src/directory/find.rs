@@ -1,19 +1,20 @@
-//! Finding agents: by a part of their name or description, by what their card says, by whose they are.
+//! Finds agents by a part of their name or description, by their card, or by their owner.
 //!
-//! Whatever can be asked for is a term, kept beside the record and read by index in the order of names: parts of one to three
-//! signs of the name and the description, ranges its culture and its languages are in, its owner. However its card is
-//! written, it has [`MAX_RANGES`] terms for each of [`MAX_LANGUAGES`] languages at most. A page looks at so many agents that
-//! have the rarest-looking term and no more, whoever filled the directory with what.
+//! Everything that can be searched for is a term, stored beside the record and read by index in the order of
+//! names: parts of one to three characters of the name and the description, ranges of its culture and
+//! languages, its owner. A card yields at most [`MAX_RANGES`] terms for each of [`MAX_LANGUAGES`] languages. A
+//! page scans a limited number of agents that have the term expected to be rarest, whatever the directory
+//! contains.
 
 use super::{Agent, Record, agent, name_key, select_agent};
-use crate::{Kind, Param, StoreError, Tx, TxExt, settings};
+use crate::{Kind, Param, StoreError, Tx};
 use chorus_protocol::ids::{AccountId, AgentId};
 use chorus_protocol::relay::MAX_LANGUAGE_TAG;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use uuid::Uuid;
 
-/// How many agents one page looks at.
+/// The number of agents that one page scans.
 pub const LOOKED_AT: i64 = 1000;
 /// The longest part of a text that is a term, in characters.
 const LONGEST_PART: usize = 3;
@@ -24,7 +25,7 @@ const MAX_RANGES: usize = 8;
 /// So many agents are read together.
 const TOGETHER: usize = 20;
 
-/// What an agent can be found by, as its record says it.
+/// The searchable fields of an agent's record.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Findable<'a> {
     pub(super) name: &'a str,
@@ -128,50 +129,23 @@ pub(super) fn index(
     Ok(())
 }
 
-/// The setting that tells how far [`index_old`] came: up to this name. None when all are indexed.
-const INDEXED_THROUGH: &str = "agents_indexed_through";
-
-/// A reconciler: makes agents findable that were registered before there were terms, at most `limit` at a time, and says
-/// whether there are more.
-pub fn index_old(tx: &mut dyn Tx, limit: i64) -> Result<bool, StoreError> {
-    let Some(after) = settings::get(tx, INDEXED_THROUGH)? else { return Ok(false) };
-    let found = search(tx, &Search::default(), 0, &after, limit, usize::MAX)?;
-    for agent in &found.agents {
-        index(tx, agent.id, None, Some(agent.into()))?;
-    }
-    settings::set_or_remove(tx, INDEXED_THROUGH, found.next.as_deref())?;
-    Ok(found.next.is_some())
-}
-
-/// Leaves out the agent that [`index_old`] would begin with, and says which.
-pub fn skip_old(tx: &mut dyn Tx) -> Result<Option<String>, StoreError> {
-    let Some(after) = settings::get(tx, INDEXED_THROUGH)? else { return Ok(None) };
-    let sql =
-        "SELECT name_key FROM agents WHERE deleted_at IS NULL AND name_key > $1 ORDER BY name_key LIMIT 1";
-    let skipped = tx.first(sql, &[after.as_str().into()])?.map(|mut row| row.text(0)).transpose()?;
-    settings::set_or_remove(tx, INDEXED_THROUGH, skipped.as_deref())?;
-    Ok(skipped)
-}
-
-/// Which agents a search finds; nothing asks for everybody.
+/// A search for agents. Absent fields match everything.
 #[derive(Debug, Clone, Default)]
 pub struct Search {
     /// A part of the name.
     pub text: Option<String>,
-    /// Whether the part may be one of the description.
+    /// True if the text may also be a part of the description.
     pub described: bool,
     /// The range their user's culture is in: `zh` finds `zh-CN`.
     pub culture: Option<String>,
     /// The range one of their languages is in.
     pub language: Option<String>,
-    /// Whether the inbox is open.
     pub online: Option<bool>,
-    /// Whose.
     pub owner: Option<AccountId>,
 }
 
 impl Search {
-    /// What agents that are found must have; the first is the one they are looked up by.
+    /// Returns the terms that matching agents have. The first is used for the lookup.
     fn terms(&self) -> Vec<String> {
         let mut terms: Vec<_> = self.owner.map(owner_term).into_iter().collect();
         let signs: Vec<char> = self.text.as_deref().unwrap_or_default().to_lowercase().chars().collect();
@@ -211,7 +185,7 @@ macro_rules! looked_at {
                  AND ($7 = '' OR EXISTS (SELECT 1 FROM agent_terms o WHERE o.term = $7 AND o.name_key = t.name_key))
                  AND ($8 = '' OR EXISTS (SELECT 1 FROM agent_terms o WHERE o.term = $8 AND o.name_key = t.name_key))
                  AND ($9 = '' OR EXISTS (SELECT 1 FROM agent_terms o WHERE o.term = $9 AND o.name_key = t.name_key))
-               THEN 1 ELSE 0 END
+               THEN 1 ELSE 0 END AS is_match
              FROM (",
             $looked_at,
             " ORDER BY name_key LIMIT $2) t
@@ -236,7 +210,7 @@ const BY_IDS: &str = select_agent!(
      ORDER BY a.name_key"
 );
 
-/// What a search found.
+/// A page of agents.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
     /// In the order of names.
@@ -277,14 +251,14 @@ pub fn search(
     let (mut ids, mut looked_at, mut last) = (vec![], 0, String::new());
     let mut next = None;
     tx.each(sql, &params, &mut |mut row| {
-        let name = row.text(0)?;
+        let name = row.text("name_key")?;
         looked_at += 1;
-        if row.int(2)? == 1 {
+        if row.int("is_match")? == 1 {
             if ids.len() as i64 == limit {
                 next = Some(std::mem::take(&mut last));
                 return Ok(false);
             }
-            ids.push(row.uuid(1)?);
+            ids.push(row.uuid("id")?);
         }
         last = name;
         Ok(true)

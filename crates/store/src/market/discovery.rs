@@ -1,19 +1,17 @@
-//! Finding skills: by name, by words, by what they cost and what is thought of their agents; the best first.
+//! Finds skills by name, words, cost and reputation; the best first.
 //!
-//! The order is that of an index (reputation, then cost, then id), so a page costs what it holds, and what it passes over because
-//! its agent is away. Where few are online, a search goes through these instead, and nobody pays for the many who are away. Words are
-//! kept beside the skills; a search by words goes through what has the rarest-looking of them.
+//! The order is that of an index (reputation, then cost, then id), so the cost of a page depends on its rows
+//! and on those skipped because their agents are away. Where few agents are online, a search goes through
+//! those instead. Words are stored beside the skills; a search by words goes through the skills that have the
+//! word expected to be rarest.
 
-use super::{credits, shortfall};
+use super::agents::Declines;
+use super::{credits, shortfall, word_index};
 use crate::{Param, Row, StoreError, Tx, TxExt};
 use chorus_protocol::ids::AgentId;
 use chorus_protocol::market::{Credits, Reputation};
 use std::collections::BTreeSet;
 
-/// So many words of a skill are known.
-const MAX_WORDS: usize = 100;
-/// A word is known by so many of its characters.
-const WORD_LENGTH: usize = 32;
 /// So many words of a search count.
 const SEARCH_WORDS: usize = 4;
 /// No more than this are counted.
@@ -23,101 +21,68 @@ const MOST_LOOKED_AT: i64 = 1000;
 /// So many online are few: going through all of them costs less than passing over the offers of everybody else might.
 const FEW_ONLINE: i64 = 1000;
 
-/// What is looked for.
+/// A search for skills.
 #[derive(Debug, Clone)]
 pub struct Search {
     /// The name of the skill.
     pub skill: Option<String>,
-    /// The least reputation.
     pub min_reputation: Reputation,
-    /// The highest cost.
     pub max_cost: Credits,
     /// Words that must all be there.
     pub words: Vec<String>,
-    /// Whoever showed a sign of life since then is online; none for everybody.
+    /// Agents with a sign of life since this time are online; `None` accepts every agent.
     pub seen_since: Option<i64>,
-    /// What time it is, for open inboxes.
+    /// The current time, for open inboxes.
     pub now: i64,
-    /// Not this agent.
     pub except: Option<AgentId>,
     /// Those that need no longer than this.
     pub max_deadline_ms: Option<i64>,
-    /// Whether few are online, as [`are_few_online`] found lately. What is found is the same either way.
+    /// True if few agents are online, as [`are_few_online`] returned recently. The result is the same either
+    /// way.
     pub few_online: bool,
 }
 
 /// The place of a skill in the order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// What its agent's reputation lacks of the best.
+    /// The difference of the agent's reputation to the best.
     pub shortfall: i64,
-    /// What it costs, in hundredths.
+    /// The cost in hundredths of a credit.
     pub cost: i64,
-    /// Whose.
     pub agent: AgentId,
-    /// Its name.
     pub name: String,
 }
 
 /// A skill that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Where it stands.
     pub place: Place,
-    /// What its agent is called.
+    /// The agent's name for people.
     pub display_name: String,
-    /// Where jobs are POSTed to.
+    /// The URL that jobs are POSTed to.
     pub endpoint: Option<String>,
-    /// What it does.
     pub description: Option<String>,
-    /// What it costs.
     pub cost: Credits,
-    /// What it takes.
-    pub input_schema: Option<String>,
-    /// What it gives.
-    pub output_schema: Option<String>,
-    /// How long a job must be given at least.
+    /// The shortest deadline that a job may have.
     pub min_deadline_ms: Option<i64>,
-    /// What is thought of its agent.
     pub reputation: Reputation,
+    /// The number of jobs its agent declined.
+    pub declines: Declines,
     /// Until when its agent's inbox counts as open.
     pub open_until: i64,
     /// The last other sign of life.
     pub seen_at: i64,
-    /// Whether everything for its agent waits.
+    /// True if deliveries to its agent are paused.
     pub is_paused: bool,
 }
 
-/// The words of a text, as they are compared: what a word is, is the same as in messages.
+/// The words of a search as they are compared: the same that are indexed.
 pub fn words(text: &str) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    for word in crate::search::words(text) {
-        if found.len() == MAX_WORDS {
-            break;
-        }
-        found.insert(word.chars().take(WORD_LENGTH).collect());
-    }
-    found
+    word_index::words(text).into_iter().collect()
 }
 
-/// Remembers the words of a skill.
-pub(super) fn index(tx: &mut dyn Tx, agent: AgentId, name: &str, texts: &[&str]) -> Result<(), StoreError> {
-    for word in words(&texts.join(" ")) {
-        tx.execute(
-            "INSERT INTO skill_words (word, agent_id, name) VALUES ($1, $2, $3)",
-            &[word.as_str().into(), (&agent).into(), name.into()],
-        )?;
-    }
-    Ok(())
-}
-
-/// Forgets the words of an agent's skills.
-pub(super) fn forget(tx: &mut dyn Tx, agent: AgentId) -> Result<(), StoreError> {
-    tx.execute("DELETE FROM skill_words WHERE agent_id = $1", &[(&agent).into()]).map(drop)
-}
-
-/// What every search asks: $1 to $4 are the place after which it begins, $5 the largest shortfall, $6 the highest cost, $7 and $8
-/// what counts as online (whoever is paused is not, whatever it shows), $9 whom not, $10 how much time there is.
+/// The conditions of every search: $1 to $4 are the cursor, $5 the largest shortfall, $6 the highest cost, $7
+/// and $8 define who is online (a paused agent never is), $9 an excluded agent, $10 the time available.
 macro_rules! conditions {
     () => {
         "(s.shortfall, s.cost, s.agent_id, s.name) > ($1, $2, $3, $4) AND s.shortfall <= $5 AND s.cost <= $6
@@ -137,8 +102,8 @@ macro_rules! joins {
 macro_rules! select_found {
     ($from:literal, $which:literal) => {
         concat!(
-            "SELECT s.shortfall, s.cost, s.agent_id, s.name, m.display_name, m.endpoint, s.description, s.input_schema,
-                    s.output_schema, i.open_until, i.seen_at, a.paused_at, s.min_deadline FROM ",
+            "SELECT s.shortfall, s.cost, s.agent_id, s.name, m.display_name, m.endpoint, s.description,
+                    i.open_until, i.seen_at, a.paused_at, s.min_deadline, m.considered, m.declined FROM ",
             $from,
             " ",
             joins!(),
@@ -153,7 +118,7 @@ macro_rules! select_found {
 macro_rules! count_found {
     ($from:literal, $which:literal) => {
         concat!(
-            "SELECT COUNT(*) FROM (SELECT 1 AS one FROM ",
+            "SELECT COUNT(*) AS count FROM (SELECT 1 AS one FROM ",
             $from,
             " ",
             joins!(),
@@ -165,14 +130,14 @@ macro_rules! count_found {
     };
 }
 
-/// Who would be found, with its signs of life, and whether it can be asked for one: what is POSTed to answers, an inbox does not.
+/// Selects candidates with their signs of life, and whether their endpoint can be probed. An inbox cannot.
 macro_rules! select_signs {
     ($from:literal, $which:literal) => {
         concat!(
             "SELECT s.agent_id, i.open_until, i.seen_at,
                     CAST(CASE WHEN m.endpoint IS NOT NULL OR a.harness IS NOT NULL OR (a.connection IS NOT NULL AND a.broken IS NULL)
-                              THEN 1 ELSE 0 END AS BIGINT),
-                    CAST(CASE WHEN a.paused_at IS NULL THEN 0 ELSE 1 END AS BIGINT) FROM ",
+                              THEN 1 ELSE 0 END AS BIGINT) AS can_be_asked,
+                    CAST(CASE WHEN a.paused_at IS NULL THEN 0 ELSE 1 END AS BIGINT) AS is_paused FROM ",
             $from,
             " ",
             joins!(),
@@ -229,31 +194,34 @@ macro_rules! among_online {
 }
 const AMONG_ONLINE: [&str; 2] = [
     among_online!(
-        "SELECT s.shortfall, s.cost, s.agent_id, s.name, m.display_name, m.endpoint, s.description, s.input_schema,
-                s.output_schema, i.open_until, i.seen_at, a.paused_at, s.min_deadline",
+        "SELECT s.shortfall, s.cost, s.agent_id, s.name, m.display_name, m.endpoint, s.description,
+                i.open_until, i.seen_at, a.paused_at, s.min_deadline, m.considered, m.declined",
         "ORDER BY s.shortfall, s.cost, s.agent_id, s.name LIMIT $11"
     ),
-    among_online!("SELECT COUNT(*) FROM (SELECT 1 AS one", "LIMIT $11) AS found"),
+    among_online!("SELECT COUNT(*) AS count FROM (SELECT 1 AS one", "LIMIT $11) AS found"),
 ];
 
-/// Whether those who are online are few: it counts no more than that.
+/// Returns whether few agents are online. It counts only up to that limit.
 pub fn are_few_online(tx: &mut dyn Tx, now: i64, seen_since: i64) -> Result<bool, StoreError> {
-    are_few_among(tx, (now, seen_since), FEW_ONLINE)
+    are_few_among(tx, now, seen_since, FEW_ONLINE)
 }
 
 /// The same, with another number for few.
-pub fn are_few_among(tx: &mut dyn Tx, (now, seen_since): (i64, i64), few: i64) -> Result<bool, StoreError> {
+pub fn are_few_among(tx: &mut dyn Tx, now: i64, seen_since: i64, few: i64) -> Result<bool, StoreError> {
     let mut online = 0;
     // Each by itself: who is in both counts twice.
     for (sql, since) in [
-        ("SELECT COUNT(*) FROM (SELECT 1 AS one FROM inboxes WHERE open_until > $1 LIMIT $2) AS found", now),
         (
-            "SELECT COUNT(*) FROM (SELECT 1 AS one FROM inboxes WHERE seen_at >= $1 LIMIT $2) AS found",
+            "SELECT COUNT(*) AS count FROM (SELECT 1 AS one FROM inboxes WHERE open_until > $1 LIMIT $2) AS found",
+            now,
+        ),
+        (
+            "SELECT COUNT(*) AS count FROM (SELECT 1 AS one FROM inboxes WHERE seen_at >= $1 LIMIT $2) AS found",
             seen_since,
         ),
     ] {
         let row = tx.first(sql, &[since.into(), (few + 1).into()])?;
-        online += row.map_or(Ok(0), |mut row| row.int(0))?;
+        online += row.map_or(Ok(0), |mut row| row.int("count"))?;
     }
     Ok(online <= few)
 }
@@ -273,30 +241,33 @@ pub fn search(
     Ok(found)
 }
 
-/// How many there are, as far as they are counted.
+/// Counts the results, up to a limit.
 pub fn count(tx: &mut dyn Tx, search: &Search) -> Result<i64, StoreError> {
     let mut total = 0;
     run(tx, search, None, MOST_COUNTED, 1, &mut |mut row| {
-        total = row.int(0)?;
+        total = row.int("count")?;
         Ok(false)
     })?;
     Ok(total)
 }
 
-/// The best that this search would find if they were not away, and whose endpoint could be asked: those that are `wanted`, at most
-/// `limit` of the first [`MOST_LOOKED_AT`]. Whoever stands behind `enough` that are online would not be shown anyway.
+/// Lists the best agents that this search would find if they were online, and whose endpoint can be probed:
+/// those that are `wanted`, at most `limit` of the first [`MOST_LOOKED_AT`]. Agents ranked behind `enough`
+/// online ones are left out, because they would not be shown.
 pub fn away(
     tx: &mut dyn Tx,
     search: &Search,
     seen_since: i64,
-    (limit, enough): (usize, usize),
+    limit: usize,
+    enough: usize,
     wanted: &dyn Fn(AgentId) -> bool,
 ) -> Result<Vec<AgentId>, StoreError> {
     let everybody = Search { seen_since: None, ..search.clone() };
     let (mut found, mut online): (Vec<AgentId>, usize) = (vec![], 0);
     run(tx, &everybody, None, MOST_LOOKED_AT, 2, &mut |mut row| {
-        let (agent, open_until, seen_at) = (AgentId(row.uuid(0)?), row.int(1)?, row.int(2)?);
-        let (can_be_asked, is_paused) = (row.int(3)? == 1, row.int(4)? == 1);
+        let (agent, open_until, seen_at) =
+            (AgentId(row.uuid("agent_id")?), row.int("open_until")?, row.int("seen_at")?);
+        let (can_be_asked, is_paused) = (row.int("can_be_asked")? == 1, row.int("is_paused")? == 1);
         if is_paused {
             return Ok(true);
         }
@@ -363,20 +334,23 @@ fn run(
 }
 
 fn read(mut row: Row) -> Result<Found, StoreError> {
-    let place =
-        Place { shortfall: row.int(0)?, cost: row.int(1)?, agent: AgentId(row.uuid(2)?), name: row.text(3)? };
+    let place = Place {
+        shortfall: row.int("shortfall")?,
+        cost: row.int("cost")?,
+        agent: AgentId(row.uuid("agent_id")?),
+        name: row.text("name")?,
+    };
     Ok(Found {
-        display_name: row.text(4)?,
-        endpoint: row.opt_text(5)?,
-        description: row.opt_text(6)?,
+        display_name: row.text("display_name")?,
+        endpoint: row.opt_text("endpoint")?,
+        description: row.opt_text("description")?,
         cost: credits(place.cost)?,
-        input_schema: row.opt_text(7)?,
-        output_schema: row.opt_text(8)?,
         reputation: Reputation::clamped(Reputation::MAX.ten_thousandths() - place.shortfall),
-        open_until: row.int(9)?,
-        seen_at: row.int(10)?,
-        is_paused: row.opt_int(11)?.is_some(),
-        min_deadline_ms: row.opt_int(12)?,
+        open_until: row.int("open_until")?,
+        seen_at: row.int("seen_at")?,
+        is_paused: row.opt_int("paused_at")?.is_some(),
+        min_deadline_ms: row.opt_int("min_deadline")?,
+        declines: Declines { considered: row.int("considered")?, declined: row.int("declined")? },
         place,
     })
 }
@@ -384,23 +358,21 @@ fn read(mut row: Row) -> Result<Found, StoreError> {
 /// A name that agents offer skills under.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// The name.
     pub name: String,
-    /// How many offer it.
+    /// The number of agents that offer it.
     pub agents: i64,
-    /// What the cheapest asks.
     pub lowest_cost: Credits,
 }
 
 /// The names of skills after this one, in order.
 pub fn names(tx: &mut dyn Tx, after: &str, limit: i64) -> Result<Vec<Summary>, StoreError> {
     tx.query(
-        "SELECT name, COUNT(*), MIN(cost) FROM skills WHERE name > $1 GROUP BY name ORDER BY name LIMIT $2",
+        "SELECT name, COUNT(*) AS count, MIN(cost) AS min_cost FROM skills WHERE name > $1 GROUP BY name ORDER BY name LIMIT $2",
         &[after.into(), limit.into()],
     )?
     .into_iter()
     .map(|mut row| {
-        Ok(Summary { name: row.text(0)?, agents: row.int(1)?, lowest_cost: credits(row.int(2)?)? })
+        Ok(Summary { name: row.text("name")?, agents: row.int("count")?, lowest_cost: credits(row.int("min_cost")?)? })
     })
     .collect()
 }
@@ -423,7 +395,7 @@ mod tests {
             assert!(plan.starts_with("SEARCH s USING ") && plan.contains(index), "{plan}");
             assert!(!plan.contains("TEMP B-TREE") && !plan.contains("SCAN"), "{plan}");
         }
-        // Where few are online, nothing is gone through but these.
+        // If few are online, the plan scans only those.
         for sql in AMONG_ONLINE {
             let plan = plan_of(sql, 16).await;
             for index in ["inboxes_by_open", "inboxes_by_seen"] {

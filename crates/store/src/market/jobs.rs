@@ -4,79 +4,87 @@
 //! transaction. Its id is its idempotency.
 
 use super::credits;
-use crate::clock::MAX_SKEW_MS;
 use crate::deliveries::{self, Bringing, Chat, GIVE_UP_MS, NewDelivery, Way};
 use crate::directory::Agent;
 use crate::error::word;
-use crate::usage::ROW_BYTES;
+use crate::usage::{self, JOB_BYTES, ROW_BYTES, Refusal, length, row_bytes};
 use crate::{Param, Row, StoreError, Tx, TxExt, conversations};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::ids::{
-    AccountId, AgentId, ConversationId, DeliveryId, EventId, JobId, Principal, TraceId, WalletId,
+    AccountId, AgentId, ConversationId, EventId, JobId, Principal, TraceId, WalletId,
 };
-use chorus_protocol::market::{Credits, JobStatus, MAX_DEADLINE_MS, Reputation};
+use chorus_protocol::market::{Credits, JobStatus, Reputation, UncountedReason};
 use chorus_protocol::words::{DeliveryState, EntryKind, Transport};
 use std::collections::BTreeMap;
 
-/// What was agreed on when a job was asked for.
+/// The terms of a job when it was requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agreed {
-    /// Which job.
     pub id: JobId,
     /// A hash of all that was asked for.
     pub content: [u8; 32],
     /// The agent that hires, if it is one.
     pub orchestrator: Option<AgentId>,
-    /// Whose wallet pays.
     pub payer: WalletId,
     /// The agent that is hired.
     pub agent: AgentId,
-    /// Whose wallet is paid.
+    /// The wallet that is paid.
     pub payee: WalletId,
-    /// What is to be done.
     pub skill: String,
-    /// What that cost then.
+    /// The price at that time.
     pub price: Credits,
-    /// What it may cost.
+    /// The most it may cost.
     pub budget: Credits,
-    /// What must come of it, JSON.
+    /// The JSON Schema of its output.
     pub output_schema: Option<String>,
-    /// What is handed to the agent.
+    /// The event that is delivered to the agent.
     pub event: EventId,
-    /// Where the result is POSTed to, sealed.
+    /// The URL that the result is POSTed to, encrypted.
     pub callback: Option<Vec<u8>>,
     /// Until when a result counts.
     pub deadline_at: i64,
-    /// When it was asked for.
+    /// The time that an agent has for the skill: it must be left when the agent gets the job, and the agent may decline within it.
+    pub skill_time_ms: i64,
     pub created_at: i64,
-    /// What it belongs to.
+    /// The day whose allowance the budget was taken from; `None` if no allowance was in force.
+    pub allowance_day: Option<i64>,
     pub trace: TraceId,
 }
 
 /// A job and how it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
-    /// What was agreed on.
     pub agreed: Agreed,
-    /// How it stands.
     pub status: JobStatus,
-    /// What was paid.
     pub paid: Credits,
-    /// What came of it, JSON.
+    /// The result as JSON.
     pub result: Option<String>,
-    /// Why it failed: a code and a sentence.
+    /// The error: a code and a sentence.
     pub error: Option<(String, String)>,
-    /// When it ended.
     pub ended_at: Option<i64>,
-    /// Why something that came was not taken as its result, the last time.
+    /// The reason why the last submitted result was not accepted.
     pub note: Option<String>,
+    /// The time when the agent got it, if it was POSTed or polled for; an inbox knows that by itself.
+    pub handed_at: Option<i64>,
+    /// The reason why the job does not count for the reputation, whatever its result.
+    pub excuse: Option<UncountedReason>,
 }
 
 impl Job {
     /// A job that was just asked for.
     pub fn asked(agreed: Agreed) -> Self {
         let (status, paid) = (JobStatus::Pending, Credits::ZERO);
-        Self { agreed, status, paid, result: None, error: None, ended_at: None, note: None }
+        Self {
+            agreed,
+            status,
+            paid,
+            result: None,
+            error: None,
+            ended_at: None,
+            note: None,
+            handed_at: None,
+            excuse: None,
+        }
     }
 }
 
@@ -85,7 +93,7 @@ macro_rules! select_job {
         concat!(
             "SELECT id, content, orchestrator_id, payer_id, agent_id, payee_id, skill, price, budget, output_schema, event_id,
                     callback, deadline_at, created_at, trace_id, status, paid, result, error_code, error_message, ended_at,
-                    note
+                    note, skill_time, excuse, handed_at, allowance_day
              FROM jobs WHERE ",
             $($rest),+
         )
@@ -93,32 +101,36 @@ macro_rules! select_job {
 }
 
 fn job(mut row: Row) -> Result<Job, StoreError> {
-    let content = row.bytes(1)?;
+    let content = row.bytes("content")?;
     let agreed = Agreed {
-        id: JobId(row.uuid(0)?),
+        id: JobId(row.uuid("id")?),
         content: content.try_into().map_err(|_| StoreError::unexpected("a hash of another length"))?,
-        orchestrator: row.opt_bytes(2)?.as_deref().and_then(AgentId::from_slice),
-        payer: WalletId(row.uuid(3)?),
-        agent: AgentId(row.uuid(4)?),
-        payee: WalletId(row.uuid(5)?),
-        skill: row.text(6)?,
-        price: credits(row.int(7)?)?,
-        budget: credits(row.int(8)?)?,
-        output_schema: row.opt_text(9)?,
-        event: EventId(row.uuid(10)?),
-        callback: row.opt_bytes(11)?,
-        deadline_at: row.int(12)?,
-        created_at: row.int(13)?,
-        trace: TraceId(row.uuid(14)?),
+        orchestrator: row.opt_bytes("orchestrator_id")?.as_deref().and_then(AgentId::from_slice),
+        payer: WalletId(row.uuid("payer_id")?),
+        agent: AgentId(row.uuid("agent_id")?),
+        payee: WalletId(row.uuid("payee_id")?),
+        skill: row.text("skill")?,
+        price: credits(row.int("price")?)?,
+        budget: credits(row.int("budget")?)?,
+        output_schema: row.opt_text("output_schema")?,
+        event: EventId(row.uuid("event_id")?),
+        callback: row.opt_bytes("callback")?,
+        deadline_at: row.int("deadline_at")?,
+        created_at: row.int("created_at")?,
+        allowance_day: row.opt_int("allowance_day")?,
+        trace: TraceId(row.uuid("trace_id")?),
+        skill_time_ms: row.int("skill_time")?,
     };
     Ok(Job {
         agreed,
-        status: word(&row.text(15)?, JobStatus::parse)?,
-        paid: credits(row.int(16)?)?,
-        result: row.opt_text(17)?,
-        error: row.opt_text(18)?.zip(row.opt_text(19)?),
-        ended_at: row.opt_int(20)?,
-        note: row.opt_text(21)?,
+        status: word(&row.text("status")?, JobStatus::parse)?,
+        paid: credits(row.int("paid")?)?,
+        result: row.opt_text("result")?,
+        error: row.opt_text("error_code")?.zip(row.opt_text("error_message")?),
+        ended_at: row.opt_int("ended_at")?,
+        note: row.opt_text("note")?,
+        handed_at: row.opt_int("handed_at")?,
+        excuse: row.opt_text("excuse")?.map(|reason| word(&reason, UncountedReason::parse)).transpose()?,
     })
 }
 
@@ -127,12 +139,16 @@ pub fn by_id(tx: &mut dyn Tx, id: JobId) -> Result<Option<Job>, StoreError> {
     tx.first(select_job!("id = $1"), &[(&id).into()])?.map(job).transpose()
 }
 
-/// Remembers a job that is asked for, and says whether it is new.
+/// Remembers a job that is asked for, and says whether it is new. It counts for the wallet that pays for it.
 pub fn insert(tx: &mut dyn Tx, new: &Agreed) -> Result<bool, StoreError> {
+    let payer = usage::payer_by_id(tx, new.payer)?;
+    let texts =
+        new.skill.len() + length(new.output_schema.as_deref()) + new.callback.as_ref().map_or(0, Vec::len);
+    usage::charge(tx, payer, JOB_BYTES + texts as i64, Refusal::WhenFull)?;
     let inserted = tx.execute(
         "INSERT INTO jobs (id, content, orchestrator_id, payer_id, agent_id, payee_id, skill, price, budget, output_schema, status,
-                           paid, event_id, callback, deadline_at, created_at, trace_id)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'PENDING', 0, $11, $12, $13, $14, $15) ON CONFLICT (id) DO NOTHING",
+                           paid, event_id, callback, deadline_at, created_at, trace_id, skill_time, allowance_day)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'PENDING', 0, $11, $12, $13, $14, $15, $16, $17) ON CONFLICT (id) DO NOTHING",
         &[
             (&new.id).into(),
             new.content.as_slice().into(),
@@ -149,86 +165,122 @@ pub fn insert(tx: &mut dyn Tx, new: &Agreed) -> Result<bool, StoreError> {
             new.deadline_at.into(),
             new.created_at.into(),
             (&new.trace).into(),
+            new.skill_time_ms.into(),
+            new.allowance_day.into(),
         ],
     )?;
     Ok(inserted == 1)
 }
 
-/// How many jobs are open that a wallet pays for, counted up to `most`.
+/// Removes the addresses that results are POSTed to, of all jobs that an agent asked for, and returns how many there were.
+pub fn remove_callbacks(tx: &mut dyn Tx, agent: AgentId) -> Result<u64, StoreError> {
+    let rows = tx.query(
+        "SELECT payer_id, CAST(SUM(OCTET_LENGTH(callback)) AS BIGINT) AS bytes FROM jobs
+         WHERE orchestrator_id = $1 AND callback IS NOT NULL GROUP BY payer_id",
+        &[(&agent).into()],
+    )?;
+    for mut row in rows {
+        let payer = usage::payer_by_id(tx, WalletId(row.uuid("payer_id")?))?;
+        usage::give_back(tx, payer, row.int("bytes")?)?;
+    }
+    tx.execute(
+        "UPDATE jobs SET callback = NULL WHERE orchestrator_id = $1 AND callback IS NOT NULL",
+        &[(&agent).into()],
+    )
+}
+
+/// Counts the open jobs that a wallet pays for, up to `most`.
 pub fn count_open(tx: &mut dyn Tx, payer: WalletId, most: i64) -> Result<i64, StoreError> {
-    let sql =
-        "SELECT COUNT(*) FROM (SELECT 1 FROM jobs WHERE payer_id = $1 AND status = 'PENDING' LIMIT $2) o";
-    tx.first(sql, &[(&payer).into(), most.into()])?.map_or(Ok(0), |mut row| row.int(0))
+    let sql = "SELECT COUNT(*) AS count FROM (SELECT 1 FROM jobs WHERE payer_id = $1 AND status = 'PENDING' LIMIT $2) o";
+    tx.first(sql, &[(&payer).into(), most.into()])?.map_or(Ok(0), |mut row| row.int("count"))
 }
 
-/// How many of an agent's open jobs have nothing held for them, counted up to `most`.
+/// Counts an agent's open jobs without a hold, up to `most`.
 pub fn count_free(tx: &mut dyn Tx, agent: AgentId, most: i64) -> Result<i64, StoreError> {
-    let sql = "SELECT COUNT(*) FROM
+    let sql = "SELECT COUNT(*) AS count FROM
          (SELECT 1 FROM jobs WHERE agent_id = $1 AND status = 'PENDING' AND budget = 0 LIMIT $2) o";
-    tx.first(sql, &[(&agent).into(), most.into()])?.map_or(Ok(0), |mut row| row.int(0))
+    tx.first(sql, &[(&agent).into(), most.into()])?.map_or(Ok(0), |mut row| row.int("count"))
 }
 
-/// How a job ended.
+/// The end of a job.
 #[derive(Debug, Clone)]
 pub struct End<'a> {
-    /// `SUCCESS` or `FAILURE`.
+    /// `SUCCESS`, `FAILURE` or `REJECTED`.
     pub status: JobStatus,
-    /// What was paid.
     pub paid: Credits,
-    /// What came of it, JSON.
+    /// The result as JSON.
     pub result: Option<&'a str>,
-    /// Why it failed.
     pub error: Option<(&'a str, &'a str)>,
-    /// When.
     pub now: i64,
 }
 
-/// Ends a job, and says whether it was still open.
+/// Ends a job, and says whether it was still open. Its result counts for its agent; of an error message a bounded part is kept.
 pub fn end(tx: &mut dyn Tx, id: JobId, end: &End<'_>) -> Result<bool, StoreError> {
-    let ended = tx.execute(
+    let ended = tx.first(
         "UPDATE jobs SET status = $2, paid = $3, result = $4, error_code = $5, error_message = $6, ended_at = $7
-         WHERE id = $1 AND status = 'PENDING'",
+         WHERE id = $1 AND status = 'PENDING' RETURNING agent_id",
         &[
             (&id).into(),
             end.status.as_str().into(),
             end.paid.hundredths().into(),
             end.result.into(),
             end.error.map(|(code, _)| code).into(),
-            end.error.map(|(_, message)| message).into(),
+            end.error.map(|(_, message)| shortened(message)).into(),
             end.now.into(),
         ],
     )?;
-    Ok(ended == 1)
+    let Some(mut ended) = ended else { return Ok(false) };
+    if let Some(result) = end.result {
+        usage::charge(
+            tx,
+            AgentId(ended.uuid("agent_id")?).into(),
+            row_bytes([result.len()]),
+            Refusal::WhenFull,
+        )?;
+    }
+    Ok(true)
 }
 
-/// Who stands behind the two sides of a job, and what is thought of their agents.
+/// The most characters of an error message that are kept with a job.
+const MAX_ERROR: usize = 1000;
+
+/// The beginning of an error message. The result of a job, which is forgotten after some time, has it in full.
+fn shortened(message: &str) -> &str {
+    message.char_indices().nth(MAX_ERROR).map_or(message, |(end, _)| &message[..end])
+}
+
+/// The owners of the two sides of a job, and the reputation of their agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sides {
     /// The accounts of the wallet that pays and of the agent that hires.
     pub hirers: [Option<AccountId>; 2],
     /// The accounts of the wallet that is paid and of the agent that is hired.
     pub workers: [Option<AccountId>; 2],
-    /// What is thought of the agent that hires, if it is on the market.
+    /// The reputation of the hiring agent, if it is on the market.
     pub hirer: Option<Reputation>,
-    /// What is thought of the agent that is hired, if it is.
+    /// The reputation of the hired agent, if it is on the market.
     pub worker: Option<Reputation>,
 }
 
-/// Who stands behind the two sides of a job.
+/// Returns the owners of the two sides of a job.
 pub fn sides(tx: &mut dyn Tx, job: &Agreed) -> Result<Sides, StoreError> {
     let row = tx.first(
-        "SELECT (SELECT account_id FROM wallets WHERE id = $1), (SELECT owner_id FROM agents WHERE id = $2),
-                (SELECT account_id FROM wallets WHERE id = $3), (SELECT owner_id FROM agents WHERE id = $4),
-                (SELECT reputation FROM market_agents WHERE agent_id = $2),
-                (SELECT reputation FROM market_agents WHERE agent_id = $4)",
+        "SELECT (SELECT account_id FROM wallets WHERE id = $1) AS payer_account,
+                (SELECT owner_id FROM agents WHERE id = $2) AS hirer_owner,
+                (SELECT account_id FROM wallets WHERE id = $3) AS payee_account,
+                (SELECT owner_id FROM agents WHERE id = $4) AS worker_owner,
+                (SELECT reputation FROM market_agents WHERE agent_id = $2) AS hirer_reputation,
+                (SELECT reputation FROM market_agents WHERE agent_id = $4) AS worker_reputation",
         &[(&job.payer).into(), job.orchestrator.as_ref().into(), (&job.payee).into(), (&job.agent).into()],
     )?;
     let mut row = row.ok_or_else(|| StoreError::unexpected("a row without a table"))?;
     let mut account =
-        |column| Ok::<_, StoreError>(row.opt_bytes(column)?.as_deref().and_then(AccountId::from_slice));
-    let (hirers, workers) = ([account(0)?, account(1)?], [account(2)?, account(3)?]);
-    let mut reputation = |column| Ok::<_, StoreError>(row.opt_int(column)?.map(Reputation::clamped));
-    Ok(Sides { hirers, workers, hirer: reputation(4)?, worker: reputation(5)? })
+        |column: &str| Ok::<_, StoreError>(row.opt_bytes(column)?.as_deref().and_then(AccountId::from_slice));
+    let hirers = [account("payer_account")?, account("hirer_owner")?];
+    let workers = [account("payee_account")?, account("worker_owner")?];
+    let mut reputation = |column: &str| Ok::<_, StoreError>(row.opt_int(column)?.map(Reputation::clamped));
+    let (hirer, worker) = (reputation("hirer_reputation")?, reputation("worker_reputation")?);
+    Ok(Sides { hirers, workers, hirer, worker })
 }
 
 /// Notes of an open job why something was not taken as its result.
@@ -240,6 +292,26 @@ pub fn note(tx: &mut dyn Tx, id: JobId, why: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Notes of an open job that it will not count, whatever comes of it, and why for people. The first reason stays.
+pub fn excuse(
+    tx: &mut dyn Tx,
+    event: EventId,
+    reason: UncountedReason,
+    note: &str,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE jobs SET excuse = COALESCE(excuse, $2), note = $3 WHERE event_id = $1 AND status = 'PENDING'",
+        &[(&event).into(), reason.as_str().into(), note.into()],
+    )?;
+    Ok(())
+}
+
+/// Returns whether the job that was handed out by this event is open.
+pub fn is_open(tx: &mut dyn Tx, event: EventId) -> Result<bool, StoreError> {
+    let sql = "SELECT 1 FROM jobs WHERE event_id = $1 AND status = 'PENDING'";
+    Ok(tx.first(sql, &[(&event).into()])?.is_some())
+}
+
 /// A reconciler: forgets what came of jobs that ended before `cutoff`, a bounded number at a time, and says how many bytes of whom. The
 /// job itself stays: the ledger names it, and its id is taken.
 pub fn forget_results(
@@ -248,13 +320,16 @@ pub fn forget_results(
     limit: i64,
 ) -> Result<(u64, BTreeMap<Principal, i64>), StoreError> {
     let old = tx.query(
-        "SELECT id, agent_id, OCTET_LENGTH(result) FROM jobs WHERE ended_at < $1 AND result IS NOT NULL ORDER BY ended_at LIMIT $2",
+        "SELECT id, agent_id, OCTET_LENGTH(result) AS result_bytes FROM jobs
+         WHERE ended_at < $1 AND result IS NOT NULL ORDER BY ended_at LIMIT $2",
         &[cutoff.into(), limit.into()],
     )?;
     let (count, mut bytes) = (old.len() as u64, BTreeMap::new());
     for mut row in old {
-        let (id, agent, size) = (JobId(row.uuid(0)?), AgentId(row.uuid(1)?), row.int(2)?);
+        let (id, agent, size) =
+            (JobId(row.uuid("id")?), AgentId(row.uuid("agent_id")?), row.int("result_bytes")?);
         tx.execute("UPDATE jobs SET result = NULL, note = NULL WHERE id = $1", &[(&id).into()])?;
+        usage::give_back(tx, agent.into(), size + ROW_BYTES)?;
         *bytes.entry(Principal::from(agent)).or_default() += size + ROW_BYTES;
     }
     Ok((count, bytes))
@@ -266,32 +341,27 @@ pub fn find_overdue(tx: &mut dyn Tx, now: i64, limit: i64) -> Result<Vec<JobId>,
     ids(tx, sql, &[now.into(), limit.into()])
 }
 
-/// Open jobs of an agent, at most `limit`. None is older than the longest deadline, so that many that ended long ago cost nothing.
-pub fn open_of_agent(
-    tx: &mut dyn Tx,
-    agent: AgentId,
-    now: i64,
-    limit: i64,
-) -> Result<Vec<JobId>, StoreError> {
-    let sql = "SELECT id FROM jobs WHERE agent_id = $1 AND created_at >= $2 AND status = 'PENDING' ORDER BY created_at, id LIMIT $3";
-    let oldest = now.saturating_sub(MAX_DEADLINE_MS + MAX_SKEW_MS);
-    ids(tx, sql, &[(&agent).into(), oldest.into(), limit.into()])
+/// Returns open jobs of an agent, the oldest first, at most `limit`.
+pub fn open_of_agent(tx: &mut dyn Tx, agent: AgentId, limit: i64) -> Result<Vec<JobId>, StoreError> {
+    let sql =
+        "SELECT id FROM jobs WHERE agent_id = $1 AND status = 'PENDING' ORDER BY created_at, id LIMIT $2";
+    ids(tx, sql, &[(&agent).into(), limit.into()])
 }
 
 fn ids(tx: &mut dyn Tx, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<JobId>, StoreError> {
-    tx.query(sql, params)?.into_iter().map(|mut row| Ok(JobId(row.uuid(0)?))).collect()
+    tx.query(sql, params)?.into_iter().map(|mut row| Ok(JobId(row.uuid("id")?))).collect()
 }
 
-/// Whose jobs are listed.
+/// The side by which jobs are listed.
 #[derive(Debug, Clone, Copy)]
 pub enum Side {
-    /// What an agent does, or has done for it.
+    /// Jobs that an agent works on or requested.
     Agent(AgentId),
-    /// What a wallet pays, or is paid for.
+    /// Jobs that a wallet pays or is paid for.
     Wallet(WalletId),
 }
 
-/// Where a list of jobs goes on.
+/// The cursor of a list of jobs.
 pub type Cursor = (i64, JobId);
 
 macro_rules! select_side {
@@ -325,20 +395,20 @@ pub fn list(
         }
     }
     found.sort_by_key(|job| std::cmp::Reverse((job.agreed.created_at, job.agreed.id)));
-    // Who hires itself is on both sides.
+    // A job between an agent and itself is on both sides.
     found.dedup_by_key(|job| job.agreed.id);
     found.truncate(limit.max(0) as usize);
     Ok(found)
 }
 
-/// How long an agent's jobs of a skill took, on average over its last hundred that were done.
+/// Returns the average duration of an agent's last hundred finished jobs of a skill.
 pub fn usual_time(tx: &mut dyn Tx, agent: AgentId, skill: &str) -> Result<Option<i64>, StoreError> {
     let row = tx.first(
-        "SELECT CAST(AVG(took) AS BIGINT) FROM (SELECT ended_at - created_at AS took FROM jobs
+        "SELECT CAST(AVG(took) AS BIGINT) AS took FROM (SELECT ended_at - created_at AS took FROM jobs
              WHERE agent_id = $1 AND skill = $2 AND status = 'SUCCESS' ORDER BY created_at DESC LIMIT 100) AS done",
         &[(&agent).into(), skill.into()],
     )?;
-    row.map_or(Ok(None), |mut row| row.opt_int(0))
+    row.map_or(Ok(None), |mut row| row.opt_int("took"))
 }
 
 /// Puts a job on its way to its agent, as jobs reach that, by the best way it has open for them, until its deadline. Tells its place
@@ -382,52 +452,19 @@ pub fn hand_out(
         chat: Some(Chat { conversation, attention, push, bringing: Bringing::FIRST, next_at: None }),
         trace: job.trace,
     };
-    let seq = tx.next_seq(job.agent.0)?;
+    let seq = tx.next_seq(job.agent.into())?;
     deliveries::append(tx, &delivery, seq, now)?;
     Ok((seq, transport))
 }
 
-/// The delivery of a job.
-pub fn delivery(tx: &mut dyn Tx, job: &Agreed) -> Result<Option<DeliveryId>, StoreError> {
-    let row = tx.first(
-        "SELECT agent_id, seq FROM chats WHERE event_id = $1 AND agent_id = $2 LIMIT 1",
-        &[(&job.event).into(), (&job.agent).into()],
-    )?;
-    row.map(|mut row| Ok(DeliveryId { agent: AgentId(row.uuid(0)?), seq: row.int(1)? })).transpose()
-}
-
-/// Whether a job came to its agent: its endpoint took it, or its inbox was handed it.
-pub fn was_handed(tx: &mut dyn Tx, job: &Agreed) -> Result<bool, StoreError> {
-    let row = tx.first(
-        "SELECT 1 FROM chats c JOIN deliveries d ON d.agent_id = c.agent_id AND d.seq = c.seq
-                      JOIN inboxes i ON i.agent_id = c.agent_id
-         WHERE c.event_id = $1 AND c.agent_id = $2
-           AND (d.state = 'delivered' OR (d.transport = 'inbox' AND d.seq <= i.handed_through)) LIMIT 1",
-        &[(&job.event).into(), (&job.agent).into()],
-    )?;
-    Ok(row.is_some())
-}
-
-/// What came of a POST: a status, if it was answered at all, and what went wrong.
-pub type LastTry = (Option<i64>, Option<String>);
-
-/// What its agent's endpoint answered to the last POST of a job.
-pub fn last_try(tx: &mut dyn Tx, job: &Agreed) -> Result<Option<LastTry>, StoreError> {
-    let Some(delivery) = delivery(tx, job)? else { return Ok(None) };
-    let row = tx.first(
-        "SELECT status, error FROM attempts WHERE agent_id = $1 AND seq = $2 ORDER BY number DESC LIMIT 1",
-        &[(&delivery.agent).into(), delivery.seq.into()],
-    )?;
-    row.map(|mut row| Ok((row.opt_int(0)?, row.opt_text(1)?))).transpose()
-}
-
-/// Whose deliveries the callback of a job is among: the agent's that hires, or those of a wallet that pays without one.
+/// Returns the agent whose deliveries hold the callback of a job: the hiring agent, or an id for a wallet that
+/// pays without one.
 pub fn hirer(job: &Agreed) -> AgentId {
     job.orchestrator.unwrap_or_else(|| AgentId::of_wallet(job.payer))
 }
 
-/// What came of a job is on its way to whoever hired, at the address it gave: like everything that is pushed, until it is taken,
-/// refused or given up. It is another delivery of the job's event. The caller holds wallets already.
+/// Adds a delivery of a job's result to the callback address, pushed like every other. It is another delivery
+/// of the job's event. The caller already holds the locks of wallets.
 pub fn call_back(tx: &mut dyn Tx, job: &Agreed, attention: Attention, now: i64) -> Result<(), StoreError> {
     let (agent, conversation) = (hirer(job), ConversationId::of_job(job.id));
     let push = Some((Some(now), now + GIVE_UP_MS));
@@ -441,6 +478,6 @@ pub fn call_back(tx: &mut dyn Tx, job: &Agreed, attention: Attention, now: i64) 
         chat: Some(Chat { conversation, attention, push, bringing: Bringing::FIRST, next_at: None }),
         trace: job.trace,
     };
-    let seq = tx.next_seq(agent.0)?;
+    let seq = tx.next_seq(agent.into())?;
     deliveries::append(tx, &delivery, seq, now)
 }

@@ -4,18 +4,16 @@
 
 use super::{credits, wallets};
 use crate::error::word;
+use crate::usage::{self, Refusal, TRANSFER_BYTES};
 use crate::{Param, Row, StoreError, Tx, TxExt};
 use chorus_protocol::ids::{JobId, TraceId, TransferId, WalletId};
 use chorus_protocol::market::{Credits, Movement, MovementKind, Purse};
 
-/// What movements are for.
+/// The job or transfer that movements belong to.
 #[derive(Debug, Clone, Copy)]
 pub struct Cause {
-    /// A job.
     pub job: Option<JobId>,
-    /// A transfer.
     pub transfer: Option<TransferId>,
-    /// What they belong to.
     pub trace: TraceId,
 }
 
@@ -82,7 +80,7 @@ fn change(tx: &mut dyn Tx, id: WalletId, by: i64) -> Result<After, StoreError> {
         &[(&id).into(), by.into()],
     )?;
     let mut row = row.ok_or_else(|| StoreError::unexpected("no such wallet"))?;
-    Ok(After { balance: row.int(0)?, moves: row.int(1)? })
+    Ok(After { balance: row.int("balance")?, moves: row.int("moves")? })
 }
 
 fn release(tx: &mut dyn Tx, job: JobId, amount: i64) -> Result<(), StoreError> {
@@ -101,17 +99,11 @@ fn release(tx: &mut dyn Tx, job: JobId, amount: i64) -> Result<(), StoreError> {
 /// A transfer as it was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transfer {
-    /// Which.
     pub id: TransferId,
-    /// Who paid.
     pub from: WalletId,
-    /// Who was paid.
     pub to: WalletId,
-    /// How much.
     pub amount: Credits,
-    /// What for.
     pub job: Option<JobId>,
-    /// When.
     pub created_at: i64,
 }
 
@@ -124,16 +116,18 @@ pub fn transfer(tx: &mut dyn Tx, id: TransferId) -> Result<Option<Transfer>, Sto
     let Some(mut row) = row else { return Ok(None) };
     Ok(Some(Transfer {
         id,
-        from: WalletId(row.uuid(0)?),
-        to: WalletId(row.uuid(1)?),
-        amount: credits(row.int(2)?)?,
-        job: row.opt_bytes(3)?.as_deref().and_then(JobId::from_slice),
-        created_at: row.int(4)?,
+        from: WalletId(row.uuid("from_id")?),
+        to: WalletId(row.uuid("to_id")?),
+        amount: credits(row.int("amount")?)?,
+        job: row.opt_bytes("job_id")?.as_deref().and_then(JobId::from_slice),
+        created_at: row.int("created_at")?,
     }))
 }
 
-/// Remembers a transfer, and says whether it is new.
+/// Remembers a transfer, and says whether it is new. It counts for the wallet that pays.
 pub fn insert_transfer(tx: &mut dyn Tx, new: &Transfer, trace: TraceId) -> Result<bool, StoreError> {
+    let payer = usage::payer_by_id(tx, new.from)?;
+    usage::charge(tx, payer, TRANSFER_BYTES, Refusal::WhenFull)?;
     let inserted = tx.execute(
         "INSERT INTO transfers (id, from_id, to_id, amount, job_id, created_at, trace_id) VALUES ($1, $2, $3, $4, $5, $6, $7)
          ON CONFLICT (id) DO NOTHING",
@@ -155,21 +149,16 @@ pub fn insert_transfer(tx: &mut dyn Tx, new: &Transfer, trace: TraceId) -> Resul
 pub struct Entry {
     /// Its place in that wallet, or among what moved for the job that was asked about.
     pub number: i64,
-    /// Why.
     pub kind: MovementKind,
-    /// Whose wallet it left.
+    /// The owner of the wallet it left.
     pub debit: Option<String>,
-    /// Whose wallet it came into.
+    /// The owner of the wallet it entered.
     pub credit: Option<String>,
-    /// How much.
     pub amount: Credits,
-    /// For which job.
     pub job: Option<JobId>,
-    /// By which transfer.
     pub transfer: Option<TransferId>,
-    /// What that wallet held then.
+    /// The balance of that wallet afterwards.
     pub balance: Option<Credits>,
-    /// When.
     pub created_at: i64,
 }
 
@@ -178,9 +167,10 @@ macro_rules! select_entries {
         concat!(
             "SELECT ",
             $number,
-            " AS number, l.kind, d.owner, c.owner, l.amount, l.job_id, l.transfer_id, ",
+            " AS number, l.kind, d.owner AS debit, c.owner AS credit, l.amount, l.job_id, l.transfer_id, ",
             $balance,
-            ", l.created_at FROM ledger l LEFT JOIN wallets d ON d.id = l.debit_id LEFT JOIN wallets c ON c.id = l.credit_id WHERE ",
+            " AS balance, l.created_at
+              FROM ledger l LEFT JOIN wallets d ON d.id = l.debit_id LEFT JOIN wallets c ON c.id = l.credit_id WHERE ",
             $which
         )
     };
@@ -188,19 +178,19 @@ macro_rules! select_entries {
 
 fn entry(mut row: Row) -> Result<Entry, StoreError> {
     Ok(Entry {
-        number: row.int(0)?,
-        kind: word(&row.text(1)?, MovementKind::parse)?,
-        debit: row.opt_text(2)?,
-        credit: row.opt_text(3)?,
-        amount: credits(row.int(4)?)?,
-        job: row.opt_bytes(5)?.as_deref().and_then(JobId::from_slice),
-        transfer: row.opt_bytes(6)?.as_deref().and_then(TransferId::from_slice),
-        balance: row.opt_int(7)?.map(credits).transpose()?,
-        created_at: row.int(8)?,
+        number: row.int("number")?,
+        kind: word(&row.text("kind")?, MovementKind::parse)?,
+        debit: row.opt_text("debit")?,
+        credit: row.opt_text("credit")?,
+        amount: credits(row.int("amount")?)?,
+        job: row.opt_bytes("job_id")?.as_deref().and_then(JobId::from_slice),
+        transfer: row.opt_bytes("transfer_id")?.as_deref().and_then(TransferId::from_slice),
+        balance: row.opt_int("balance")?.map(credits).transpose()?,
+        created_at: row.int("created_at")?,
     })
 }
 
-/// What moved out of a wallet and into it, the newest first, below the place `before` and not older than `since`.
+/// Lists movements of a wallet, newest first, below the position `before` and not older than `since`.
 pub fn of_wallet(
     tx: &mut dyn Tx,
     id: WalletId,
@@ -230,32 +220,62 @@ pub fn of_wallet(
     Ok(found)
 }
 
-/// What moved for a job, in order; there are few.
-pub fn of_job(tx: &mut dyn Tx, job: JobId, limit: i64) -> Result<Vec<Entry>, StoreError> {
-    let sql = select_entries!(
+/// The movements of a job that a reader may see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobLedger {
+    All,
+    /// Those of the wallet that pays, and the payment out of what was held.
+    Payer(WalletId),
+    /// Those out of this wallet and into it.
+    Own(WalletId),
+}
+
+/// Returns what moved for a job, in order. Anybody may name a job in a transfer, so only what is shown is read.
+pub fn of_job(tx: &mut dyn Tx, job: JobId, shown: JobLedger, limit: i64) -> Result<Vec<Entry>, StoreError> {
+    const ALL: &str = select_entries!(
         "CAST(0 AS BIGINT)",
         "CAST(NULL AS BIGINT)",
         "l.job_id = $1 ORDER BY l.created_at, l.kind LIMIT $2"
     );
-    let rows = tx.query(sql, &[(&job).into(), limit.into()])?;
-    rows.into_iter().zip(1..).map(|(row, number)| Ok(Entry { number, ..entry(row)? })).collect()
+    const PAYER: &str = select_entries!(
+        "CAST(0 AS BIGINT)",
+        "CAST(NULL AS BIGINT)",
+        "l.job_id = $1 AND (l.debit_id = $3 OR l.credit_id = $3 OR l.kind = 'settle') ORDER BY l.created_at, l.kind LIMIT $2"
+    );
+    const OWN: &str = select_entries!(
+        "CAST(0 AS BIGINT)",
+        "CAST(NULL AS BIGINT)",
+        "l.job_id = $1 AND (l.debit_id = $3 OR l.credit_id = $3) ORDER BY l.created_at, l.kind LIMIT $2"
+    );
+    let (job, limit) = ((&job).into(), limit.into());
+    let rows = match &shown {
+        JobLedger::All => tx.query(ALL, &[job, limit])?,
+        JobLedger::Payer(wallet) => tx.query(PAYER, &[job, limit, wallet.into()])?,
+        JobLedger::Own(wallet) => tx.query(OWN, &[job, limit, wallet.into()])?,
+    };
+    rows.into_iter().map(entry).collect()
+}
+
+/// Returns whether a wallet has paid for this job by a transfer.
+pub fn was_paid_directly(tx: &mut dyn Tx, job: JobId, payer: WalletId) -> Result<bool, StoreError> {
+    let sql = "SELECT 1 FROM ledger WHERE job_id = $1 AND debit_id = $2 AND kind = 'transfer' LIMIT 1";
+    Ok(tx.first(sql, &[(&job).into(), (&payer).into()])?.is_some())
 }
 
 /// The sum of it all, in hundredths.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// What was made.
     pub minted: i64,
-    /// What was taken away.
+    /// The credits that the operator removed.
     pub burned: i64,
-    /// What all wallets hold.
+    /// The balances of all wallets.
     pub wallets: i64,
-    /// What is held for jobs.
+    /// The credits held for jobs.
     pub held: i64,
 }
 
 impl Sums {
-    /// Whether nothing was made or lost but by the operator.
+    /// Returns whether credits were made and removed only by the operator.
     pub fn balanced(&self) -> bool {
         self.wallets + self.held == self.minted - self.burned
     }
@@ -264,22 +284,27 @@ impl Sums {
 /// Adds it all up, in one snapshot: one statement is one on both databases.
 pub fn sums(tx: &mut dyn Tx) -> Result<Sums, StoreError> {
     let row = tx.first(
-        "SELECT CAST((SELECT COALESCE(SUM(amount), 0) FROM ledger WHERE kind = 'mint') AS BIGINT),
-                CAST((SELECT COALESCE(SUM(amount), 0) FROM ledger WHERE kind = 'burn') AS BIGINT),
-                CAST((SELECT COALESCE(SUM(balance), 0) FROM wallets) AS BIGINT),
-                CAST((SELECT COALESCE(SUM(amount), 0) FROM holds) AS BIGINT)",
+        "SELECT CAST((SELECT COALESCE(SUM(amount), 0) FROM ledger WHERE kind = 'mint') AS BIGINT) AS minted,
+                CAST((SELECT COALESCE(SUM(amount), 0) FROM ledger WHERE kind = 'burn') AS BIGINT) AS burned,
+                CAST((SELECT COALESCE(SUM(balance), 0) FROM wallets) AS BIGINT) AS in_wallets,
+                CAST((SELECT COALESCE(SUM(amount), 0) FROM holds) AS BIGINT) AS in_holds",
         &[],
     )?;
     let Some(mut row) = row else { return Ok(Sums::default()) };
-    Ok(Sums { minted: row.int(0)?, burned: row.int(1)?, wallets: row.int(2)?, held: row.int(3)? })
+    Ok(Sums {
+        minted: row.int("minted")?,
+        burned: row.int("burned")?,
+        wallets: row.int("in_wallets")?,
+        held: row.int("in_holds")?,
+    })
 }
 
-/// What there is: made, and not taken away.
+/// Returns the total of existing credits: those made minus those removed.
 pub fn supply(tx: &mut dyn Tx) -> Result<Credits, StoreError> {
     let row = tx.first(
         "SELECT CAST((SELECT COALESCE(SUM(amount), 0) FROM ledger WHERE kind = 'mint') AS BIGINT)
-              - CAST((SELECT COALESCE(SUM(amount), 0) FROM ledger WHERE kind = 'burn') AS BIGINT)",
+              - CAST((SELECT COALESCE(SUM(amount), 0) FROM ledger WHERE kind = 'burn') AS BIGINT) AS supply",
         &[],
     )?;
-    credits(row.map_or(Ok(0), |mut row| row.int(0))?)
+    credits(row.map_or(Ok(0), |mut row| row.int("supply"))?)
 }

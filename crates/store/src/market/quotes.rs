@@ -1,11 +1,13 @@
 //! Offers that stand for a while, each at what its agent answered when it was asked, or else at the price it lists.
 
 use super::{agents, credits};
+use crate::conversations::{self, NewEvent};
 use crate::deliveries::{self, Bringing, Chat, Lease, NewDelivery, Way};
 use crate::directory::Agent;
-use crate::{StoreError, Tx, TxExt, conversations, directory};
+use crate::usage::{self, ROW_BYTES, Refusal, length, row_bytes};
+use crate::{StoreError, Tx, TxExt, directory};
 use chorus_protocol::attention::Attention;
-use chorus_protocol::ids::{AgentId, ConversationId, EventId, JobId, Principal, QuoteId, TraceId, WalletId};
+use chorus_protocol::ids::{AgentId, JobId, QuoteId, TraceId, WalletId};
 use chorus_protocol::market::{Credits, Reputation};
 use chorus_protocol::words::{DeliveryState, EntryKind, Transport};
 use std::collections::BTreeSet;
@@ -13,52 +15,48 @@ use std::collections::BTreeSet;
 /// Offers that were asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quote {
-    /// Which.
     pub id: QuoteId,
-    /// Whose wallet would pay.
+    /// The wallet that would pay.
     pub payer: WalletId,
     /// The agent that would hire, if it is one.
     pub orchestrator: Option<AgentId>,
-    /// For what.
+    /// The highest price that the payer accepts.
+    pub budget: Option<Credits>,
     pub skill: String,
-    /// With what, JSON.
+    /// The input as JSON.
     pub input: Option<String>,
-    /// What it became.
     pub job: Option<JobId>,
     /// Until when one can be taken.
     pub valid_until: i64,
     /// Until when agents may answer.
     pub answers_until: i64,
-    /// When they were asked for.
     pub created_at: i64,
-    /// What it belongs to.
     pub trace: TraceId,
     /// The best first.
     pub offers: Vec<Offer>,
 }
 
-/// One agent's offer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
-    /// Whose.
     pub agent: AgentId,
-    /// What it asks.
     pub price: Credits,
-    /// How long it takes: as it said, or usually.
+    /// The expected duration, as the agent answered or from past jobs.
     pub expected_ms: Option<i64>,
-    /// When it answered, if it did.
+    /// The time the agent answered.
     pub answered_at: Option<i64>,
-    /// Whether it would rather not.
+    /// True if the agent declined.
     pub declined: bool,
-    /// What is thought of it.
     pub reputation: Reputation,
 }
 
-/// Remembers offers.
+/// Remembers offers. They count for the wallet that asks until they are forgotten.
 pub fn insert(tx: &mut dyn Tx, quote: &Quote) -> Result<(), StoreError> {
+    let payer = usage::payer_by_id(tx, quote.payer)?;
+    usage::charge(tx, payer, row_bytes([length(quote.input.as_deref())]), Refusal::WhenFull)?;
     tx.execute(
-        "INSERT INTO quotes (id, payer_id, skill, input, valid_until, created_at, trace_id, answers_until, orchestrator_id)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+        "INSERT INTO quotes (id, payer_id, skill, input, valid_until, created_at, trace_id, answers_until, orchestrator_id,
+                             budget)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
         &[
             (&quote.id).into(),
             (&quote.payer).into(),
@@ -69,6 +67,7 @@ pub fn insert(tx: &mut dyn Tx, quote: &Quote) -> Result<(), StoreError> {
             (&quote.trace).into(),
             quote.answers_until.into(),
             quote.orchestrator.as_ref().into(),
+            quote.budget.map(Credits::hundredths).into(),
         ],
     )?;
     for (place, offer) in (0_i64..).zip(&quote.offers) {
@@ -90,7 +89,7 @@ pub fn insert(tx: &mut dyn Tx, quote: &Quote) -> Result<(), StoreError> {
 /// The offers of this id.
 pub fn by_id(tx: &mut dyn Tx, id: QuoteId) -> Result<Option<Quote>, StoreError> {
     let row = tx.first(
-        "SELECT payer_id, skill, input, job_id, valid_until, created_at, trace_id, answers_until, orchestrator_id
+        "SELECT payer_id, skill, input, job_id, valid_until, created_at, trace_id, answers_until, orchestrator_id, budget
          FROM quotes WHERE id = $1",
         &[(&id).into()],
     )?;
@@ -101,53 +100,52 @@ pub fn by_id(tx: &mut dyn Tx, id: QuoteId) -> Result<Option<Quote>, StoreError> 
     )?;
     let offers = offers.into_iter().map(|mut row| {
         Ok(Offer {
-            agent: AgentId(row.uuid(0)?),
-            price: credits(row.int(1)?)?,
-            expected_ms: row.opt_int(2)?,
-            reputation: Reputation::clamped(row.int(3)?),
-            answered_at: row.opt_int(4)?,
-            declined: row.int(5)? != 0,
+            agent: AgentId(row.uuid("agent_id")?),
+            price: credits(row.int("price")?)?,
+            expected_ms: row.opt_int("expected_ms")?,
+            reputation: Reputation::clamped(row.int("reputation")?),
+            answered_at: row.opt_int("answered_at")?,
+            declined: row.int("declined")? != 0,
         })
     });
     Ok(Some(Quote {
         id,
-        payer: WalletId(row.uuid(0)?),
-        skill: row.text(1)?,
-        input: row.opt_text(2)?,
-        job: row.opt_bytes(3)?.as_deref().and_then(JobId::from_slice),
-        valid_until: row.int(4)?,
-        created_at: row.int(5)?,
-        trace: TraceId(row.uuid(6)?),
-        answers_until: row.int(7)?,
-        orchestrator: row.opt_uuid(8)?.map(AgentId),
+        payer: WalletId(row.uuid("payer_id")?),
+        skill: row.text("skill")?,
+        input: row.opt_text("input")?,
+        job: row.opt_bytes("job_id")?.as_deref().and_then(JobId::from_slice),
+        valid_until: row.int("valid_until")?,
+        created_at: row.int("created_at")?,
+        trace: TraceId(row.uuid("trace_id")?),
+        answers_until: row.int("answers_until")?,
+        orchestrator: row.opt_uuid("orchestrator_id")?.map(AgentId),
+        budget: row.opt_int("budget")?.map(credits).transpose()?,
         offers: offers.collect::<Result<_, StoreError>>()?,
     }))
 }
 
-/// How many requests of a wallet stand at this time.
+/// Counts the open requests of a wallet at this time.
 pub fn count_open(tx: &mut dyn Tx, payer: WalletId, now: i64) -> Result<i64, StoreError> {
     let row = tx.first(
-        "SELECT COUNT(*) FROM quotes WHERE payer_id = $1 AND valid_until > $2 AND job_id IS NULL",
+        "SELECT COUNT(*) AS count FROM quotes WHERE payer_id = $1 AND valid_until > $2 AND job_id IS NULL",
         &[(&payer).into(), now.into()],
     )?;
-    row.map_or(Ok(0), |mut row| row.int(0))
+    row.map_or(Ok(0), |mut row| row.int("count"))
 }
 
 /// An agent, as jobs reach it, that is to be called with a question.
 #[derive(Debug, Clone)]
 pub struct Called {
-    /// Which.
     pub agent: Agent,
     /// The place of the question in its inbox.
     pub seq: i64,
-    /// How it is called.
     pub transport: Transport,
 }
 
 /// A question that was stored.
 #[derive(Debug, Default)]
-pub struct Asked {
-    /// Whether anybody is asked at all.
+pub struct QuestionDelivery {
+    /// True if any agent is asked.
     pub is_any: bool,
     /// Those that are to be called.
     pub called: Vec<Called>,
@@ -158,12 +156,12 @@ pub struct Asked {
 pub fn ask(
     tx: &mut dyn Tx,
     quote: &Quote,
-    event: EventId,
-    (author, body): (Principal, &str),
+    question: &NewEvent,
+    body: &str,
     attention: Attention,
     lease: Lease,
-) -> Result<Asked, StoreError> {
-    let (now, conversation) = (quote.created_at, ConversationId::of_quote(quote.id));
+) -> Result<QuestionDelivery, StoreError> {
+    let (now, conversation) = (quote.created_at, question.conversation);
     // The smaller stream first, as everywhere.
     let asked: BTreeSet<_> = quote.offers.iter().map(|offer| offer.agent).collect();
     let mut reached = vec![];
@@ -180,17 +178,9 @@ pub fn ask(
         }
     }
     if reached.is_empty() {
-        return Ok(Asked::default());
+        return Ok(QuestionDelivery::default());
     }
-    let said = conversations::NewEvent {
-        id: event,
-        conversation,
-        author,
-        trace: quote.trace,
-        thread: None,
-        target: None,
-    };
-    conversations::append_job(tx, &said, body, now)?;
+    conversations::append_job(tx, question, body, now)?;
     let mut called = vec![];
     for (agent, transport) in reached {
         let (state, lease) = match transport {
@@ -199,7 +189,7 @@ pub fn ask(
         };
         let delivery = NewDelivery {
             agent: agent.id,
-            event,
+            event: question.id,
             kind: EntryKind::Quote,
             transport,
             state,
@@ -213,16 +203,16 @@ pub fn ask(
             }),
             trace: quote.trace,
         };
-        let seq = tx.next_seq(agent.id.0)?;
+        let seq = tx.next_seq(agent.id.into())?;
         deliveries::append(tx, &delivery, seq, now)?;
         if lease.is_some() {
             called.push(Called { agent, seq, transport });
         }
     }
-    Ok(Asked { is_any: true, called })
+    Ok(QuestionDelivery { is_any: true, called })
 }
 
-/// What an agent answered; the first answer stands. Says whether it was this one.
+/// Records an agent's answer. Only the first counts. Returns whether this one did.
 pub fn answer(
     tx: &mut dyn Tx,
     id: QuoteId,
@@ -246,6 +236,15 @@ pub fn answer(
     Ok(answered == 1)
 }
 
+/// Declines for an agent whatever it was asked for and nobody has accepted yet. Returns how much that was.
+pub(super) fn withdraw(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<u64, StoreError> {
+    tx.execute(
+        "UPDATE offers SET declined = 1, answered_at = COALESCE(answered_at, $2) WHERE agent_id = $1 AND declined = 0
+             AND quote_id IN (SELECT id FROM quotes WHERE job_id IS NULL AND valid_until > $2)",
+        &[(&agent).into(), now.into()],
+    )
+}
+
 /// One offer is taken, and says whether none was before.
 pub fn accept(tx: &mut dyn Tx, id: QuoteId, job: JobId) -> Result<bool, StoreError> {
     let taken = tx.execute(
@@ -259,15 +258,18 @@ pub fn accept(tx: &mut dyn Tx, id: QuoteId, job: JobId) -> Result<bool, StoreErr
 /// each took besides its row.
 pub fn remove_before(tx: &mut dyn Tx, cutoff: i64, limit: i64) -> Result<Vec<(WalletId, i64)>, StoreError> {
     let old = tx.query(
-        "SELECT id, payer_id, COALESCE(OCTET_LENGTH(input), 0) FROM quotes WHERE valid_until < $1 LIMIT $2",
+        "SELECT id, payer_id, COALESCE(OCTET_LENGTH(input), 0) AS input_bytes FROM quotes WHERE valid_until < $1 LIMIT $2",
         &[cutoff.into(), limit.into()],
     )?;
     let mut removed = vec![];
     for mut row in old {
-        let id = QuoteId(row.uuid(0)?);
+        let id = QuoteId(row.uuid("id")?);
         tx.execute("DELETE FROM offers WHERE quote_id = $1", &[(&id).into()])?;
         tx.execute("DELETE FROM quotes WHERE id = $1", &[(&id).into()])?;
-        removed.push((WalletId(row.uuid(1)?), row.int(2)?));
+        let (wallet, bytes) = (WalletId(row.uuid("payer_id")?), row.int("input_bytes")?);
+        let payer = usage::payer_by_id(tx, wallet)?;
+        usage::give_back(tx, payer, bytes + ROW_BYTES)?;
+        removed.push((wallet, bytes));
     }
     Ok(removed)
 }

@@ -2,39 +2,42 @@
 
 use super::credits;
 use crate::directory::KeyHash;
+use crate::usage::{self, Refusal, row_bytes};
 use crate::{Kind, Row, StoreError, Tx, TxExt, revocation};
 use chorus_protocol::ids::{AccountId, AgentId, TraceId, WalletId};
 use chorus_protocol::market::Credits;
 use std::collections::BTreeSet;
 
-/// One wallet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wallet {
-    /// Its id.
     pub id: WalletId,
-    /// What its owner is called on the wire.
+    /// The owner's name on the wire.
     pub owner: String,
     /// The account that may use it.
     pub account: Option<AccountId>,
-    /// Whether there is a key that may.
+    /// True if a key may use it.
     pub keyed: bool,
-    /// What can be spent.
+    /// The credits that can be spent.
     pub balance: Credits,
 }
 
 macro_rules! select_wallet {
     ($rest:literal) => {
-        concat!("SELECT id, owner, account_id, CASE WHEN key_hash IS NULL THEN 0 ELSE 1 END, balance FROM wallets WHERE ", $rest)
+        concat!(
+            "SELECT id, owner, account_id, CASE WHEN key_hash IS NULL THEN 0 ELSE 1 END AS has_key, balance
+             FROM wallets WHERE ",
+            $rest
+        )
     };
 }
 
 fn wallet(mut row: Row) -> Result<Wallet, StoreError> {
     Ok(Wallet {
-        id: WalletId(row.uuid(0)?),
-        owner: row.text(1)?,
-        account: row.opt_bytes(2)?.as_deref().and_then(AccountId::from_slice),
-        keyed: row.int(3)? == 1,
-        balance: credits(row.int(4)?)?,
+        id: WalletId(row.uuid("id")?),
+        owner: row.text("owner")?,
+        account: row.opt_bytes("account_id")?.as_deref().and_then(AccountId::from_slice),
+        keyed: row.int("has_key")? == 1,
+        balance: credits(row.int("balance")?)?,
     })
 }
 
@@ -53,13 +56,17 @@ pub fn by_id(tx: &mut dyn Tx, id: WalletId) -> Result<Option<Wallet>, StoreError
     tx.first(select_wallet!("id = $1"), &[(&id).into()])?.map(wallet).transpose()
 }
 
-/// The wallet that this agent is on the market for.
-pub(super) fn of_listed(tx: &mut dyn Tx, agent: AgentId) -> Result<Option<Wallet>, StoreError> {
-    let sql = select_wallet!("id = (SELECT wallet_id FROM market_agents WHERE agent_id = $1)");
+/// The wallet that this agent is on the market for. One that only an account may use is no longer that of an agent which was
+/// released from the account.
+pub fn of_listed(tx: &mut dyn Tx, agent: AgentId) -> Result<Option<Wallet>, StoreError> {
+    let sql = select_wallet!(
+        "id = (SELECT wallet_id FROM market_agents WHERE agent_id = $1)
+           AND (account_id IS NULL OR key_hash IS NOT NULL OR account_id = (SELECT owner_id FROM agents WHERE id = $1))"
+    );
     tx.first(sql, &[(&agent).into()])?.map(wallet).transpose()
 }
 
-/// Whether the key of a wallet is kept out: with an agent that earns for it, or with the account whose it is.
+/// Returns whether the key of a wallet is disabled: with an agent that earns for it, or with its account.
 pub fn is_kept_out(tx: &mut dyn Tx, id: WalletId) -> Result<bool, StoreError> {
     let found = tx.first(
         "SELECT 1 WHERE EXISTS (SELECT 1 FROM market_agents m JOIN agents a ON a.id = m.agent_id WHERE m.wallet_id = $1
@@ -82,22 +89,22 @@ pub fn of_account(tx: &mut dyn Tx, account: AccountId, limit: i64) -> Result<Vec
 /// A wallet to be made.
 #[derive(Debug, Clone)]
 pub struct NewWallet {
-    /// Its id.
     pub id: WalletId,
-    /// What its owner is called.
     pub owner: String,
     /// The account that may use it.
     pub account: Option<AccountId>,
     /// The key that may.
     pub key: Option<KeyHash>,
-    /// What it belongs to.
+    /// The agent whose key was shown by whoever is given this one.
+    pub issued_to: Option<AgentId>,
     pub trace: TraceId,
 }
 
 /// Makes a wallet with nothing in it; nothing, if there is one of this owner, who may have come at the same time.
 pub fn insert(tx: &mut dyn Tx, new: &NewWallet, now: i64) -> Result<Option<Wallet>, StoreError> {
     let made = tx.execute(
-        "INSERT INTO wallets (id, owner, account_id, key_hash, balance, created_at, trace_id) VALUES ($1, $2, $3, $4, 0, $5, $6)
+        "INSERT INTO wallets (id, owner, account_id, key_hash, balance, created_at, trace_id, issued_to)
+         VALUES ($1, $2, $3, $4, 0, $5, $6, $7)
          ON CONFLICT (owner) DO NOTHING",
         &[
             (&new.id).into(),
@@ -106,26 +113,52 @@ pub fn insert(tx: &mut dyn Tx, new: &NewWallet, now: i64) -> Result<Option<Walle
             new.key.as_ref().map(<[u8; 32]>::as_slice).into(),
             now.into(),
             (&new.trace).into(),
+            new.issued_to.as_ref().into(),
         ],
     )?;
     if made == 0 {
         return Ok(None);
     }
     let (id, owner, account) = (new.id, new.owner.clone(), new.account);
-    Ok(Some(Wallet { id, owner, account, keyed: new.key.is_some(), balance: Credits::ZERO }))
+    let made = Wallet { id, owner, account, keyed: new.key.is_some(), balance: Credits::ZERO };
+    usage::charge(tx, usage::payer(&made), row_bytes([made.owner.len()]), Refusal::WhenFull)?;
+    Ok(Some(made))
 }
 
-/// Whoever has this key may use a wallet from now on, and nobody who had another.
-pub fn reset_key(tx: &mut dyn Tx, id: WalletId, key: &KeyHash) -> Result<(), StoreError> {
-    tx.execute("UPDATE wallets SET key_hash = $2 WHERE id = $1", &[(&id).into(), key.as_slice().into()])?;
-    // What is remembered of the owner is known by the wallet's id.
+/// Replaces the key of a wallet. A key that replaces one issued for an agent's key still ends with that key, unless `is_proven`: the
+/// account or the operator asked, not the holder of the old key.
+pub fn reset_key(tx: &mut dyn Tx, id: WalletId, key: &KeyHash, is_proven: bool) -> Result<(), StoreError> {
+    let sql = if is_proven {
+        "UPDATE wallets SET key_hash = $2, issued_to = NULL WHERE id = $1"
+    } else {
+        "UPDATE wallets SET key_hash = $2 WHERE id = $1"
+    };
+    tx.execute(sql, &[(&id).into(), key.as_slice().into()])?;
+    // Cached facts about the owner are stored under the wallet's id.
     revocation::announce(tx, AgentId(id.0))
+}
+
+/// Ends the keys of wallets that were given to whoever showed the key of this agent, and returns the owners of those wallets. An
+/// account still uses its own; the others get a key again from the operator.
+pub fn end_keys_issued_to(tx: &mut dyn Tx, agent: AgentId) -> Result<Vec<String>, StoreError> {
+    let ended = tx.query(
+        "UPDATE wallets SET key_hash = NULL, issued_to = NULL WHERE issued_to = $1 AND key_hash IS NOT NULL
+         RETURNING id, owner",
+        &[(&agent).into()],
+    )?;
+    ended
+        .into_iter()
+        .map(|mut row| {
+            revocation::announce(tx, AgentId(row.uuid("id")?))?;
+            row.text("owner")
+        })
+        .collect()
 }
 
 /// Keeps others from these wallets until the transaction ends, the smallest first, so that no two wait for each other.
 pub fn hold(tx: &mut dyn Tx, ids: impl IntoIterator<Item = WalletId>) -> Result<(), StoreError> {
     let ids: BTreeSet<_> = ids.into_iter().collect();
-    ids.into_iter().try_for_each(|id| tx.lock(id.0))
+    ids.into_iter().try_for_each(|id| tx.lock(id.into()))
 }
 
 /// Keeps others from a wallet that was just found, and says how it stands by then.
@@ -138,11 +171,11 @@ pub fn keep(tx: &mut dyn Tx, found: Wallet) -> Result<Wallet, StoreError> {
     }
 }
 
-/// What is held of a wallet for jobs.
+/// Returns the credits of a wallet that are held for jobs.
 pub fn held(tx: &mut dyn Tx, id: WalletId) -> Result<Credits, StoreError> {
     let row = tx.first(
-        "SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM holds WHERE wallet_id = $1",
+        "SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) AS amount FROM holds WHERE wallet_id = $1",
         &[(&id).into()],
     )?;
-    credits(row.map_or(Ok(0), |mut row| row.int(0))?)
+    credits(row.map_or(Ok(0), |mut row| row.int("amount"))?)
 }

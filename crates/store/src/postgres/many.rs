@@ -6,7 +6,10 @@
 use postgres::types::Type;
 use std::fmt::Write as _;
 
-/// Whether this only reads.
+/// The column that says which row of parameters an answer is for, beside the columns of the statement itself.
+pub(super) const NUMBER: &str = "asked_number";
+
+/// Returns whether a statement only reads.
 pub(super) fn is_select(sql: &str) -> bool {
     sql.trim_start().starts_with("SELECT")
 }
@@ -27,19 +30,19 @@ pub(super) fn statement(sql: &str, types: &[Type]) -> Option<String> {
             return None;
         }
         let (one, asked) =
-            (with_columns(sql), format!("unnest({columns}) WITH ORDINALITY AS asked ({names}, number)"));
+            (with_columns(sql), format!("unnest({columns}) WITH ORDINALITY AS asked ({names}, {NUMBER})"));
         return Some(if sql.contains("ORDER BY") {
             format!(
-                "SELECT asked.number, found.* FROM {asked}
+                "SELECT asked.{NUMBER}, found.* FROM {asked}
                  CROSS JOIN LATERAL (SELECT one.*, row_number() OVER () AS row_place FROM ({one}) AS one) AS found
-                 ORDER BY asked.number, found.row_place"
+                 ORDER BY asked.{NUMBER}, found.row_place"
             )
         } else {
-            format!("SELECT asked.number, found.* FROM {asked} CROSS JOIN LATERAL ({one}) AS found")
+            format!("SELECT asked.{NUMBER}, found.* FROM {asked} CROSS JOIN LATERAL ({one}) AS found")
         });
     }
     let (head, values) = sql.split_once("VALUES (")?;
-    // What comes after the values (ON CONFLICT, RETURNING) is about one row.
+    // Clauses after the values (ON CONFLICT, RETURNING) are about one row.
     let values = values.trim_end().strip_suffix(')').filter(|_| inserts_into(sql).is_some())?;
     let values = with_columns(values);
     Some(format!("{head} SELECT {values} FROM unnest({columns}) AS asked ({names})"))
@@ -85,7 +88,7 @@ mod tests {
     #[test]
     fn answers_keep_their_order() {
         let ordered = statement("SELECT a FROM t WHERE b = $1 ORDER BY a", &[Type::INT8]).unwrap();
-        assert!(ordered.ends_with("ORDER BY asked.number, found.row_place"), "{ordered}");
+        assert!(ordered.ends_with("ORDER BY asked.asked_number, found.row_place"), "{ordered}");
         let plain = statement("SELECT a FROM t WHERE b = $1", &[Type::INT8]).unwrap();
         assert!(!plain.contains("row_place"), "{plain}");
     }

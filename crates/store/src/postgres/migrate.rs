@@ -1,16 +1,16 @@
-//! Bringing a server's schema up to date.
+//! Runs migrations on a PostgreSQL database.
 
 use super::session::classify;
 use crate::StoreError;
-use crate::migrate::pending;
+use crate::migrate::{Migration, pending};
 
-pub(super) fn migrate(client: &mut postgres::Client) -> Result<(), StoreError> {
+pub(crate) fn migrate(client: &mut postgres::Client, migrations: &[Migration]) -> Result<(), StoreError> {
     let mut run = || -> Result<Result<(), StoreError>, postgres::Error> {
         let mut tx = client.transaction()?;
-        // Any constant will do, as long as every node uses the same. Who waits for it waits for a whole migration.
+        // The number of the lock is arbitrary, but the same on every node. A node waits for it as long as a migration takes.
         tx.batch_execute("SET LOCAL lock_timeout = 0; SELECT pg_advisory_xact_lock(7267861); CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)")?;
         let row = tx.query_one("SELECT COALESCE(MAX(version), 0) FROM schema_version", &[])?;
-        let pending = match pending(row.get(0)) {
+        let pending = match pending(row.get(0), migrations) {
             Ok(pending) => pending,
             Err(error) => return Ok(Err(error)),
         };

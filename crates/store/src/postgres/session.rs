@@ -1,13 +1,15 @@
-//! One connection and its prepared statements, and the transaction that a closure sees when its statements are executed one by
+//! One connection with its prepared statements, and the transaction that runs a closure's statements one by
 //! one.
 //!
-//! What nobody waits for is put off: a BEGIN is sent with the first statement, if that only reads, and rows that are appended with
-//! the next statement, or with the COMMIT, in one round trip. The server takes them in order, and after one that failed in a
-//! transaction it refuses the rest and rolls back, COMMIT or not; the first error is the one that is told.
+//! Statements whose result is not needed at once are deferred: a BEGIN is sent with the first statement if
+//! that only reads, and appended rows are sent with the next statement or with the COMMIT, in one round trip.
+//! The server executes them in order. After an error in a transaction it refuses the rest and rolls back, even
+//! at a COMMIT; the first error is the one returned.
 
 use super::many;
 use super::target::Target;
-use crate::tx::{Cell, Param, Row, Tx, TxExt};
+use crate::streams::StreamKey;
+use crate::tx::{Cell, ColumnNames, Param, Row, Tx, TxExt};
 use crate::{Kind, StoreError};
 use futures_util::StreamExt as _;
 use futures_util::future::try_join_all;
@@ -20,7 +22,6 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::Client;
-use uuid::Uuid;
 
 /// The most appends that are put off; few, so that all of them are polled at once and in order.
 const MAX_PUT_OFF: usize = 16;
@@ -29,14 +30,34 @@ pub(super) struct Session {
     client: Client,
     /// The connection is a task in it, which goes on while somebody waits for an answer.
     runtime: Runtime,
-    prepared: HashMap<&'static str, Statement>,
+    prepared: HashMap<&'static str, Prepared>,
     /// The forms that do many at once, by the statement that does one.
-    many: HashMap<&'static str, Statement>,
+    many: HashMap<&'static str, Prepared>,
     begin: Begin,
     put_off: Vec<(Statement, Vec<Column>)>,
 }
 
-/// How far the beginning of a transaction has come.
+/// A prepared statement and the names of its columns.
+#[derive(Clone)]
+pub(super) struct Prepared {
+    pub(super) statement: Statement,
+    pub(super) columns: ColumnNames,
+}
+
+impl Prepared {
+    fn new(statement: Statement) -> Self {
+        let columns = ColumnNames::new(statement.columns().iter().map(postgres::Column::name));
+        Self { statement, columns }
+    }
+
+    /// Returns a row of its answer.
+    pub(super) fn row(&self, row: &postgres::Row) -> Result<Row, StoreError> {
+        let cells = (0..row.len()).map(|column| cell(row, column)).collect::<Result<_, _>>()?;
+        Ok(Row::new(self.columns.clone(), cells))
+    }
+}
+
+/// The progress of beginning a transaction.
 #[derive(Clone, Copy)]
 enum Begin {
     /// It is sent with the first statement.
@@ -60,12 +81,12 @@ impl Column {
     }
 }
 
-/// What follows a commit, and only a commit.
+/// Actions and wake-ups that follow a commit.
 #[derive(Default)]
 pub(super) struct After {
     pub(super) actions: Vec<Box<dyn FnOnce() + Send>>,
     /// The streams that moved, and where they end now.
-    pub(super) moved: BTreeMap<Uuid, i64>,
+    pub(super) moved: BTreeMap<StreamKey, i64>,
 }
 
 pub(super) struct PostgresTx<'a> {
@@ -73,11 +94,11 @@ pub(super) struct PostgresTx<'a> {
     pub(super) after: After,
     /// An error that cost the whole transaction, whatever the closure made of it.
     pub(super) broken: Option<StoreError>,
-    /// Whether a statement failed: the server has given up the transaction, and takes nothing but its end.
+    /// True if a statement failed. The server has aborted the transaction and accepts only its end.
     pub(super) failed: bool,
-    /// Whether there may be something to be taken back.
+    /// True if there may be changes to roll back.
     pub(super) wrote: bool,
-    /// When the work must have ended.
+    /// The time limit of the work.
     end: Option<Instant>,
 }
 
@@ -126,7 +147,7 @@ impl Session {
         Ok(Self { client, runtime, prepared, many, begin: Begin::Done, put_off: vec![] })
     }
 
-    /// Whether the connection is gone.
+    /// Returns whether the connection is closed.
     pub(super) fn is_closed(&self) -> bool {
         self.client.is_closed()
     }
@@ -137,13 +158,13 @@ impl Session {
         self.put_off.clear();
     }
 
-    /// Whether the server has taken the BEGIN.
+    /// Returns whether the server has executed the BEGIN.
     pub(super) fn has_begun(&self) -> bool {
         matches!(self.begin, Begin::Done)
     }
 
-    /// Waits until the transaction has begun. Whoever writes has to: should the BEGIN fail, and nothing else, a statement that
-    /// was sent with it would be kept by itself.
+    /// Waits until the transaction has begun. Required before a write: if only the BEGIN failed, a statement
+    /// sent with it would be committed by itself.
     pub(super) fn make_begun(&mut self) -> Result<(), postgres::Error> {
         if let Begin::PutOff(sql) = self.begin {
             self.runtime.block_on(self.client.batch_execute(sql))?;
@@ -180,7 +201,7 @@ impl Session {
         done.map(|((), _, done)| done)
     }
 
-    /// Has rows inserted before anything else is done. Whether they are refused is known then.
+    /// Defers the insertion of rows until the next statement, which also returns their errors.
     pub(super) fn put_off(
         &mut self,
         statement: Statement,
@@ -216,25 +237,25 @@ impl Session {
         }
     }
 
-    pub(super) fn prepare(&mut self, sql: &'static str) -> Result<Statement, postgres::Error> {
-        if let Some(statement) = self.prepared.get(sql) {
-            return Ok(statement.clone());
+    pub(super) fn prepare(&mut self, sql: &'static str) -> Result<Prepared, postgres::Error> {
+        if let Some(prepared) = self.prepared.get(sql) {
+            return Ok(prepared.clone());
         }
-        let statement = self.runtime.block_on(self.client.prepare(sql))?;
-        self.prepared.insert(sql, statement.clone());
-        Ok(statement)
+        let prepared = Prepared::new(self.runtime.block_on(self.client.prepare(sql))?);
+        self.prepared.insert(sql, prepared.clone());
+        Ok(prepared)
     }
 
     /// The form of a statement that does many at once; none if it has none.
-    pub(super) fn prepare_many(&mut self, sql: &'static str) -> Result<Option<Statement>, postgres::Error> {
-        if let Some(statement) = self.many.get(sql) {
-            return Ok(Some(statement.clone()));
+    pub(super) fn prepare_many(&mut self, sql: &'static str) -> Result<Option<Prepared>, postgres::Error> {
+        if let Some(prepared) = self.many.get(sql) {
+            return Ok(Some(prepared.clone()));
         }
-        let one = self.prepare(sql)?;
+        let one = self.prepare(sql)?.statement;
         let Some(text) = many::statement(sql, one.params()) else { return Ok(None) };
-        let statement = self.runtime.block_on(self.client.prepare(&text))?;
-        self.many.insert(sql, statement.clone());
-        Ok(Some(statement))
+        let prepared = Prepared::new(self.runtime.block_on(self.client.prepare(&text))?);
+        self.many.insert(sql, prepared.clone());
+        Ok(Some(prepared))
     }
 }
 
@@ -244,7 +265,7 @@ impl Tx for PostgresTx<'_> {
         let params: Vec<&(dyn ToSql + Sync)> =
             params.iter().map(|param| param as &(dyn ToSql + Sync)).collect();
         self.note(|session| {
-            let statement = session.prepare(sql)?;
+            let statement = session.prepare(sql)?.statement;
             session.make_begun()?;
             session.after_put_off(async |client| client.execute(&statement, &params).await)
         })
@@ -254,7 +275,7 @@ impl Tx for PostgresTx<'_> {
         self.wrote = true;
         let columns = params.iter().map(|param| Column::One((*param).into())).collect();
         self.note(|session| {
-            let statement = session.prepare(sql)?;
+            let statement = session.prepare(sql)?.statement;
             session.put_off(statement, columns)
         })
     }
@@ -278,19 +299,18 @@ impl Tx for PostgresTx<'_> {
         self.wrote |= !only_reads;
         let params = params.iter().map(|param| param as &(dyn ToSql + Sync));
         self.note(|session| {
-            let statement = session.prepare(sql)?;
+            let prepared = session.prepare(sql)?;
             if !only_reads {
                 session.make_begun()?;
             }
             // One by one, so that never more than a few are in memory. To the end, because only there is said whether all
             // went well: what is not wanted is dropped as it comes.
             session.after_put_off(async |client| {
-                let (rows, mut taken) = (client.query_raw(&statement, params).await?, Ok(true));
+                let (rows, mut taken) = (client.query_raw(&prepared.statement, params).await?, Ok(true));
                 let mut rows = std::pin::pin!(rows);
                 while let Some(row) = rows.next().await.transpose()? {
                     if let Ok(true) = taken {
-                        let cells = (0..row.len()).map(|column| cell(&row, column));
-                        taken = cells.collect::<Result<_, _>>().and_then(|cells| take(Row(cells)));
+                        taken = prepared.row(&row).and_then(&mut *take);
                     }
                 }
                 Ok(taken.map(drop))
@@ -298,26 +318,38 @@ impl Tx for PostgresTx<'_> {
         })?
     }
 
-    fn next_seq(&mut self, stream: Uuid) -> Result<i64, StoreError> {
+    fn next_seq(&mut self, stream: StreamKey) -> Result<i64, StoreError> {
         let row = self.first(
-            "INSERT INTO streams (id, head) VALUES ($1, 1)
-             ON CONFLICT (id) DO UPDATE SET head = streams.head + 1 RETURNING head",
-            &[(&stream).into()],
+            "INSERT INTO streams (kind, id, head) VALUES ($1, $2, 1)
+             ON CONFLICT (kind, id) DO UPDATE SET head = streams.head + 1 RETURNING head",
+            &stream.params(),
         )?;
-        let head = row.ok_or_else(|| StoreError::unexpected("no head came back"))?.int(0)?;
+        let head = row.ok_or_else(|| StoreError::unexpected("no head came back"))?.int("head")?;
         self.after.moved.insert(stream, head);
         Ok(head)
     }
 
-    fn head(&mut self, stream: Uuid) -> Result<i64, StoreError> {
-        let row = self.first("SELECT head FROM streams WHERE id = $1", &[(&stream).into()])?;
-        row.map_or(Ok(0), |mut row| row.int(0))
+    fn head(&mut self, stream: StreamKey) -> Result<i64, StoreError> {
+        let row = self.first("SELECT head FROM streams WHERE kind = $1 AND id = $2", &stream.params())?;
+        row.map_or(Ok(0), |mut row| row.int("head"))
     }
 
-    fn lock(&mut self, stream: Uuid) -> Result<(), StoreError> {
+    fn set_head(&mut self, stream: StreamKey, head: i64) -> Result<(), StoreError> {
+        let [kind, id] = stream.params();
         self.execute(
-            "INSERT INTO streams (id, head) VALUES ($1, 0) ON CONFLICT (id) DO UPDATE SET head = streams.head",
-            &[(&stream).into()],
+            "INSERT INTO streams (kind, id, head) VALUES ($1, $2, $3)
+             ON CONFLICT (kind, id) DO UPDATE SET head = excluded.head",
+            &[kind, id, head.into()],
+        )?;
+        self.after.moved.insert(stream, head);
+        Ok(())
+    }
+
+    fn lock(&mut self, stream: StreamKey) -> Result<(), StoreError> {
+        self.execute(
+            "INSERT INTO streams (kind, id, head) VALUES ($1, $2, 0)
+             ON CONFLICT (kind, id) DO UPDATE SET head = streams.head",
+            &stream.params(),
         )?;
         Ok(())
     }
@@ -360,7 +392,7 @@ impl ToSql for Param<'_> {
     to_sql_checked!();
 }
 
-pub(super) fn cell(row: &postgres::Row, column: usize) -> Result<Cell, StoreError> {
+fn cell(row: &postgres::Row, column: usize) -> Result<Cell, StoreError> {
     let ty = row.columns().get(column).map(postgres::Column::type_);
     let cell = match ty {
         Some(&Type::INT8) => row.try_get::<_, Option<i64>>(column).map(|value| value.map(Cell::Int)),

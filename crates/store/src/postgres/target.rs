@@ -1,8 +1,7 @@
-//! Where the server is and how it is spoken to: what the database URL says, and with TLS or without.
+//! The address of the server and the connection's security, from the database URL.
 //!
-//! TLS is always verified, whatever word asks for it, and required unless the server is on this machine or the URL says
-//! `sslmode=disable` or `sslmode=prefer`. The machine's certificates are trusted, or those in `sslrootcert=FILE` and no
-//! others.
+//! TLS is always verified, and required unless the server is on this machine or the URL says `sslmode=disable`
+//! or `sslmode=prefer`. The machine's certificates are trusted, or only those in `sslrootcert=FILE`.
 
 use super::tls::{self, Tls};
 use crate::StoreError;
@@ -15,7 +14,7 @@ use tokio::runtime::Runtime;
 use tokio_postgres::Config;
 use url::form_urlencoded;
 
-/// How long the server may leave something unacknowledged.
+/// The time after which an unacknowledged transmission ends the connection.
 const SILENCE: Duration = Duration::from_secs(15);
 /// Success means committed to disk, whatever the server's default is.
 const SETTINGS: &str =
@@ -45,7 +44,7 @@ impl Target {
                     "sslmode must be disable, prefer, require, verify-ca or verify-full".into(),
                 ));
             }
-            // Who names a certificate wants it used.
+            // A URL that names a certificate wants TLS.
             None if is_local(&config) && roots.is_none() => SslMode::Disable,
             None => SslMode::Require,
         };
@@ -90,7 +89,7 @@ impl Target {
     pub(super) fn connect_in(&self, runtime: &Runtime) -> Result<tokio_postgres::Client, postgres::Error> {
         let config = self.config();
         runtime.block_on(async {
-            // What ends the connection is told to whoever uses it next.
+            // The error that ends the connection is returned to its next user.
             let client = if let Some(tls) = &self.tls {
                 let (client, connection) = config.connect(tls.clone()).await?;
                 drop(runtime.spawn(connection));
@@ -152,7 +151,7 @@ impl<'a> Url<'a> {
     }
 }
 
-/// Whether nothing that is said leaves this machine.
+/// Returns whether the connection stays on this machine.
 fn is_local(config: &Config) -> bool {
     let addresses = config.get_hostaddrs();
     if !addresses.is_empty() {

@@ -53,7 +53,7 @@ fn read_roots(file: &Path) -> Result<RootCertStore, Cause> {
     if roots.is_empty() { Err("there is no certificate in it".into()) } else { Ok(roots) }
 }
 
-/// Why no connection was made, and what to do about it where TLS is the reason.
+/// Returns the cause of a failed connection, with advice if TLS is the reason.
 pub(super) fn explain(error: postgres::Error) -> Cause {
     let first: &(dyn Error + 'static) = &error;
     let causes: Vec<_> = std::iter::successors(Some(first), |&cause| cause.source()).collect();
@@ -116,7 +116,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Hands
     }
 }
 
-/// What goes over it is encrypted.
 pub(super) struct Encrypted<S>(Box<tokio_rustls::client::TlsStream<S>>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Encrypted<S> {

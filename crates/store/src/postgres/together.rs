@@ -22,40 +22,41 @@
 //!
 //! # Why nodes do not wait for each other for ever
 //!
-//! Streams are locked by one statement, in the order of their ids, and nothing that could wait comes after it.
+//! Streams are locked by one statement, in the order of their keys, and nothing that could wait comes after it.
 
 use super::many;
-use super::session::{After, Column, Session, cell, classify};
+use super::session::{After, Column, Session, classify};
+use crate::streams::{StreamKey, StreamKind};
 use crate::tx::{Cell, Param, Row, Tx};
 use crate::work::Work;
 use crate::{Kind, StoreError};
 use postgres::types::ToSql;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use uuid::Uuid;
 
 /// After so many passes the closures are none of those this is for.
 const MAX_PASSES: usize = 6;
 /// Numbers as many places in each stream as are wanted, the smallest stream first.
-const NUMBER: &str = "INSERT INTO streams (id, head)
-     SELECT wanted.id, wanted.places FROM unnest($1::bytea[], $2::bigint[]) AS wanted (id, places) ORDER BY wanted.id
-     ON CONFLICT (id) DO UPDATE SET head = streams.head + excluded.head RETURNING id, head";
+const NUMBER: &str = "INSERT INTO streams (kind, id, head)
+     SELECT wanted.kind, wanted.id, wanted.places
+     FROM unnest($1::text[], $2::bytea[], $3::bigint[]) AS wanted (kind, id, places) ORDER BY wanted.kind, wanted.id
+     ON CONFLICT (kind, id) DO UPDATE SET head = streams.head + excluded.head RETURNING kind, id, head";
 
 /// A statement and its parameters.
 type Question = (&'static str, Vec<Cell>);
 
-/// What was fetched for the closures.
+/// The answers fetched for the closures.
 #[derive(Default)]
 struct Known {
     rows: HashMap<Question, Vec<Row>>,
     /// The next number of each stream, and the last that is reserved. None before they are.
-    numbers: Option<BTreeMap<Uuid, (i64, i64)>>,
+    numbers: Option<BTreeMap<StreamKey, (i64, i64)>>,
 }
 
-/// What the closures of one pass did, and what they lack.
+/// The effects of one pass over the closures, and what they still need.
 #[derive(Default)]
 struct Pass {
     questions: HashSet<Question>,
-    streams: BTreeMap<Uuid, i64>,
+    streams: BTreeMap<StreamKey, i64>,
     rows: BTreeMap<&'static str, Vec<Vec<Cell>>>,
     after: After,
     /// Somebody did what cannot be done together.
@@ -109,7 +110,7 @@ impl Pass {
         self.rows.iter().map(|(sql, rows)| (*sql, rows.len())).collect()
     }
 
-    /// Whether this was the last pass, and nobody could have seen what another did.
+    /// Returns whether this was the last pass, and no closure could have seen the effect of another.
     fn is_sound(&self, known: &Known) -> bool {
         let mut tables: BTreeSet<&str> = self.rows.keys().filter_map(|sql| many::inserts_into(sql)).collect();
         tables.insert("streams");
@@ -121,7 +122,8 @@ impl Pass {
 
     fn finish(mut self, session: &mut Session, known: Known) -> Result<Option<After>, StoreError> {
         for (sql, rows) in self.rows.iter().filter(|(_, rows)| !rows.is_empty()) {
-            let Some(statement) = session.prepare_many(sql).map_err(classify)? else { return Ok(None) };
+            let Some(prepared) = session.prepare_many(sql).map_err(classify)? else { return Ok(None) };
+            let statement = prepared.statement;
             let columns = columns(rows, statement.params().len());
             let columns =
                 columns.into_iter().map(|column| Column::Many(column.into_iter().cloned().collect()));
@@ -147,15 +149,15 @@ fn ask(session: &mut Session, questions: &HashSet<Question>, known: &mut Known) 
         asked.entry(sql).or_default().push(params);
     }
     for (sql, rows) in asked {
-        let Some(statement) = session.prepare_many(sql).map_err(classify)? else { return Ok(false) };
-        let columns = columns(rows.iter().copied(), statement.params().len());
+        let Some(prepared) = session.prepare_many(sql).map_err(classify)? else { return Ok(false) };
+        let columns = columns(rows.iter().copied(), prepared.statement.params().len());
         let params: Vec<_> = columns.iter().map(|column| column as &(dyn ToSql + Sync)).collect();
         let mut found: Vec<Vec<Row>> = rows.iter().map(|_| vec![]).collect();
-        for row in session.query(&statement, &params).map_err(classify)? {
-            let number = row.try_get::<_, i64>(0).map_err(|error| StoreError::Unexpected(error.into()))?;
-            let cells = (1..row.len()).map(|column| cell(&row, column)).collect::<Result<_, _>>()?;
+        for row in session.query(&prepared.statement, &params).map_err(classify)? {
+            let mut row = prepared.row(&row)?;
+            let number = row.int(many::NUMBER)?;
             let place = usize::try_from(number - 1).ok().and_then(|place| found.get_mut(place));
-            place.ok_or_else(|| StoreError::unexpected("an answer nobody asked for"))?.push(Row(cells));
+            place.ok_or_else(|| StoreError::unexpected("an answer nobody asked for"))?.push(row);
         }
         for (params, found) in rows.into_iter().zip(found) {
             known.rows.insert((sql, params.clone()), found);
@@ -167,23 +169,26 @@ fn ask(session: &mut Session, questions: &HashSet<Question>, known: &mut Known) 
 /// Reserves places: the first and the last of each stream.
 fn number(
     session: &mut Session,
-    streams: &BTreeMap<Uuid, i64>,
-) -> Result<BTreeMap<Uuid, (i64, i64)>, StoreError> {
-    let ids: Vec<&[u8]> = streams.keys().map(|stream| stream.as_bytes().as_slice()).collect();
+    streams: &BTreeMap<StreamKey, i64>,
+) -> Result<BTreeMap<StreamKey, (i64, i64)>, StoreError> {
+    let kinds: Vec<&str> = streams.keys().map(|stream| stream.kind.as_str()).collect();
+    let ids: Vec<&[u8]> = streams.keys().map(|stream| stream.id.as_bytes().as_slice()).collect();
     let places: Vec<i64> = streams.values().copied().collect();
-    let statement = session.prepare(NUMBER).map_err(classify)?;
+    let prepared = session.prepare(NUMBER).map_err(classify)?;
     session.make_begun().map_err(classify)?;
     let mut numbers = BTreeMap::new();
-    for row in session.query(&statement, &[&ids, &places]).map_err(classify)? {
-        let mut row = Row(vec![cell(&row, 0)?, cell(&row, 1)?]);
-        let (stream, last) = (row.uuid(0)?, row.int(1)?);
+    for row in session.query(&prepared.statement, &[&kinds, &ids, &places]).map_err(classify)? {
+        let mut row = prepared.row(&row)?;
+        let kind = StreamKind::parse(&row.text("kind")?)
+            .ok_or_else(|| StoreError::unexpected("an unknown kind of stream"))?;
+        let (stream, last) = (StreamKey { kind, id: row.uuid("id")? }, row.int("head")?);
         let count = streams.get(&stream).copied().unwrap_or(0);
         numbers.insert(stream, (last - count + 1, last));
     }
     Ok(numbers)
 }
 
-/// What a closure sees.
+/// The transaction that a closure sees.
 struct TogetherTx<'a> {
     known: &'a mut Known,
     pass: &'a mut Pass,
@@ -245,7 +250,7 @@ impl Tx for TogetherTx<'_> {
         Ok(())
     }
 
-    fn next_seq(&mut self, stream: Uuid) -> Result<i64, StoreError> {
+    fn next_seq(&mut self, stream: StreamKey) -> Result<i64, StoreError> {
         if self.waits || self.numbered {
             return self.refuse();
         }
@@ -263,11 +268,15 @@ impl Tx for TogetherTx<'_> {
         }
     }
 
-    fn head(&mut self, _: Uuid) -> Result<i64, StoreError> {
+    fn head(&mut self, _: StreamKey) -> Result<i64, StoreError> {
         self.refuse()
     }
 
-    fn lock(&mut self, _: Uuid) -> Result<(), StoreError> {
+    fn set_head(&mut self, _: StreamKey, _: i64) -> Result<(), StoreError> {
+        self.refuse()
+    }
+
+    fn lock(&mut self, _: StreamKey) -> Result<(), StoreError> {
         self.refuse()
     }
 

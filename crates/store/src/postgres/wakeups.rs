@@ -1,11 +1,12 @@
-//! What nodes tell each other by NOTIFY and hear by LISTEN: which streams moved, and signs that pass by.
+//! Messages between nodes by NOTIFY and LISTEN: streams that advanced, and signs.
 //!
-//! A notification is a hint that saves waiting: one that is lost costs other nodes the time until their poll, nothing else.
-//! A sign is kept nowhere, so one that is lost is lost. They are sent in batches by a thread of their own and outside the message transactions, because a transaction that
-//! notifies takes a lock all others wait for.
+//! A notification is a hint that saves waiting: if one is lost, other nodes notice at their next poll. A sign
+//! is stored nowhere, so a lost sign is lost. Both are sent in batches by a thread of its own and outside the
+//! message transactions, because a transaction that notifies takes a lock that all others wait for.
 
 use super::target::Target;
 use crate::queue::Queue;
+use crate::streams::StreamKey;
 use crate::{SignSlot, WakerSlot, show, wake};
 use data_encoding::BASE64URL_NOPAD;
 use postgres::fallible_iterator::FallibleIterator;
@@ -17,7 +18,7 @@ use std::thread::sleep;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// What is told at once.
+/// The number of messages in one notification.
 const NEWS_PER_NOTIFY: usize = 140;
 /// PostgreSQL takes payloads of less than 8000 bytes.
 const MAX_PAYLOAD: usize = 7900;
@@ -26,12 +27,12 @@ const PAUSE: Duration = Duration::from_millis(5);
 const RECONNECT_AFTER: Duration = Duration::from_millis(500);
 const CHANNEL: &str = "chorus";
 
-/// What other nodes are told.
+/// A message to other nodes.
 pub(super) enum News {
     /// A stream ends there now.
-    Moved(Uuid, i64),
+    Moved(StreamKey, i64),
     /// A sign for whoever follows a stream.
-    Sign(Uuid, Vec<u8>),
+    Sign(StreamKey, Vec<u8>),
 }
 
 /// Tells other nodes what there is: one NOTIFY for all that gathered meanwhile, or a few.
@@ -75,11 +76,11 @@ fn payloads(node: Uuid, news: Vec<News>) -> Vec<String> {
         match one {
             News::Moved(stream, head) => moved.push((stream, head)),
             News::Sign(stream, sign) => {
-                words.push(format!("{}={}", stream.simple(), BASE64URL_NOPAD.encode(&sign)));
+                words.push(format!("{stream}={}", BASE64URL_NOPAD.encode(&sign)));
             }
         }
     }
-    words.extend(highest(moved).into_iter().map(|(stream, head)| format!("{}:{head}", stream.simple())));
+    words.extend(highest(moved).into_iter().map(|(stream, head)| format!("{stream}:{head}")));
     let mut payloads: Vec<String> = vec![];
     for word in words {
         match payloads.last_mut() {
@@ -94,7 +95,7 @@ fn payloads(node: Uuid, news: Vec<News>) -> Vec<String> {
 }
 
 /// The last head of each stream: workers may report in another order than they committed in.
-fn highest(moved: Vec<(Uuid, i64)>) -> BTreeMap<Uuid, i64> {
+fn highest(moved: Vec<(StreamKey, i64)>) -> BTreeMap<StreamKey, i64> {
     let mut streams = BTreeMap::new();
     for (stream, head) in moved {
         let known = streams.entry(stream).or_insert(head);
@@ -107,7 +108,8 @@ fn highest(moved: Vec<(Uuid, i64)>) -> BTreeMap<Uuid, i64> {
 pub(super) fn listen_loop(
     target: &Target,
     node: Uuid,
-    (waker, signs): (&WakerSlot, &SignSlot),
+    waker: &WakerSlot,
+    signs: &SignSlot,
     stopping: &AtomicBool,
 ) {
     let own = node.simple().to_string();
@@ -145,19 +147,24 @@ pub(super) fn listen_loop(
 
 fn parse(word: &str) -> Option<News> {
     if let Some((stream, head)) = word.split_once(':') {
-        return Some(News::Moved(Uuid::try_parse(stream).ok()?, head.parse().ok()?));
+        return Some(News::Moved(StreamKey::parse(stream)?, head.parse().ok()?));
     }
     let (stream, sign) = word.split_once('=')?;
-    Some(News::Sign(Uuid::try_parse(stream).ok()?, BASE64URL_NOPAD.decode(sign.as_bytes()).ok()?))
+    Some(News::Sign(StreamKey::parse(stream)?, BASE64URL_NOPAD.decode(sign.as_bytes()).ok()?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use chorus_protocol::ids::AgentId;
+
+    fn inbox(id: u128) -> StreamKey {
+        AgentId(Uuid::from_u128(id)).into()
+    }
 
     #[test]
     fn a_late_report_does_not_hide_a_newer_one() {
-        let (one, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let (one, other) = (inbox(1), inbox(2));
         let streams = highest(vec![(one, 1), (other, 7), (one, 3), (one, 2)]);
         assert_eq!(streams, BTreeMap::from([(one, 3), (other, 7)]));
     }
@@ -165,9 +172,8 @@ mod tests {
     #[test]
     fn what_is_told_is_heard_however_much_it_is() {
         let (node, most) = (Uuid::from_u128(9), crate::MAX_SIGN);
-        let signs =
-            (0..NEWS_PER_NOTIFY as u128 - 1).map(|n| News::Sign(Uuid::from_u128(n), vec![b' '; most]));
-        let payloads = payloads(node, signs.chain([News::Moved(node, i64::MAX)]).collect());
+        let signs = (0..NEWS_PER_NOTIFY as u128 - 1).map(|n| News::Sign(inbox(n), vec![b' '; most]));
+        let payloads = payloads(node, signs.chain([News::Moved(inbox(9), i64::MAX)]).collect());
         assert!(payloads.len() > 1 && payloads.iter().all(|payload| payload.len() <= MAX_PAYLOAD));
         let words = payloads.iter().flat_map(|payload| payload.split(' ').skip(1));
         let (mut signs, mut moved) = (0, vec![]);
@@ -175,11 +181,11 @@ mod tests {
             match news {
                 News::Moved(stream, head) => moved.push((stream, head)),
                 News::Sign(stream, sign) => {
-                    assert_eq!((stream.as_u128(), sign), (signs, vec![b' '; most]));
+                    assert_eq!((stream.id.as_u128(), sign), (signs, vec![b' '; most]));
                     signs += 1;
                 }
             }
         }
-        assert_eq!((signs, moved), (NEWS_PER_NOTIFY as u128 - 1, vec![(node, i64::MAX)]));
+        assert_eq!((signs, moved), (NEWS_PER_NOTIFY as u128 - 1, vec![(inbox(9), i64::MAX)]));
     }
 }

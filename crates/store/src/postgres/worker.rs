@@ -1,28 +1,27 @@
-//! A thread with a connection of its own: takes closures, runs them in a transaction, commits, answers.
+//! A thread with its own connection: takes closures, runs them in a transaction, commits, and answers.
 //!
-//! # Why nothing is lost and nothing done twice
+//! # Why nothing is lost or done twice
 //!
-//! Closures that write are taken as they have gathered, and tried in up to three ways. Each way is a transaction of its own, and
-//! the next one is tried only when the last was rolled back, or has failed before its COMMIT was sent, so that nothing of it
-//! was kept:
+//! Closures that write are taken as they have gathered, and tried in up to three ways. Each way is a
+//! transaction of its own. The next one is tried only when the last was rolled back or failed before its
+//! COMMIT was sent, so that nothing of it remains:
 //!
-//! 1. *Together* (only in a lane, or for reads that many make): closures that read a little, append rows and number one stream each share their round trips; see
-//!    `together`.
-//! 2. *One after the other* in one transaction, without savepoints. A closure that fails and has written nothing has nothing to be
-//!    taken back, and the others go on. After any other failure (an error after a write, a panic after one, a statement the
-//!    server refused, a conflict, a lock that does not come at once) all of it is rolled back.
-//! 3. *Alone*: each closure in a transaction of its own, again and again after conflicts, waiting for locks as long as it takes.
-//!    What failed fails here by itself, with the error that is its own.
+//! 1. *Batched* (only in a lane, or for shared reads): closures that read a little, append rows and number one stream each share their round trips; see `together`.
 //!
-//! Closures are pure but for their transaction (they may be run again, see `Store::write`), and their answers, their actions and the
-//! wake-ups of the streams they moved wait for the COMMIT of the transaction they were kept in. When the outcome of a COMMIT
-//! is not known, because the connection broke, all closures of the batch are told so, and none is run again.
+//! 2. *In sequence* in one transaction, without savepoints. A closure that fails without having written leaves nothing to roll back, and the others continue. After any other failure (an error or a panic after a write, a refused statement, a conflict, a lock that is not granted at once) everything is rolled back.
 //!
-//! # Why nobody waits for ever
+//! 3. *Alone*: each closure in a transaction of its own, repeated after conflicts, waiting for locks as long as needed. A failing closure fails here by itself, with its own error.
 //!
-//! Transactions of the second way hold the locks of several closures, in no order that others keep to: two of them may wait for each
-//! other. So they wait for a lock only briefly ([`BEGIN_BATCH`]); then their closures run alone, in the order of locks that each act promises
-//! (`Tx::next_seq`). What PostgreSQL itself finds to be a deadlock is a conflict like any other.
+//! Closures are pure except for their transaction (they may be run again, see `Store::write`). Their answers,
+//! actions and wake-ups wait for the COMMIT of the transaction they were kept in. When the result of a COMMIT
+//! is unknown because the connection broke, all closures of the batch get that error, and none is run again.
+//!
+//! # Why no deadlock lasts
+//!
+//! Transactions of the second way hold the locks of several closures in no agreed order, so two of them may
+//! wait for each other. They wait for a lock only briefly ([`BEGIN_BATCH`]); then their closures run alone, in
+//! the lock order that each act keeps (`Tx::next_seq`). A deadlock that PostgreSQL detects is a conflict like
+//! any other.
 
 use super::session::{After, PostgresTx, Session, classify};
 use super::target::Target;
@@ -35,7 +34,7 @@ use std::error::Error;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How often a closure is tried against conflicts.
+/// The number of tries of a closure against conflicts.
 const MAX_TRIES: u32 = 10;
 /// The most closures in one transaction.
 const MAX_BATCH: usize = 128;
@@ -48,7 +47,7 @@ const BEGIN_BATCH: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET 
 /// All statements see the same.
 const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-/// What a worker does.
+/// The task of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Duty {
     /// Reads, which may take so long each.
@@ -62,12 +61,12 @@ pub(super) enum Duty {
 }
 
 impl Duty {
-    /// Whether it is done for many at once.
+    /// Returns whether it runs closures in batches.
     fn is_shared(self) -> bool {
         matches!(self, Self::Crowd | Self::ReadTogether(_))
     }
 
-    /// How long a statement may take.
+    /// Returns the time limit of a statement.
     fn time(self) -> Option<Duration> {
         match self {
             Self::Read(time) | Self::ReadTogether(time) => Some(time),
@@ -84,13 +83,14 @@ pub(super) struct Worker {
     news: Queue<News>,
 }
 
-/// Where a transaction failed: before the server had begun it, or later.
+/// The point where a transaction failed: before the server had begun it, or later.
 enum Failed {
     Begin(StoreError),
     Work(StoreError),
 }
 
-/// One attempt to do closures in a transaction. What it returns is committed; nothing means that all of it is to be rolled back.
+/// One attempt to run closures in a transaction. `Some` is to be committed; `None` means that everything is
+/// rolled back.
 type Attempt<'a> = &'a mut dyn FnMut(&mut Session) -> Result<Option<After>, StoreError>;
 
 impl Worker {
@@ -127,7 +127,8 @@ impl Worker {
         }
     }
 
-    /// Whether all of them are committed. If not, nothing of them is kept; after an error none of them is to be run again.
+    /// Returns whether all closures are committed. If not, nothing of them remains; after an error none may be
+    /// run again.
     fn batch(&mut self, batch: &mut [Box<dyn Work>]) -> Result<bool, StoreError> {
         if batch.len() < 2 {
             return Ok(false);
@@ -149,8 +150,8 @@ impl Worker {
         self.tried(BEGIN_BATCH, &mut |session| one_after_the_other(session, batch))
     }
 
-    /// Whether this attempt worked out. An error means that no other will: the server is not there, or its disk is full, or nobody
-    /// knows whether it has committed.
+    /// Returns whether this attempt succeeded. An error means that no other attempt can: the server is
+    /// unavailable, its disk is full, or the result of the COMMIT is unknown.
     fn tried(&mut self, begin: &'static str, attempt: Attempt<'_>) -> Result<bool, StoreError> {
         match self.transaction(begin, attempt) {
             Ok(committed) => Ok(committed),
@@ -188,7 +189,7 @@ impl Worker {
         work.finish(outcome);
     }
 
-    /// Whether the transaction was committed, and not rolled back.
+    /// Returns whether the transaction was committed rather than rolled back.
     fn transaction(&mut self, begin: &'static str, attempt: Attempt<'_>) -> Result<bool, StoreError> {
         loop {
             let fresh = self.session.is_none();

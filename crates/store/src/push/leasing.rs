@@ -1,7 +1,7 @@
-//! Who tries what next: finding what is due, and leasing it.
+//! Finds deliveries that are due, and leases them.
 //!
-//! Finding is a read of its own, so that nobody who writes waits for it. First tries come first, and what failed before gets
-//! only a part of a node's tries: receivers that hang do not hold up those that answer.
+//! Finding is a read of its own, so that writers do not wait for it. First tries come first, and retries get
+//! only a part of a node's capacity, so that receivers that hang do not hold up the others.
 
 use super::next_in_line;
 use crate::deliveries::{self, GIVE_UP_MS, Hold, Lease, Way};
@@ -10,39 +10,34 @@ use crate::error::word;
 use crate::{StoreError, Tx, TxExt, directory, log, market, members};
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId};
 use chorus_protocol::words::{EntryKind, EventKind, Transport};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use uuid::Uuid;
 
-/// How many that are due are looked at together.
+/// The number of due deliveries that are examined at once.
 const PAGE: i64 = 500;
-/// How many of one conversation go into an inbox together.
+/// The number of requests one agent may answer at its leisure at a time. Its next ones wait.
+const LONG_PER_AGENT: usize = 16;
+/// The number of deliveries of one conversation that move into an inbox at once.
 const MOVED_TOGETHER: i64 = 100;
 
 /// A delivery whose turn it is, leased.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Due {
-    /// Which.
     pub id: DeliveryId,
-    /// Of which event.
     pub event: EventId,
-    /// In which conversation.
     pub conversation: ConversationId,
-    /// What kind of inbox entry it would be.
     pub kind: EntryKind,
-    /// How it travels.
     pub transport: Transport,
-    /// Which try this is, from 1.
+    /// The number of this try, from 1.
     pub attempt: i64,
-    /// When it is given up.
     pub give_up_at: i64,
     /// The right to try.
     pub lease: Lease,
 }
 
-/// How much a node may have on its way at a time.
+/// The capacity of a node.
 #[derive(Debug, Clone, Copy)]
 pub struct Room {
-    /// Tries altogether.
     pub tries: usize,
     /// Of these, tries of what failed before.
     pub retries: usize,
@@ -71,30 +66,47 @@ const NEXT: [&str; 2] = [
     "SELECT due_at FROM chats WHERE due_at IS NOT NULL AND attempt > 0 ORDER BY due_at LIMIT 1",
 ];
 
-/// What a node is trying.
+/// The deliveries that a node is trying.
 const OWN: &str =
-    "SELECT d.agent_id, c.attempt FROM deliveries d JOIN chats c ON c.agent_id = d.agent_id AND c.seq = d.seq
+    "SELECT d.agent_id, c.attempt, d.seq FROM deliveries d JOIN chats c ON c.agent_id = d.agent_id AND c.seq = d.seq
      WHERE d.lease_until > $1 AND d.lease_owner = $2";
 
-/// When something can be leased next: it is due, and nobody holds it any more.
+/// Returns when the next delivery can be leased: it is due and nobody holds it.
 pub fn next_due(tx: &mut dyn Tx) -> Result<Option<i64>, StoreError> {
     let mut next = None;
     for sql in NEXT {
-        let time = tx.first(sql, &[])?.map(|mut row| row.int(0)).transpose()?;
+        let time = tx.first(sql, &[])?.map(|mut row| row.int("due_at")).transpose()?;
         next = next.into_iter().chain(time).min();
     }
     Ok(next)
 }
 
-/// What this node could lease now, as far as it has room; the first tries first.
-pub fn find_due(tx: &mut dyn Tx, node: Uuid, now: i64, room: &Room) -> Result<Vec<DeliveryId>, StoreError> {
+/// Finds what this node could lease now, as far as it has room; the first tries first. Tries in `long` have room of their own: only
+/// an agent that has too many of them gets no more jobs.
+pub fn find_due(
+    tx: &mut dyn Tx,
+    node: Uuid,
+    now: i64,
+    room: &Room,
+    long: &BTreeSet<DeliveryId>,
+) -> Result<Vec<DeliveryId>, StoreError> {
     let own = tx.query(OWN, &[now.into(), (&node).into()])?;
-    let (mut sending, mut retrying, tries) = (HashMap::new(), 0, own.len());
+    let (mut sending, mut retrying, mut tries) = (HashMap::new(), 0, 0);
     for mut row in own {
-        *sending.entry(AgentId(row.uuid(0)?)).or_insert(0) += 1;
-        retrying += usize::from(row.int(1)? > 1);
+        let id = DeliveryId { agent: AgentId(row.uuid("agent_id")?), seq: row.int("seq")? };
+        if !long.contains(&id) {
+            *sending.entry(id.agent).or_insert(0) += 1;
+            retrying += usize::from(row.int("attempt")? > 1);
+            tries += 1;
+        }
     }
-    let mut search = Search { now, per_agent: room.per_agent, sending, found: vec![] };
+    let mut answering: HashMap<AgentId, usize> = HashMap::new();
+    for id in long {
+        *answering.entry(id.agent).or_default() += 1;
+    }
+    answering.retain(|_, count| *count >= LONG_PER_AGENT);
+    let busy = answering.into_keys().collect();
+    let mut search = Search { now, per_agent: room.per_agent, sending, busy, found: vec![] };
     let most = room.tries.saturating_sub(tries);
     search.add(tx, FIRST_TRIES, most)?;
     let most = most.min(search.found.len() + room.retries.saturating_sub(retrying));
@@ -106,8 +118,10 @@ pub fn find_due(tx: &mut dyn Tx, node: Uuid, now: i64, room: &Room) -> Result<Ve
 struct Search {
     now: i64,
     per_agent: usize,
-    /// How many tries of each agent run, or were found.
+    /// The number of tries of each agent that run or were found.
     sending: HashMap<AgentId, usize>,
+    /// Agents that get no more jobs for now.
+    busy: HashSet<AgentId>,
     found: Vec<DeliveryId>,
 }
 
@@ -121,7 +135,13 @@ impl Search {
             let page = tx.query(sql, &params)?;
             let is_last = (page.len() as i64) < PAGE;
             for mut row in page {
-                after = (row.int(0)?, DeliveryId { agent: AgentId(row.uuid(1)?), seq: row.int(2)? });
+                after = (
+                    row.int("due_at")?,
+                    DeliveryId { agent: AgentId(row.uuid("agent_id")?), seq: row.int("seq")? },
+                );
+                if self.busy.contains(&after.1.agent) && is_job(tx, after.1)? {
+                    continue;
+                }
                 let sending = self.sending.entry(after.1.agent).or_insert(0);
                 if self.found.len() < most && *sending < self.per_agent {
                     *sending += 1;
@@ -136,8 +156,14 @@ impl Search {
     }
 }
 
-/// Leases what was found, as far as nobody was faster, each by the best way its agent has now. What can go into an open inbox
-/// goes there instead; and what has no other way than the one that rests, or none at all, waits on.
+fn is_job(tx: &mut dyn Tx, id: DeliveryId) -> Result<bool, StoreError> {
+    let sql = "SELECT 1 FROM deliveries WHERE agent_id = $1 AND seq = $2 AND kind = 'job'";
+    Ok(tx.first(sql, &[(&id.agent).into(), id.seq.into()])?.is_some())
+}
+
+/// Leases the deliveries that were found and not taken by another node, each by the best route of its agent.
+/// Those that can go into an open inbox go there. Those without a route, or only with one that must not be
+/// used yet, keep waiting.
 pub fn lease(tx: &mut dyn Tx, found: &[DeliveryId], now: i64, lease: Lease) -> Result<Vec<Due>, StoreError> {
     // In one order everywhere, so that two nodes that lease at the same time never wait for each other.
     let mut found = found.to_vec();
@@ -145,7 +171,7 @@ pub fn lease(tx: &mut dyn Tx, found: &[DeliveryId], now: i64, lease: Lease) -> R
     let mut leased = vec![];
     for of_agent in found.chunk_by(|one, other| one.agent == other.agent) {
         let id = of_agent[0].agent;
-        tx.lock(id.0)?;
+        tx.lock(id.into())?;
         let agent = directory::by_id(tx, id)?;
         for id in of_agent {
             let Some(found) = find(tx, *id, now)? else { continue };
@@ -171,7 +197,7 @@ pub fn lease(tx: &mut dyn Tx, found: &[DeliveryId], now: i64, lease: Lease) -> R
     Ok(leased)
 }
 
-/// Whether there is nothing to try now: it went into an open inbox, or it waits on.
+/// Returns whether there is nothing to try now: the delivery went into an open inbox, or keeps waiting.
 fn goes_or_waits(
     tx: &mut dyn Tx,
     id: DeliveryId,
@@ -190,7 +216,7 @@ fn goes_or_waits(
         return Ok(true);
     }
     let until = match way {
-        // What does not go must not be told any more: whoever tries finds out.
+        // A delivery that is no longer wanted is not moved; the try notices that.
         Way::Session => return into_inbox(tx, id, found, now),
         Way::Harness | Way::Webhook | Way::Connection if found.transport == transport => found.not_before,
         Way::Harness | Way::Webhook | Way::Connection => None,
@@ -213,7 +239,7 @@ struct Found {
     event: EventId,
     conversation: ConversationId,
     kind: EntryKind,
-    /// How it travelled last.
+    /// The transport of the last try.
     transport: Transport,
     attempt: i64,
     give_up_at: i64,
@@ -230,13 +256,13 @@ fn find(tx: &mut dyn Tx, id: DeliveryId, now: i64) -> Result<Option<Found>, Stor
     )?;
     let Some(mut row) = row else { return Ok(None) };
     Ok(Some(Found {
-        event: EventId(row.uuid(0)?),
-        conversation: ConversationId(row.uuid(1)?),
-        kind: word(&row.text(2)?, EntryKind::parse)?,
-        transport: word(&row.text(3)?, Transport::parse)?,
-        attempt: row.int(4)?,
-        give_up_at: row.int(5)?,
-        not_before: row.opt_int(6)?,
+        event: EventId(row.uuid("event_id")?),
+        conversation: ConversationId(row.uuid("conversation_id")?),
+        kind: word(&row.text("kind")?, EntryKind::parse)?,
+        transport: word(&row.text("transport")?, Transport::parse)?,
+        attempt: row.int("attempt")?,
+        give_up_at: row.int("give_up_at")?,
+        not_before: row.opt_int("not_before")?,
     }))
 }
 
@@ -266,8 +292,9 @@ fn take(
     Ok(Due { id, event, conversation, kind, transport, attempt: attempt + 1, give_up_at, lease })
 }
 
-/// What waits in the conversation of this delivery goes into the inbox, in order, and is done. Each gets a new number there: a
-/// reader may have passed its old one. Says whether this one went; what must not be told any more does not, nor what is behind it.
+/// Moves the deliveries that wait in the conversation of this one into the inbox, in order. Each gets a new
+/// sequence number, because readers may have passed its old one. Returns whether this one moved. A delivery
+/// that is no longer wanted does not move, nor those behind it.
 fn into_inbox(tx: &mut dyn Tx, first: DeliveryId, found: &Found, now: i64) -> Result<bool, StoreError> {
     let (agent, conversation) = (first.agent, found.conversation);
     if found.kind == EntryKind::Chat && members::of(tx, conversation, agent.into())?.is_none() {
@@ -280,11 +307,11 @@ fn into_inbox(tx: &mut dyn Tx, first: DeliveryId, found: &Found, now: i64) -> Re
     )?;
     let mut went = false;
     for mut row in waiting {
-        let (from, event) = (row.int(0)?, EventId(row.uuid(1)?));
+        let (from, event) = (row.int("seq")?, EventId(row.uuid("event_id")?));
         if log::changes(tx, &[], &[event])?.iter().any(|change| change.kind == EventKind::Delete) {
             break;
         }
-        let to = tx.next_seq(agent.0)?;
+        let to = tx.next_seq(agent.into())?;
         tx.execute(
             "UPDATE deliveries SET seq = $3, transport = 'inbox', state = 'delivered_sse', lease_owner = NULL,
                     lease_until = NULL, updated_at = $4 WHERE agent_id = $1 AND seq = $2",
@@ -325,12 +352,13 @@ macro_rules! select_rerouted {
 
 const REROUTED: [&str; 2] = [select_rerouted!("c.attempt = 0"), select_rerouted!("c.attempt > 0")];
 
-/// What waits for its next try although its agent has another way by now, at most `limit`.
+/// Finds at most `limit` deliveries that wait for their next try although their agent has another route by
+/// now.
 pub fn find_rerouted(tx: &mut dyn Tx, now: i64, limit: i64) -> Result<Vec<DeliveryId>, StoreError> {
     let mut found = vec![];
     for sql in REROUTED {
         for mut row in tx.query(sql, &[now.into(), (limit - found.len() as i64).into()])? {
-            found.push(DeliveryId { agent: AgentId(row.uuid(0)?), seq: row.int(1)? });
+            found.push(DeliveryId { agent: AgentId(row.uuid("agent_id")?), seq: row.int("seq")? });
         }
     }
     Ok(found)

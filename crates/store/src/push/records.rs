@@ -12,57 +12,50 @@ use chorus_protocol::words::{DeliveryState, Disposition, EntryKind, Transport};
 /// A delivery as its owner sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Which.
     pub id: DeliveryId,
     /// To whom, by name.
     pub agent: String,
-    /// Of which event.
     pub event: EventId,
-    /// In which conversation.
     pub conversation: ConversationId,
-    /// What kind of inbox entry it is.
     pub kind: EntryKind,
-    /// How it travels.
     pub transport: Transport,
-    /// How it stands.
     pub state: DeliveryState,
-    /// What its event means for this agent.
+    /// The attention decision for this agent.
     pub attention: Attention,
-    /// How often it was tried, since it was replayed if it was.
+    /// The number of tries, since the last replay.
     pub attempt: i64,
-    /// When it is tried next; nothing while it is being tried.
+    /// The next try; `None` during a try.
     pub due_at: Option<i64>,
-    /// What went wrong last.
+    /// The last error.
     pub detail: Option<String>,
-    /// When it was stored.
     pub created_at: i64,
-    /// When it last changed.
     pub updated_at: i64,
-    /// Whether it was given to its transport.
+    /// True if it was given to its transport.
     pub handed: bool,
-    /// When, if that is known.
+    /// The time of that, if known.
     pub handed_at: Option<i64>,
-    /// When the agent said that it has it, if it says so.
+    /// The time the agent acknowledged it.
     pub acked_at: Option<i64>,
-    /// When it entered a turn of the agent's model.
+    /// The time it entered a turn of the agent's model.
     pub injected_at: Option<i64>,
-    /// How often the agent was sent the event, this time included.
+    /// The number of times the agent was sent the event, including this time.
     pub sent: i64,
-    /// What the agent made of it, and when.
+    /// The agent's disposition, and its time.
     pub disposition: Option<(Disposition, i64)>,
-    /// Why, in the agent's words.
+    /// The reason in the agent's words.
     pub disposition_reason: Option<String>,
-    /// What it belongs to.
     pub trace: TraceId,
 }
 
 macro_rules! select_record {
     ($($rest:literal),+) => {
         concat!(
-            "SELECT c.agent_id, c.seq, COALESCE(a.name, ''), c.event_id, c.conversation_id, d.kind, d.transport, d.state, c.attempt,
-                    CASE WHEN d.lease_until IS NULL THEN c.due_at END, d.detail, c.created_at,
+            "SELECT c.agent_id, c.seq, COALESCE(a.name, '') AS agent_name, c.event_id, c.conversation_id, d.kind, d.transport,
+                    d.state, c.attempt,
+                    CASE WHEN d.lease_until IS NULL THEN c.due_at END AS due_at, d.detail, c.created_at,
                     COALESCE(c.handed_at, (SELECT h.at FROM handed h WHERE h.agent_id = c.agent_id AND h.through >= c.seq
-                        AND d.transport = 'inbox' ORDER BY h.through LIMIT 1)), c.disposition, c.disposition_at, d.trace_id, i.handed_through,
+                        AND d.transport = 'inbox' ORDER BY h.through LIMIT 1)) AS handed_at,
+                    c.disposition, c.disposition_at, d.trace_id, i.handed_through,
                     d.updated_at, ", attention_columns!("c"), ", c.acked_at, c.injected_at, c.sent, i.sent_through, c.disposition_reason
              FROM chats c JOIN deliveries d ON d.agent_id = c.agent_id AND d.seq = c.seq
              LEFT JOIN agents a ON a.id = c.agent_id LEFT JOIN inboxes i ON i.agent_id = c.agent_id WHERE ",
@@ -72,43 +65,42 @@ macro_rules! select_record {
 }
 
 fn record(mut row: Row) -> Result<Record, StoreError> {
-    let (seq, created_at) = (row.int(1)?, row.int(11)?);
-    let transport = word(&row.text(6)?, Transport::parse)?;
-    let through = transport == Transport::Inbox && seq <= row.opt_int(16)?.unwrap_or(0);
-    let (handed_at, acked_at) = (row.opt_int(12)?, row.opt_int(24)?);
+    let (seq, created_at) = (row.int("seq")?, row.int("created_at")?);
+    let transport = word(&row.text("transport")?, Transport::parse)?;
+    let through = transport == Transport::Inbox && seq <= row.opt_int("handed_through")?.unwrap_or(0);
+    let (handed_at, acked_at) = (row.opt_int("handed_at")?, row.opt_int("acked_at")?);
     // A session that acknowledges one by one is handed more than it has acknowledged up to.
-    let given = transport == Transport::Inbox && seq <= row.opt_int(27)?.unwrap_or(0);
-    let disposition = row.opt_text(13)?.map(|text| word(&text, Disposition::parse)).transpose()?;
+    let given = transport == Transport::Inbox && seq <= row.opt_int("sent_through")?.unwrap_or(0);
+    let disposition = row.opt_text("disposition")?.map(|text| word(&text, Disposition::parse)).transpose()?;
     Ok(Record {
-        id: DeliveryId { agent: AgentId(row.uuid(0)?), seq },
-        agent: row.text(2)?,
-        event: EventId(row.uuid(3)?),
-        conversation: ConversationId(row.uuid(4)?),
-        kind: word(&row.text(5)?, EntryKind::parse)?,
+        id: DeliveryId { agent: AgentId(row.uuid("agent_id")?), seq },
+        agent: row.text("agent_name")?,
+        event: EventId(row.uuid("event_id")?),
+        conversation: ConversationId(row.uuid("conversation_id")?),
+        kind: word(&row.text("kind")?, EntryKind::parse)?,
         transport,
-        // What waited in an inbox and was handed since has been delivered.
-        state: match word(&row.text(7)?, DeliveryState::parse)? {
+        // A queued entry that was read since counts as delivered.
+        state: match word(&row.text("state")?, DeliveryState::parse)? {
             DeliveryState::Queued if through => DeliveryState::DeliveredSse,
             state => state,
         },
-        attention: attention(&mut row, 18)?,
-        attempt: row.int(8)?,
-        due_at: row.opt_int(9)?,
-        detail: row.opt_text(10)?,
+        attention: attention(&mut row)?,
+        attempt: row.int("attempt")?,
+        due_at: row.opt_int("due_at")?,
+        detail: row.opt_text("detail")?,
         created_at,
-        updated_at: row.int(17)?,
+        updated_at: row.int("updated_at")?,
         handed: through || given || handed_at.is_some() || acked_at.is_some(),
         handed_at,
         acked_at,
-        sent: row.int(26)?,
-        injected_at: row.opt_int(25)?,
-        disposition: disposition.zip(row.opt_int(14)?),
-        disposition_reason: row.opt_text(28)?,
-        trace: TraceId(row.uuid(15)?),
+        sent: row.int("sent")?,
+        injected_at: row.opt_int("injected_at")?,
+        disposition: disposition.zip(row.opt_int("disposition_at")?),
+        disposition_reason: row.opt_text("disposition_reason")?,
+        trace: TraceId(row.uuid("trace_id")?),
     })
 }
 
-/// One delivery.
 pub fn get(tx: &mut dyn Tx, id: DeliveryId) -> Result<Option<Record>, StoreError> {
     tx.first(select_record!("c.agent_id = $1 AND c.seq = $2"), &[(&id.agent).into(), id.seq.into()])?
         .map(record)
@@ -130,28 +122,32 @@ pub fn of_event(tx: &mut dyn Tx, event: EventId, limit: i64) -> Result<Vec<Recor
 macro_rules! select_envelope {
     ($table:literal) => {
         concat!(
-            "SELECT d.agent_id, d.seq, COALESCE(a.name, ''), d.event_id, $4, d.kind, d.transport, d.state, CAST(0 AS BIGINT),
-                    CAST(NULL AS BIGINT), d.detail, d.created_at,
+            "SELECT d.agent_id, d.seq, COALESCE(a.name, '') AS agent_name, d.event_id, e.conversation_id, d.kind, d.transport,
+                    d.state, CAST(0 AS BIGINT) AS attempt,
+                    CAST(NULL AS BIGINT) AS due_at, d.detail, d.created_at,
                     (SELECT h.at FROM handed h WHERE h.agent_id = d.agent_id AND h.through >= d.seq AND d.transport = 'inbox'
-                     ORDER BY h.through LIMIT 1),
-                    CAST(NULL AS TEXT), CAST(NULL AS BIGINT), d.trace_id, i.handed_through, d.updated_at, 'direct_message',
-                    CAST(NULL AS TEXT), CAST(NULL AS TEXT), CAST(NULL AS TEXT), CAST(NULL AS TEXT), CAST(NULL AS BIGINT),
-                    CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(1 AS BIGINT), i.sent_through, CAST(NULL AS TEXT)
+                     ORDER BY h.through LIMIT 1) AS handed_at,
+                    CAST(NULL AS TEXT) AS disposition, CAST(NULL AS BIGINT) AS disposition_at, d.trace_id, i.handed_through,
+                    d.updated_at, 'direct_message' AS reason, CAST(NULL AS TEXT) AS directedness, CAST(NULL AS TEXT) AS policy,
+                    CAST(NULL AS TEXT) AS mode, CAST(NULL AS TEXT) AS priority, CAST(NULL AS BIGINT) AS deadline_ms,
+                    CAST(NULL AS BIGINT) AS acked_at, CAST(NULL AS BIGINT) AS injected_at, CAST(1 AS BIGINT) AS sent,
+                    i.sent_through, CAST(NULL AS TEXT) AS disposition_reason
              FROM (SELECT agent_id, seq FROM ",
             $table,
             " WHERE sender_id = $1 AND trace_id = $2) s
-             JOIN deliveries d ON d.agent_id = s.agent_id AND d.seq = s.seq
+             JOIN deliveries d ON d.agent_id = s.agent_id AND d.seq = s.seq JOIN events e ON e.id = d.event_id
              LEFT JOIN agents a ON a.id = d.agent_id LEFT JOIN inboxes i ON i.agent_id = d.agent_id WHERE d.event_id = $3"
         )
     };
 }
 
-/// The delivery of an envelope of which its receiver has said nothing yet. What it means is for others to say.
+/// Returns the delivery of an envelope on which its receiver has not acted yet. Callers decide on its
+/// attention.
 pub fn of_envelope(tx: &mut dyn Tx, envelope: &Event) -> Result<Option<Record>, StoreError> {
     let Some(sender) = envelope.author.agent() else { return Ok(None) };
-    let (trace, event, conversation) = (&envelope.trace, &envelope.id, &envelope.conversation);
+    let (trace, event) = (&envelope.trace, &envelope.id);
     for sql in [select_envelope!("sent_lately"), select_envelope!("sent")] {
-        let found = tx.first(sql, &[(&sender).into(), trace.into(), event.into(), conversation.into()])?;
+        let found = tx.first(sql, &[(&sender).into(), trace.into(), event.into()])?;
         if let Some(row) = found {
             return record(row).map(Some);
         }
@@ -159,7 +155,7 @@ pub fn of_envelope(tx: &mut dyn Tx, envelope: &Event) -> Result<Option<Record>, 
     Ok(None)
 }
 
-/// Which deliveries a list holds.
+/// A filter for deliveries.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// Only those to agents of this account.
@@ -190,7 +186,7 @@ pub fn list(
     // The pages of its agents, merged: whoever owns few deliveries does not look at everybody's.
     let mut found = vec![];
     for mut row in tx.query("SELECT id FROM agents WHERE owner_id = $1", &[(&owner).into()])? {
-        let agent = AgentId(row.uuid(0)?);
+        let agent = AgentId(row.uuid("id")?);
         if filter.agent.is_some_and(|only| only != agent) {
             continue;
         }
@@ -273,10 +269,10 @@ pub fn attempts(tx: &mut dyn Tx, id: DeliveryId, limit: i64) -> Result<Vec<Attem
     .into_iter()
     .map(|mut row| {
         Ok(Attempt {
-            at: row.int(0)?,
-            status: row.opt_int(1)?,
-            latency_ms: row.int(2)?,
-            error: row.opt_text(3)?,
+            at: row.int("at")?,
+            status: row.opt_int("status")?,
+            latency_ms: row.int("latency_ms")?,
+            error: row.opt_text("error")?,
         })
     })
     .collect()

@@ -1,6 +1,6 @@
-//! How a person stands in its conversations: which there are, and how much is new in each.
+//! The conversations of a person, with their unread counts.
 //!
-//! What is new is counted when it is looked for, up to a limit.
+//! Counts are made on reading, up to a limit.
 
 use super::MAX_COUNT;
 use crate::{Row, StoreError, Tx, TxExt};
@@ -10,17 +10,14 @@ use chorus_protocol::words::ConversationKind;
 /// A conversation as one of its members stands in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
-    /// Which.
     pub conversation: ConversationId,
     /// Of many, or of two.
     pub kind: ConversationKind,
-    /// What people call it.
     pub name: String,
-    /// What the member is called there.
     pub handle: String,
     /// Up to where it has read.
     pub read: i64,
-    /// How many messages of others are new, [`MAX_COUNT`] at most, and how many wait until a person agrees.
+    /// The number of new messages of others, at most [`MAX_COUNT`], and of messages that wait for approval.
     pub new: i64,
     /// The place of the last message that was for the member: that names it, or is in a conversation of two. None was if it is 0.
     pub asked: i64,
@@ -29,30 +26,30 @@ pub struct Standing {
 }
 
 fn standing(mut row: Row) -> Result<Standing, StoreError> {
-    let (kind, other) = (row.text(1)?, row.opt_text(7)?);
+    let (kind, other) = (row.text("kind")?, row.opt_text("other_kind")?);
     let other = match other {
         Some(kind) => {
-            let who = Principal::new(&kind, row.uuid(8)?);
+            let who = Principal::new(&kind, row.uuid("other_id")?);
             let who = who.ok_or_else(|| StoreError::unexpected(format!("a member of kind {kind:?}")))?;
-            Some((who, row.text(9)?))
+            Some((who, row.text("other_handle")?))
         }
         None => None,
     };
     Ok(Standing {
-        conversation: ConversationId(row.uuid(0)?),
+        conversation: ConversationId(row.uuid("id")?),
         kind: ConversationKind::parse(&kind)
             .ok_or_else(|| StoreError::unexpected(format!("a conversation of kind {kind:?}")))?,
-        name: row.opt_text(2)?.unwrap_or_default(),
-        handle: row.text(3)?,
-        read: row.int(4)?,
-        new: row.int(5)?,
-        asked: row.int(6)?,
+        name: row.opt_text("name")?.unwrap_or_default(),
+        handle: row.text("handle")?,
+        read: row.int("read_seq")?,
+        new: row.int("unread")?,
+        asked: row.int("asked_seq")?,
         other,
     })
 }
 
 impl Standing {
-    /// Whether something that was not read is for the member.
+    /// Returns whether an unread message addresses the member.
     pub fn is_asked(&self) -> bool {
         self.new > 0 && (self.asked > self.read || self.kind == ConversationKind::Dm)
     }
@@ -65,8 +62,8 @@ pub fn of_account(tx: &mut dyn Tx, account: AccountId, limit: i64) -> Result<Vec
                 (SELECT count(*) FROM (SELECT 1 FROM events e WHERE e.conversation_id = q.id AND e.kind = 'message'
                     AND e.seq > q.read_seq AND e.seq <> 0 AND e.author_id <> $1 LIMIT $2) AS newer)
                 + (SELECT count(*) FROM approvals a WHERE a.conversation_id = q.id AND a.state = 'held'
-                    AND a.author_id <> $1),
-                q.asked_seq, o.kind, o.member_id, o.handle
+                    AND a.author_id <> $1) AS unread,
+                q.asked_seq, o.kind AS other_kind, o.member_id AS other_id, o.handle AS other_handle
          FROM (SELECT c.id, c.kind, c.name, m.handle, COALESCE(r.asked_seq, 0) AS asked_seq,
                       CASE WHEN COALESCE(r.read_seq, 0) > m.joined_seq THEN r.read_seq ELSE m.joined_seq END AS read_seq
                FROM members m JOIN conversations c ON c.id = m.conversation_id

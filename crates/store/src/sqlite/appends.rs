@@ -10,17 +10,16 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use std::fmt::Write as _;
 use std::ops::Range;
 
-/// How many rows one statement inserts: first as many as possible with the first of these, the rest with the next.
+/// Numbers of rows per statement: as many rows as possible are inserted with the first, the rest with the
+/// next.
 pub(super) const ROWS: [usize; 5] = [16, 8, 4, 2, 1];
 /// The most bytes that are kept.
 const MAX_BYTES: usize = 1024 * 1024;
 
-/// See the [module](self).
 #[derive(Default)]
 pub(super) struct Appends {
     /// One for each statement, in the order in which they came first.
     kept: Vec<Rows>,
-    /// Where they go.
     tables: TableSet,
     bytes: usize,
 }
@@ -28,10 +27,10 @@ pub(super) struct Appends {
 /// Rows for one statement.
 pub(super) struct Rows {
     pub(super) sql: &'static str,
-    /// How many values a row has.
+    /// The number of values of a row.
     pub(super) width: usize,
     values: Vec<Value>,
-    /// What texts and blobs say.
+    /// The bytes of texts and blobs.
     said: Vec<u8>,
 }
 
@@ -54,7 +53,7 @@ impl Appends {
         self.bytes += self.kept[place].push(params);
     }
 
-    /// Whether what has to do with these tables has to wait for some of the rows.
+    /// Returns whether a statement on these tables must wait for buffered rows.
     pub(super) fn concern(&self, tables: TableSet) -> bool {
         self.tables.meets(tables)
     }
@@ -127,7 +126,7 @@ pub(super) fn many(sql: &str, width: usize, rows: usize) -> Option<String> {
     let (head, rest) = sql.split_once("VALUES (")?;
     let (row, tail) = rest.rsplit_once(')')?;
     let into = head.trim_start().strip_prefix("INSERT INTO ")?;
-    // What else there may be is about one row.
+    // Other clauses are about one row.
     if !matches!(tail.trim(), "" | "ON CONFLICT DO NOTHING") {
         return None;
     }

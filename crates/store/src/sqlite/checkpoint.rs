@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-/// How often the log is looked at.
+/// The interval at which the log is examined.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// A log of so many bytes is carried over although somebody writes.
 const LARGE: u64 = 128 * 1024 * 1024;
@@ -23,9 +23,9 @@ const PAGE_BYTES: u64 = 4096;
 /// The log, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Log {
-    /// What is in it.
+    /// The bytes in it.
     size: u64,
-    /// How much of that is in the database too.
+    /// The bytes that are also in the database.
     carried: u64,
 }
 

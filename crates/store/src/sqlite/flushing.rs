@@ -1,11 +1,11 @@
-//! What was committed, and whether it is on the disk.
+//! The state of committed batches: flushed to disk or not.
 //!
-//! The writer commits to the log and leaves it to another thread to flush that, so that it runs the next batch meanwhile
-//! instead of waiting for the disk. Nobody is told of a commit before it is flushed: not who made it, not who waits for
-//! what follows it, and not who read it, because what was read once must not be gone after a power cut.
+//! The writer commits to the log and leaves the flush to another thread, so that it runs the next batch
+//! meanwhile. Results of a commit are reported only after its flush: to its caller, to waiting readers and to
+//! those who read it, because data that was read once must survive a power failure.
 //!
-//! The log is flushed in the order of the commits, each with all before it; the writer is never more than one batch ahead. Once
-//! a flush has failed nobody knows what the disk holds, so nothing is answered any more until the hub is started again.
+//! The log is flushed in the order of commits; the writer is never more than one batch ahead. After a failed
+//! flush the content of the disk is unknown, so nothing is answered until the hub is restarted.
 
 use super::writer::After;
 use crate::work::Work;
@@ -129,6 +129,7 @@ mod tests {
     use super::super::options::SqliteOptions;
     use super::super::session::{Session, SqliteTx};
     use super::*;
+    use crate::MeterSlot;
     use crate::Tx;
     use crate::work::pack;
     use std::sync::mpsc::sync_channel;
@@ -137,7 +138,7 @@ mod tests {
     type Outcome = Result<(), StoreError>;
 
     fn work() -> (Box<dyn Work>, Answer<Outcome>) {
-        let (mut work, answer) = pack(|_: &mut dyn Tx| Ok::<_, StoreError>(()));
+        let (mut work, answer) = pack(|_: &mut dyn Tx| Ok::<_, StoreError>(()), MeterSlot::default());
         let (mut session, mut heads) =
             (Session::open(&SqliteOptions::in_memory(), false).unwrap(), Heads::default());
         work.run(&mut SqliteTx::new(&mut session, &mut heads));

@@ -1,7 +1,7 @@
-//! Where streams end, as the one who writes knows it: it need not ask the database each time.
+//! The writer's cache of stream heads, which saves a query for each number.
 
+use crate::streams::StreamKey;
 use std::collections::HashMap;
-use uuid::Uuid;
 
 /// The most stream heads kept in memory; past it the cache starts anew.
 const MAX_HEADS: usize = 100_000;
@@ -9,15 +9,15 @@ const MAX_HEADS: usize = 100_000;
 /// The last sequence numbers of streams, as far as the running batch knows them.
 #[derive(Default)]
 pub(super) struct Heads {
-    pub(super) known: HashMap<Uuid, i64>,
+    pub(super) known: HashMap<StreamKey, i64>,
     /// Streams the running closure moved, with what they were before.
-    closure: Vec<(Uuid, Option<i64>)>,
+    closure: Vec<(StreamKey, Option<i64>)>,
     /// Streams the batch moved.
-    batch: Vec<Uuid>,
+    batch: Vec<StreamKey>,
 }
 
 impl Heads {
-    pub(super) fn set(&mut self, stream: Uuid, head: i64) {
+    pub(super) fn set(&mut self, stream: StreamKey, head: i64) {
         let before = self.known.insert(stream, head);
         self.closure.push((stream, before));
     }
@@ -35,8 +35,8 @@ impl Heads {
         }
     }
 
-    /// What the batch moved, each stream once.
-    pub(super) fn moved(&mut self) -> Vec<(Uuid, i64)> {
+    /// Returns the streams that the batch advanced, each once.
+    pub(super) fn moved(&mut self) -> Vec<(StreamKey, i64)> {
         let mut streams = std::mem::take(&mut self.batch);
         streams.sort_unstable();
         streams.dedup();

@@ -30,17 +30,24 @@ impl SqliteOptions {
     }
 }
 
-/// What a look at a database file found.
+/// The state of a database file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnosis {
     /// The schema it has.
     pub schema_version: i64,
     /// The schema this program knows.
     pub known_version: i64,
-    /// What SQLite finds wrong with the file; empty when it is sound.
+    /// Faults that SQLite reports; empty for a sound file.
     pub damage: Vec<String>,
     /// Bytes of the file, and of the log beside it.
     pub bytes: u64,
+}
+
+impl Diagnosis {
+    /// Returns whether a build before the first release wrote the database. [`Store::sqlite`](crate::Store::sqlite) refuses it.
+    pub fn is_unreleased(&self) -> bool {
+        (1..migrate::FIRST).contains(&self.schema_version)
+    }
 }
 
 /// Looks at a database file without changing it, also while a hub uses it.

@@ -1,10 +1,10 @@
-//! How a SQLite store is opened.
+//! Options for opening a SQLite store.
 
 use crate::READ_TIME;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// When success may be reported.
+/// The moment at which success may be reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
     /// After fsync: what was acknowledged survives a power cut.
@@ -23,20 +23,18 @@ impl Durability {
     }
 }
 
-/// How to open a SQLite store.
+/// Options for opening a SQLite store.
 #[derive(Debug, Clone)]
 pub struct SqliteOptions {
     /// The file; none for a store in memory.
     pub path: Option<PathBuf>,
-    /// When success may be reported.
     pub durability: Durability,
-    /// How many closures may wait, for writing and for reading each.
+    /// The maximum number of waiting closures, for writes and for reads each.
     pub queue: usize,
-    /// How long to wait for another process's lock.
+    /// The time to wait for another process's lock.
     pub busy_timeout: Duration,
-    /// Threads that read.
     pub readers: usize,
-    /// How long a read may take.
+    /// The time limit of a read.
     pub read_time: Duration,
 }
 

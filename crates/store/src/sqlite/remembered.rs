@@ -1,7 +1,7 @@
-//! Answers that the one who writes need not ask for again: those of queries whose tables were not written to since.
+//! The writer's query cache: results of queries whose tables were not written since.
 //!
-//! Only the one writer knows of every change, so only it remembers. What changes is told by statement and table, not by row: good
-//! for what is read with every message and changed seldom, as the directory is.
+//! Only the writer knows of every change, so only it caches. Changes are tracked by table, not by row. This
+//! suits rows that are read with every message and seldom change, such as the directory.
 
 use super::tables::TableSet;
 use crate::tx::{Param, Row};
@@ -10,11 +10,10 @@ use std::collections::HashMap;
 /// The most answers; past it all are forgotten.
 const MAX_ANSWERS: usize = 10_000;
 
-/// See the [module](self).
 #[derive(Default)]
 pub(super) struct Remembered {
     answers: HashMap<Vec<u8>, Row>,
-    /// What they were read from.
+    /// The tables that the answers were read from.
     tables: TableSet,
     /// The question at hand.
     question: Vec<u8>,

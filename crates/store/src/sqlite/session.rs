@@ -5,7 +5,8 @@ use super::heads::Heads;
 use super::options::SqliteOptions;
 use super::remembered::Remembered;
 use super::tables::{Listener, Touched};
-use crate::tx::{Cell, Param, Row, Tx, TxExt};
+use crate::streams::StreamKey;
+use crate::tx::{Cell, ColumnNames, Param, Row, Tx, TxExt};
 use crate::work::Work;
 use crate::{Kind, StoreError};
 use rusqlite::config::DbConfig;
@@ -15,24 +16,23 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use uuid::Uuid;
 
 /// A connection with its statements rewritten once.
 pub(super) struct Session {
     pub(super) connection: Connection,
     statements: Vec<Statement>,
-    /// Which statement is which: by where and how long it is in the program, which is sooner looked up than its text, and for
-    /// how many rows it is.
+    /// Positions in `statements`, by the address and length of the SQL text, which is faster than its content,
+    /// and by the number of rows.
     places: HashMap<(usize, usize, usize), usize>,
     listener: Listener,
     /// Rows that are to be inserted.
     appends: Appends,
-    /// Whether some of them could not be: whoever asked for a statement meanwhile is not to blame.
+    /// True if inserting some of them failed. Statements that ran meanwhile are not to blame.
     pub(super) spoiled: bool,
     remembered: Remembered,
-    /// Whether what is at hand must not write. (SQLite's own `query_only` would have every statement prepared anew.)
+    /// True if writes are refused. (SQLite's own `query_only` would prepare every statement again.)
     pub(super) only_reads: bool,
-    /// When the work at hand must have ended, in milliseconds since `opened`.
+    /// The time limit of the current work, in milliseconds since `opened`.
     end: Arc<AtomicU64>,
     opened: Instant,
 }
@@ -40,6 +40,7 @@ pub(super) struct Session {
 /// A statement as SQLite is told it.
 struct Statement {
     text: String,
+    columns: ColumnNames,
     /// Nothing, of a connection that only reads.
     touched: Touched,
 }
@@ -134,7 +135,7 @@ impl Session {
         Ok(())
     }
 
-    /// Whether the connection is out of any transaction now.
+    /// Rolls back. Returns whether the connection is outside of any transaction now.
     pub(super) fn roll_back(&mut self) -> bool {
         self.connection.is_autocommit() || self.connection.execute_batch("ROLLBACK").is_ok()
     }
@@ -159,7 +160,10 @@ impl Session {
     }
 
     /// The statement, ready to be run: what it has to do with is written, and what it changes is not remembered any more.
-    fn prepare(&mut self, sql: &'static str) -> Result<rusqlite::CachedStatement<'_>, StoreError> {
+    fn prepare(
+        &mut self,
+        sql: &'static str,
+    ) -> Result<(rusqlite::CachedStatement<'_>, &ColumnNames), StoreError> {
         let place = self.find(sql)?;
         let touched = self.statements[place].touched;
         if self.appends.concern(touched.any) {
@@ -170,7 +174,7 @@ impl Session {
         if self.only_reads && !statement.readonly() {
             return Err(StoreError::unexpected(format!("a read would write: {sql}")));
         }
-        Ok(statement)
+        Ok((statement, &self.statements[place].columns))
     }
 
     /// The place of a statement among all that were ever run.
@@ -192,9 +196,10 @@ impl Session {
         }
         let text = rewrite().ok_or_else(|| StoreError::unexpected(format!("no plain INSERT: {sql}")))?;
         self.listener.take();
-        self.connection.prepare_cached(&text).map_err(classify)?;
+        let columns =
+            ColumnNames::new(self.connection.prepare_cached(&text).map_err(classify)?.column_names());
         let place = self.statements.len();
-        self.statements.push(Statement { text, touched: self.listener.take() });
+        self.statements.push(Statement { text, columns, touched: self.listener.take() });
         self.places.insert(key, place);
         Ok(place)
     }
@@ -204,7 +209,7 @@ impl Session {
     }
 
     pub(super) fn run(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64, StoreError> {
-        let mut statement = self.prepare(sql)?;
+        let (mut statement, _) = self.prepare(sql)?;
         bind(&mut statement, params)?;
         statement.raw_execute().map(|count| count as u64).map_err(classify)
     }
@@ -272,9 +277,9 @@ pub(super) struct SqliteTx<'a> {
     pub(super) actions: Vec<Box<dyn FnOnce() + Send>>,
     /// An error that cost the whole transaction, whatever the closure made of it.
     pub(super) fatal: Option<StoreError>,
-    /// Whether there is something to be taken back.
+    /// True if there are changes to roll back.
     pub(super) wrote: bool,
-    /// Whether nothing is taken back but everything: then rows may be written later, and answers be remembered.
+    /// True if the whole batch is rolled back together. Then rows may be buffered and query results cached.
     is_whole: bool,
 }
 
@@ -339,14 +344,14 @@ impl Tx for SqliteTx<'_> {
             if is_over(&self.session.end, self.session.opened) {
                 return Err(StoreError::TooLong);
             }
-            let mut statement = self.session.prepare(sql)?;
+            let (mut statement, columns) = self.session.prepare(sql)?;
             self.wrote |= !statement.readonly();
             bind(&mut statement, params)?;
-            let columns = statement.column_count();
+            let count = statement.column_count();
             let mut rows = statement.raw_query();
             while let Some(row) = rows.next().map_err(classify)? {
-                let cells = (0..columns).map(|n| row.get_ref(n).map_err(classify).and_then(cell));
-                if !take(Row(cells.collect::<Result<_, _>>()?))? {
+                let cells = (0..count).map(|n| row.get_ref(n).map_err(classify).and_then(cell));
+                if !take(Row::new(columns.clone(), cells.collect::<Result<_, _>>()?))? {
                     break;
                 }
             }
@@ -356,21 +361,26 @@ impl Tx for SqliteTx<'_> {
         self.note(result)
     }
 
-    fn next_seq(&mut self, stream: Uuid) -> Result<i64, StoreError> {
+    fn next_seq(&mut self, stream: StreamKey) -> Result<i64, StoreError> {
         let next = self.head(stream)? + 1;
         self.heads.set(stream, next);
         Ok(next)
     }
 
-    fn head(&mut self, stream: Uuid) -> Result<i64, StoreError> {
+    fn head(&mut self, stream: StreamKey) -> Result<i64, StoreError> {
         if let Some(head) = self.heads.known.get(&stream) {
             return Ok(*head);
         }
-        let row = self.first("SELECT head FROM streams WHERE id = $1", &[(&stream).into()])?;
-        row.map_or(Ok(0), |mut row| row.int(0))
+        let row = self.first("SELECT head FROM streams WHERE kind = $1 AND id = $2", &stream.params())?;
+        row.map_or(Ok(0), |mut row| row.int("head"))
     }
 
-    fn lock(&mut self, _: Uuid) -> Result<(), StoreError> {
+    fn set_head(&mut self, stream: StreamKey, head: i64) -> Result<(), StoreError> {
+        self.heads.set(stream, head);
+        Ok(())
+    }
+
+    fn lock(&mut self, _: StreamKey) -> Result<(), StoreError> {
         Ok(())
     }
 

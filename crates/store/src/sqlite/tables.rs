@@ -1,4 +1,4 @@
-//! Which tables a statement reads and writes, as SQLite itself tells while it prepares it.
+//! Determines the tables that a statement reads and writes, from SQLite's authorizer.
 
 use rusqlite::Connection;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
@@ -18,12 +18,11 @@ impl TableSet {
     }
 }
 
-/// What a statement has to do with tables.
+/// The tables of a statement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Touched {
     /// It reads or writes these.
     pub(super) any: TableSet,
-    /// It writes these.
     pub(super) written: TableSet,
 }
 
@@ -47,7 +46,7 @@ impl Listener {
         }))
     }
 
-    /// What was prepared since the last time has to do with these.
+    /// Returns the tables of the statements prepared since the last call.
     pub(super) fn take(&self) -> Touched {
         std::mem::take(&mut self.heard().touched)
     }

@@ -4,29 +4,29 @@
 //! with a queue or a caller in place.
 
 use super::heads::Heads;
-use super::migrate::migrate;
+use super::migrate;
 use super::options::SqliteOptions;
 use super::session::{Session, SqliteTx};
+use crate::migrate::MIGRATIONS;
 use crate::work::{Work, shield};
-use crate::{StoreError, WakerSlot, wake};
+use crate::{StoreError, StreamKey, WakerSlot, wake};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use uuid::Uuid;
 
 pub(super) struct Writer {
     pub(super) session: Session,
     heads: Heads,
-    /// How many commits have changed something.
+    /// The number of commits that changed something.
     pub(super) changes: Arc<AtomicU64>,
 }
 
-/// What follows a commit, once that is known to last.
+/// Actions and wake-ups that follow a commit, once it is durable.
 #[derive(Default)]
 pub(super) struct After {
     actions: Vec<Box<dyn FnOnce() + Send>>,
     /// The streams that moved, and where they end now.
-    moved: Vec<(Uuid, i64)>,
-    /// Whether anything may have changed.
+    moved: Vec<(StreamKey, i64)>,
+    /// True if anything may have changed.
     wrote: bool,
 }
 
@@ -43,7 +43,7 @@ impl Writer {
     /// Opens the database and brings its schema up to date.
     pub(super) fn open(options: &SqliteOptions) -> Result<Self, StoreError> {
         let mut session = Session::open(options, false)?;
-        migrate(&mut session.connection)?;
+        migrate(&mut session.connection, MIGRATIONS)?;
         Self::begin(session)
     }
 
@@ -123,10 +123,11 @@ impl Writer {
         }
         let moved = self.heads.moved();
         for (stream, head) in &moved {
-            let params = [stream.into(), (*head).into()];
+            let [kind, id] = stream.params();
+            let params = [kind, id, (*head).into()];
             // Hardly ever is one new.
-            if self.session.run("UPDATE streams SET head = $2 WHERE id = $1", &params)? == 0 {
-                self.session.run("INSERT INTO streams (id, head) VALUES ($1, $2)", &params)?;
+            if self.session.run("UPDATE streams SET head = $3 WHERE kind = $1 AND id = $2", &params)? == 0 {
+                self.session.run("INSERT INTO streams (kind, id, head) VALUES ($1, $2, $3)", &params)?;
             }
         }
         let wrote = wrote_any || !moved.is_empty();

@@ -1,4 +1,4 @@
-//! Accounts and what proves them.
+//! Accounts and their credentials.
 
 use crate::support::{Fixture, NOW, fresh, key, on_both, read, write};
 use chorus_protocol::ids::{AccountId, CredentialId, TraceId};
@@ -102,7 +102,7 @@ async fn an_address_has_one_account(fixture: Fixture) {
     assert_eq!(read(store, |tx| accounts::by_email(tx, "ann@mail.exampl")).await, None);
 }
 
-/// Otherwise who has one of them would be mailed the links of the other.
+/// Otherwise the holder of one address would get the sign-in links of the other.
 async fn other_letters_are_other_addresses(fixture: Fixture) {
     let store = &fixture.store;
     let kelvin = "mi\u{212a}e@mail.example";
@@ -218,7 +218,7 @@ async fn a_sign_up_code_makes_one_account(fixture: Fixture) {
     }
     assert_eq!(tasks.join_all().await.into_iter().flatten().count(), 1);
 
-    // One for somebody who has an account is not used up.
+    // A code for a person who has an account is not used up.
     let code = issue(store, credential(CredentialKind::SignUpCode, "j")).await;
     add(store, "ann@mail.example").await;
     issue_link(store, "ann", "ann@mail.example", Some(code)).await;

@@ -1,4 +1,4 @@
-//! Messages that wait until a person agrees.
+//! Messages that wait for approval.
 
 use crate::attention::masked;
 use crate::channel::{Room, act, join, person, remove, room, run};
@@ -9,7 +9,8 @@ use chorus_store::approvals::{
     self, Approval, ApprovalState, Decided, KEPT_MS, MOST_IN_CONVERSATION, MOST_OF_AUTHOR, NewApproval,
     WAITS_MS,
 };
-use chorus_store::{Store, access, conversation, members};
+use chorus_store::conversation::Post;
+use chorus_store::{Store, access, attention, conversation, members};
 use serde_json::json;
 
 on_both!(
@@ -18,6 +19,7 @@ on_both!(
     so_many_wait_and_no_more,
     what_cannot_be_said_any_more_is_due,
     what_was_decided_is_forgotten_after_a_while,
+    an_edit_waits_with_its_message,
 );
 
 fn new(room: Room, author: Principal) -> NewApproval {
@@ -29,6 +31,7 @@ fn new(room: Room, author: Principal) -> NewApproval {
         thread: None,
         reply_to: Some(EventId(fresh())),
         stream: None,
+        edit_of: None,
         trace: TraceId(fresh()),
         now: NOW,
     }
@@ -158,4 +161,32 @@ async fn what_was_decided_is_forgotten_after_a_while(Fixture { store, .. }: Fixt
     assert_eq!(write(&store, |tx| approvals::remove_old(tx, NOW + KEPT_MS + 1, 10)).await, 1);
     assert_eq!(read(&store, move |tx| approvals::by_id(tx, gone)).await, None);
     assert_eq!(get(&store, waits).await.state, ApprovalState::Held);
+}
+
+async fn an_edit_waits_with_its_message(Fixture { store, .. }: Fixture) {
+    let room = room(&store, History::All).await;
+    let bob: Principal = agent(&store, "bob").await.id.into();
+    join(&store, room, bob, "bob").await;
+    let said = act(room, bob);
+    let post = Post::new(masked(json!({"content": "may I?"})));
+    run(&store, move |tx| {
+        let draft = conversation::draft_message(tx, &said, &post)?;
+        Ok(attention::post(tx, &draft, &[])?)
+    })
+    .await
+    .unwrap();
+    let edit = NewApproval { edit_of: Some(said.event), ..new(room, bob) };
+    let id = edit.id;
+    assert!(write(&store, move |tx| approvals::hold(tx, &edit)).await);
+    assert_eq!(get(&store, id).await.edit_of, Some(said.event));
+    let waiting = read(&store, move |tx| approvals::edit_of(tx, said.event)).await;
+    assert_eq!(waiting.map(|found| found.id), Some(id));
+    let deletion = act(room, bob);
+    run(&store, move |tx| {
+        let draft = conversation::draft_deletion(tx, &deletion, said.event)?;
+        Ok(attention::post(tx, &draft, &[])?)
+    })
+    .await
+    .unwrap();
+    assert_eq!(due(&store, NOW).await, [id]);
 }

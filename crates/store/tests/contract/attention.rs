@@ -1,14 +1,14 @@
-//! What is known of whom an event may concern, and that what was decided is kept with its delivery.
+//! The candidates of an event, and the decision stored with each delivery.
 
 use crate::channel::{Room, act, join, post_of, remove, room, run, say, say_in};
 use crate::support::{Fixture, NOW, agent, entries, on_both, read, write};
+use chorus_attention::plan::{Effect, EventRecipient, plan};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::ids::{AgentId, DeliveryId, EventId, Principal};
 use chorus_protocol::redact::Masked;
 use chorus_protocol::words::{Directedness, EntryKind, Mode, Policy, Priority, Reason, Signal};
-use chorus_store::conversation::{
-    self, Act, Candidate, ConversationError, Draft, Post, Posted, Reach, Reaction, Recipient,
-};
+use chorus_store::attention::{self, Posted};
+use chorus_store::conversation::{self, Act, Candidate, ConversationError, Draft, Post, Reaction};
 use chorus_store::conversations::{ConversationKind, History};
 use chorus_store::{Store, Tx, log, loop_guards, obligations, push};
 use serde_json::json;
@@ -22,7 +22,7 @@ on_both!(
     credentials_in_names_are_not_told,
 );
 
-/// A decision as any other.
+/// An ordinary decision.
 pub(crate) const MENTIONED: Attention = Attention {
     directedness: Directedness::ToMe,
     policy: Policy::MustRespond,
@@ -32,28 +32,34 @@ pub(crate) const MENTIONED: Attention = Attention {
     deadline_ms: None,
 };
 
-/// Everybody who is named, and in a conversation of two the other.
-pub(crate) fn named(draft: &Draft<'_>) -> Vec<Recipient> {
+/// Returns everybody who is named, and the other member of a direct conversation.
+pub(crate) fn named(draft: &Draft<'_>) -> Vec<Effect> {
     let of_two = draft.conversation.kind == ConversationKind::Dm;
     let named = draft.candidates.iter().filter(|candidate| candidate.named || of_two);
-    let mentioned = |candidate: &conversation::Candidate| Recipient {
-        agent: candidate.agent,
-        handle: candidate.handle.clone(),
-        attention: MENTIONED,
-    };
-    named.map(mentioned).collect()
+    named.map(|candidate| deliver(draft, candidate.agent, &candidate.handle, MENTIONED)).collect()
 }
 
-/// Says something to whom it names.
+fn deliver(draft: &Draft<'_>, agent: AgentId, handle: &str, attention: Attention) -> Effect {
+    let to = EventRecipient { agent, handle: handle.into(), attention };
+    Effect::Deliver { to, mentions: draft.mentions.clone(), claimed_until: None }
+}
+
+/// Says something to whom the engine decides.
+pub(crate) fn say_as_decided(tx: &mut dyn Tx, act: &Act, new: &Post) -> Result<Posted, ConversationError> {
+    let draft = conversation::draft_message(tx, act, new)?;
+    let effects = plan(&attention::load(tx, &draft)?, act.now).expect("it is allowed");
+    Ok(attention::post(tx, &draft, &effects)?)
+}
+
+/// Posts a message to the members it names.
 pub(crate) fn post_in(tx: &mut dyn Tx, act: &Act, new: &Post) -> Result<Posted, ConversationError> {
     let draft = conversation::draft_message(tx, act, new)?;
-    let reach = conversation::reach(tx, act.author, named(&draft), vec![])?;
-    Ok(conversation::post(tx, &draft, reach)?)
+    Ok(attention::post(tx, &draft, &named(&draft))?)
 }
 
-/// Posts a draft to nobody, and returns its place.
+/// Posts a draft without recipients and returns its position.
 pub(crate) fn post_to_nobody(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<i64, ConversationError> {
-    Ok(conversation::post(tx, draft, conversation::Reach::default())?.seq)
+    Ok(attention::post(tx, draft, &[])?.seq)
 }
 
 pub(crate) fn masked(body: serde_json::Value) -> Masked {
@@ -74,7 +80,7 @@ pub(crate) fn react_in(
     }
 }
 
-/// Agents of these names in a room.
+/// Creates agents with these names in a room.
 async fn agents<const N: usize>(store: &Store, room: Room, names: [&str; N]) -> [AgentId; N] {
     let mut ids = vec![];
     for name in names {
@@ -85,7 +91,7 @@ async fn agents<const N: usize>(store: &Store, room: Room, names: [&str; N]) -> 
     ids.try_into().unwrap()
 }
 
-/// A candidate as `handle: what it has to do with it`.
+/// Formats a candidate as `handle: reasons`.
 fn told(candidate: &Candidate) -> String {
     let Candidate { handle, named, owns_thread, participates, last_in_thread, said_target, .. } = candidate;
     let known = [
@@ -120,13 +126,14 @@ async fn whom_a_message_may_concern(fixture: Fixture) {
     let none = (false, vec![]);
     assert_eq!(concerned(store, owner, post_of("x", &[], None)).await, none);
     assert_eq!(concerned(store, owner, post_of("x", &["owner", "nobody"], None)).await, (true, vec![]));
-    // Who spoke in it and is there; who is named comes first, and who does both is one.
+    // Former authors in the thread are candidates. Named members come first, and each appears once.
     let in_thread = concerned(store, owner, post_of("x", &["cid"], Some(first))).await;
     let expected = ["cid: named", "ann: owns participates", "bob: participates last"].map(str::to_owned);
     assert_eq!(in_thread, (true, expected.to_vec()));
     let bobs = concerned(store, act(room, bob.into()), post_of("x", &["ann", "bob"], Some(first))).await;
     assert_eq!(bobs, (true, vec!["ann: named owns participates".to_owned()]));
-    // Who is asked there is the last, though it has said nothing yet; after another was, it has nothing to do with it.
+    // The agent asked last is a candidate although it has not answered; once another is asked, it is no longer
+    // one.
     say_to(store, room, first, &["cid"]).await;
     let asked = concerned(store, owner, post_of("x", &[], Some(first))).await;
     let expected = ["ann: owns participates", "cid: last", "bob: participates"].map(str::to_owned);
@@ -135,7 +142,7 @@ async fn whom_a_message_may_concern(fixture: Fixture) {
     let together = concerned(store, owner, post_of("x", &[], Some(first))).await;
     let expected = ["ann: owns participates last", "eve: last", "bob: participates"].map(str::to_owned);
     assert_eq!(together, (false, expected.to_vec()));
-    // Whoever said what is answered is found, and what it said.
+    // The author of the answered message is found, with that message.
     let answers = Post { reply_to: Some(first), ..post_of("x", &[], Some(first)) };
     let (owner_act, post) = (owner, answers.clone());
     let found = run(store, move |tx| {
@@ -147,7 +154,7 @@ async fn whom_a_message_may_concern(fixture: Fixture) {
     assert_eq!(candidates, ["ann: owns participates last target", "eve: last"]);
 }
 
-/// The owner says something to these in a thread.
+/// The owner posts to these members in a thread.
 async fn say_to(store: &Store, room: Room, thread: EventId, mentions: &[&str]) {
     let (act, new) = (act(room, room.owner), post_of("x", mentions, Some(thread)));
     run(store, move |tx| post_in(tx, &act, &new).map(drop)).await.unwrap();
@@ -161,7 +168,7 @@ async fn what_agents_repeat_to_each_other(fixture: Fixture) {
         write(store, move |tx| loop_guards::count(tx, one.id, NOW - 10, NOW)).await;
         assert_eq!((turns(one).await, turns(other).await), (expected, 0));
     }
-    // An exchange that was quiet for long begins anew.
+    // An exchange that was quiet for long starts over.
     assert_eq!(read(store, move |tx| loop_guards::turns(tx, one.id, NOW)).await, 0);
     write(store, move |tx| loop_guards::count(tx, one.id, NOW, NOW + 10)).await;
     assert_eq!(turns(one).await, 1);
@@ -169,7 +176,7 @@ async fn what_agents_repeat_to_each_other(fixture: Fixture) {
     write(store, move |tx| loop_guards::reset(tx, other.id)).await;
     assert_eq!(turns(one).await, 0);
 
-    // Of a thread what began it and then the last; else the last of all.
+    // For a thread: its first message and the last ones. Otherwise the last ones of all.
     let first = say(store, one, one.owner, "first").await;
     let second = say_in(store, one, one.owner, "second", Some(first)).await;
     let third = say_in(store, one, one.owner, "third", Some(first)).await;
@@ -233,31 +240,30 @@ async fn a_decision_is_kept_with_its_delivery(fixture: Fixture) {
         priority: Priority::High,
         deadline_ms: Some(5_000),
     };
-    let reach = move || {
-        let to =
-            |agent: AgentId, handle: &str, attention| Recipient { agent, handle: handle.into(), attention };
-        Reach { recipients: vec![to(ann, "ann", quiet), to(bob, "bob", MENTIONED)], stored_for: vec![] }
-    };
+    let reach =
+        move |draft: &Draft<'_>| [deliver(draft, ann, "ann", quiet), deliver(draft, bob, "bob", MENTIONED)];
     let act_of_message = act(room, room.owner);
     let say = move |tx: &mut dyn Tx| {
         let new = post_of("x", &[], None);
         let draft = conversation::draft_message(tx, &act_of_message, &new)?;
-        Ok(conversation::post(tx, &draft, reach())?)
+        Ok(attention::post(tx, &draft, &reach(&draft))?)
     };
     let posted = run(store, say).await.unwrap();
-    let of = |posted: &Posted, agent| posted.delivered.iter().find(|(to, ..)| to.agent == agent).unwrap().1;
+    let of = |posted: &Posted, agent| {
+        posted.applied.delivered.iter().find(|(to, ..)| to.agent == agent).unwrap().1
+    };
     assert_eq!(attention_of(store, of(&posted, ann)).await, quiet);
     assert_eq!(attention_of(store, of(&posted, bob)).await, MENTIONED);
     let event = act_of_message.event;
     let all = read(store, move |tx| push::of_event(tx, event, 10)).await;
     assert_eq!(all.iter().filter(|record| record.attention == quiet).count(), 1);
 
-    // By a change the message is delivered, as it stands then, if that is decided.
+    // An edit delivers the message in its current form, if that is decided.
     let act_of_edit = act(room, room.owner);
     let edit = move |tx: &mut dyn Tx| {
         let new = post_of("y", &[], None);
         let draft = conversation::draft_edit(tx, &act_of_edit, event, &new)?;
-        Ok(conversation::post(tx, &draft, reach())?)
+        Ok(attention::post(tx, &draft, &reach(&draft))?)
     };
     let edited = run(store, edit).await.unwrap();
     assert_eq!(attention_of(store, of(&edited, ann)).await, quiet);
@@ -281,7 +287,7 @@ async fn what_was_delivered_before_decisions_were_kept(fixture: Fixture) {
     assert_eq!(attention_of(store, DeliveryId { agent: ann, seq: 1 }).await, MENTIONED);
 }
 
-/// What the hub tells by itself is masked like what members say.
+/// Texts generated by the hub are masked like members' messages.
 async fn credentials_in_names_are_not_told(fixture: Fixture) {
     let store = &fixture.store;
     let room = room(store, History::All).await;

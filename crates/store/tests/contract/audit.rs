@@ -1,8 +1,10 @@
-//! Who did what to whom: what is recorded is found, in pages and by what is asked, and the log has an end.
+//! The audit log: entries are found by filter and page, and its size is bounded.
 
+use crate::consent;
 use crate::support::{Fixture, count, fresh, on_both, read, soon, write};
-use chorus_protocol::ids::{AccountId, AgentId, AuditId};
-use chorus_store::audit::{self, Action, Actor, Entry, Filter, KEPT_MS, MOST_OF_ONE, Recorded, Subject};
+use chorus_protocol::ids::{AccountId, AgentId, AuditId, CredentialId, TraceId};
+use chorus_store::accounts::{self, CredentialKind, NewCredential};
+use chorus_store::audit::{self, Action, Actor, Entry, Filter, KEPT_MS, KEPT_WHOLE, Recorded, Subject};
 use chorus_store::{Store, StoreError, Tx};
 use uuid::{Builder, Uuid};
 
@@ -12,19 +14,23 @@ on_both![
     an_act_that_fails_leaves_nothing,
     one_actor_does_not_fill_it,
     nobody_hides_what_it_did,
+    a_different_detail_is_no_repetition,
+    rows_of_living_credentials_stay,
     what_is_old_is_forgotten_in_steps,
 ];
 
 const NOW: i64 = 1_774_000_800_000;
-const ALL: &str = "SELECT COUNT(*) FROM audit";
+const HOUR: i64 = 60 * 60 * 1000;
+const ALL: &str = "SELECT COUNT(*) AS count FROM audit";
 
-/// The `n`th entry of its time.
+/// Returns the `n`th entry of its time.
 fn entry(at: i64, n: u64, actor: Actor, action: Action, subject: Subject) -> Entry {
     let mut random = [0; 10];
     random[2..].copy_from_slice(&n.to_be_bytes());
     let id = AuditId(Builder::from_unix_timestamp_millis(at as u64, &random).into_uuid());
     let (detail, request_id, client) = (r#"{"name":"x"}"#.into(), "r-1".into(), "::1".into());
-    Entry { id, at, actor, action, subject, detail, request_id, client }
+    let client_request_id = "mine".into();
+    Entry { id, at, actor, action, subject, detail, request_id, client_request_id, client }
 }
 
 async fn record(store: &Store, entries: Vec<Entry>) {
@@ -47,7 +53,9 @@ async fn what_is_recorded_is_found(fixture: Fixture) {
         subject: ("agent".into(), bob.to_string()),
         detail: r#"{"name":"x"}"#.into(),
         request_id: "r-1".into(),
+        client_request_id: "mine".into(),
         client: "::1".into(),
+        repeats: 0,
     };
     assert_eq!(list(&fixture.store, Filter::default(), None, 10).await, [expected]);
     for (action, subject, since, done) in [
@@ -112,35 +120,113 @@ async fn an_act_that_fails_leaves_nothing(fixture: Fixture) {
     assert_eq!(count(&fixture.store, ALL).await, 0);
 }
 
+/// Repetitions are counted: the first rows stay, and the rest of an hour is one row.
 async fn one_actor_does_not_fill_it(fixture: Fixture) {
     let anna = Actor::Principal(AgentId(Uuid::from_u128(9)).into());
     let extra = 20;
-    for (at, actor) in [(NOW, anna), (NOW + 1, Actor::Operator)] {
+    let hour = NOW - NOW.rem_euclid(HOUR);
+    for (at, actor) in [(hour, anna), (hour + 1, Actor::Operator)] {
         let of = |n| entry(at, n, actor, Action::KeyRotated, Subject::Hub);
-        record(&fixture.store, (0..MOST_OF_ONE as u64 + extra).map(of).collect()).await;
+        record(&fixture.store, (0..KEPT_WHOLE as u64 + extra).map(of).collect()).await;
     }
     let filter = Filter { actor: Some(anna.id()), ..Filter::default() };
-    let kept = list(&fixture.store, filter, None, 2 * MOST_OF_ONE).await;
-    assert_eq!(kept.len() as i64, MOST_OF_ONE + 1);
-    let of = |n| entry(NOW, n, anna, Action::KeyRotated, Subject::Hub).id;
-    assert_eq!((kept[kept.len() - 2].id, kept[kept.len() - 1].id), (of(extra), of(0)), "and the first");
+    let kept = list(&fixture.store, filter.clone(), None, 2 * KEPT_WHOLE).await;
+    let of = |n| entry(hour, n, anna, Action::KeyRotated, Subject::Hub).id;
+    let whole: Vec<_> = (0..KEPT_WHOLE as u64).rev().map(of).collect();
+    assert_eq!(kept[1..].iter().map(|act| act.id).collect::<Vec<_>>(), whole, "none of the first is gone");
+    assert!(kept[1..].iter().all(|act| act.repeats == 0));
+    let last = of(KEPT_WHOLE as u64 + extra - 1);
+    assert_eq!((kept[0].id, kept[0].repeats), (last, extra as i64 - 1));
     assert_eq!(
         count(&fixture.store, ALL).await,
-        2 * MOST_OF_ONE + 1 + extra as i64,
+        2 * KEPT_WHOLE + 1 + extra as i64,
         "the operator's are all there"
+    );
+    // Another hour has its own row.
+    let later = |n| entry(hour + HOUR, n, anna, Action::KeyRotated, Subject::Hub);
+    record(&fixture.store, (0..3).map(later).collect()).await;
+    let newest = list(&fixture.store, filter, None, 2).await;
+    assert_eq!(
+        newest.iter().map(|act| (act.id, act.repeats)).collect::<Vec<_>>(),
+        [(later(2).id, 2), (last, extra as i64 - 1)]
     );
 }
 
-/// A thief that took an agent's key does something harmless very often.
+/// A thief with an agent's key repeats a harmless act very often.
 async fn nobody_hides_what_it_did(fixture: Fixture) {
     let thief = Actor::Principal(AgentId(Uuid::from_u128(9)).into());
-    let taken = entry(NOW, 1, thief, Action::KeyRotated, Subject::Hub);
-    let noise = |n| entry(NOW + 1, n, thief, Action::WebhookSecretRotated, Subject::Hub);
+    let hour = NOW - NOW.rem_euclid(HOUR);
+    let taken = entry(hour, 1, thief, Action::KeyRotated, Subject::Hub);
+    let noise = |n| entry(hour + 1, n, thief, Action::WebhookSecretRotated, Subject::Hub);
     record(&fixture.store, std::iter::once(taken.clone()).chain((0..1001).map(noise)).collect()).await;
     let filter = Filter { actor: Some(thief.id()), ..Filter::default() };
     let kept = list(&fixture.store, filter, None, 2000).await;
-    assert_eq!(kept.len() as i64, MOST_OF_ONE + 2);
+    assert_eq!(kept.len() as i64, KEPT_WHOLE + 2);
     assert_eq!(kept.last().unwrap().id, taken.id);
+    assert_eq!(kept.iter().map(|act| 1 + act.repeats).sum::<i64>(), 1002, "each is counted");
+}
+
+/// A thief sets an endpoint among many harmless repetitions of the same act, and sets it back.
+async fn a_different_detail_is_no_repetition(fixture: Fixture) {
+    let thief = Actor::Principal(AgentId(Uuid::from_u128(9)).into());
+    let hour = NOW - NOW.rem_euclid(HOUR);
+    let rotated = |n| entry(hour, n, thief, Action::KeyRotated, Subject::Hub);
+    let whole = KEPT_WHOLE as u64;
+    let evil = Entry { detail: r#"{"endpoint":"evil.example"}"#.into(), ..rotated(whole) };
+    let elsewhere = Entry { client: "203.0.113.9".into(), ..rotated(whole + 1) };
+    let before = (0..whole).map(rotated);
+    let after = (whole + 2..whole + 102).map(rotated);
+    let entries = before.chain([evil.clone(), elsewhere.clone()]).chain(after).collect();
+    record(&fixture.store, entries).await;
+    let filter = Filter { actor: Some(thief.id()), ..Filter::default() };
+    let kept = list(&fixture.store, filter, None, 2000).await;
+    assert_eq!(kept.len() as u64, whole + 3);
+    for different in [evil, elsewhere] {
+        assert!(kept.iter().any(|act| act.id == different.id && act.repeats == 0), "{}", different.detail);
+    }
+}
+
+/// Rows of live credentials stay, however often an account creates and revokes tokens.
+async fn rows_of_living_credentials_stay(fixture: Fixture) {
+    let store = &fixture.store;
+    let anna = consent::account(store, "anna@example.org").await;
+    let (actor, hour) = (Actor::Principal(anna.into()), NOW - NOW.rem_euclid(HOUR));
+    let mut living = vec![];
+    for n in 0..600 {
+        let id = CredentialId(fresh());
+        let made = entry(hour, n, actor, Action::TokenMade, Subject::Credential(id));
+        let lives = n % 150 == 7;
+        if lives {
+            living.push(made.id);
+        }
+        let token = NewCredential {
+            id,
+            hash: std::array::from_fn(|place| (n >> (8 * (place % 8))) as u8),
+            kind: CredentialKind::Token,
+            account: Some(anna),
+            email: None,
+            label: None,
+            sign_up_code: None,
+            expires_at: None,
+            trace: TraceId(fresh()),
+            now: NOW,
+        };
+        write(store, move |tx| {
+            accounts::issue(tx, &token)?;
+            audit::record(tx, &made)?;
+            if !lives {
+                assert!(accounts::revoke(tx, anna, CredentialKind::Token, id)?);
+            }
+            Ok(())
+        })
+        .await;
+    }
+    let filter = Filter { action: Some(Action::TokenMade), ..Filter::default() };
+    let kept = list(store, filter, None, 1000).await;
+    let ids: Vec<_> = kept.iter().map(|act| act.id).collect();
+    assert!(living.iter().all(|id| ids.contains(id)), "{} of {}", kept.len(), living.len());
+    assert!(kept.len() as i64 <= KEPT_WHOLE + 4, "{}", kept.len());
+    assert_eq!(kept.iter().map(|act| 1 + act.repeats).sum::<i64>(), 600);
 }
 
 async fn what_is_old_is_forgotten_in_steps(fixture: Fixture) {

@@ -1,13 +1,15 @@
-//! What shares a transaction with others: it is as if it had been alone.
+//! Work that shares a transaction behaves as if it ran alone.
 
 use crate::support::{
-    Fixture, agent, count, deliver, entries, fresh, hold, hold_on, message, on_both, queue, queue_on, read,
-    soon, write,
+    Fixture, agent, count, deliver, entries, fresh, fresh_stream, hold, hold_on, message, on_both, queue,
+    queue_on, read, soon, write,
 };
 use ::postgres::{Client, NoTls};
 use chorus_protocol::ids::AgentId;
 use chorus_store::relay::{self, SendError, Sent};
-use chorus_store::{PostgresOptions, Store, StoreError, Tx, TxExt, deliveries, directory, settings};
+use chorus_store::{
+    PostgresOptions, Store, StoreError, StreamKey, Tx, TxExt, deliveries, directory, settings,
+};
 use chorus_testkit::postgres::{Cluster, Database, database, own_cluster};
 use chorus_testkit::proxy::Proxy;
 use futures_util::future::join_all;
@@ -30,7 +32,7 @@ on_both![
 
 const INSERT: &str = "INSERT INTO settings (name, value) VALUES ($1, $2)";
 
-/// Refusals and panics before anything was written, among sends.
+/// Refusals and panics before any write, among successful sends.
 async fn a_crowd_fails_one_by_one(fixture: Fixture) {
     let store = &fixture.store;
     let (anna, bob) = (agent(store, "anna").await, agent(store, "bob").await);
@@ -57,17 +59,17 @@ async fn a_crowd_fails_one_by_one(fixture: Fixture) {
     }
     assert_eq!(places, [1, 2, 3, 4, 5, 6]);
     assert_eq!(entries(store, bob.id).await.len(), 6);
-    assert_eq!(count(store, "SELECT COUNT(*) FROM events").await, 6);
+    assert_eq!(count(store, "SELECT COUNT(*) AS count FROM events").await, 6);
 }
 
-/// Errors and panics after everything was done.
+/// Errors and panics after all writes.
 async fn a_number_that_is_not_kept_is_given_again(fixture: Fixture) {
     let store = &fixture.store;
     let (anna, bob) = (agent(store, "anna").await, agent(store, "bob").await);
     let heard: Arc<Mutex<Vec<i64>>> = Arc::default();
     let hear = Arc::clone(&heard);
     store.on_commit(Box::new(move |stream, head| {
-        if stream == bob.id.0 {
+        if stream == bob.id.into() {
             hear.lock().unwrap().push(head);
         }
     }));
@@ -96,15 +98,19 @@ async fn a_number_that_is_not_kept_is_given_again(fixture: Fixture) {
     assert_eq!(places, [1, 2, 3]);
     let kept: Vec<i64> = entries(store, bob.id).await.iter().map(|entry| entry.seq).collect();
     assert_eq!(kept, places);
-    assert_eq!(count(store, "SELECT COUNT(*) FROM events").await, 3, "nothing of the others is left");
+    assert_eq!(
+        count(store, "SELECT COUNT(*) AS count FROM events").await,
+        3,
+        "nothing of the others is left"
+    );
     assert_eq!(heard.lock().unwrap().last(), Some(&3), "and nobody was woken for them: {heard:?}");
     assert_eq!(deliver(store, message(&anna, &bob)).await.0, 4);
 }
 
-/// One row that cannot be, among rows that can.
+/// One row that the database refuses, among valid ones.
 async fn what_the_database_refuses_harms_nobody_else(fixture: Fixture) {
     let store = &fixture.store;
-    let stream = fresh();
+    let stream = fresh_stream();
     let held = hold_on(store, "k").await;
     let mut tasks = vec![];
     for n in 0..7_i64 {
@@ -125,11 +131,12 @@ async fn what_the_database_refuses_harms_nobody_else(fixture: Fixture) {
         places.push(task.await.unwrap().ok());
     }
     assert_eq!(places, [Some(1), Some(2), Some(3), None, Some(4), Some(5), Some(6)]);
-    assert_eq!(count(store, "SELECT COUNT(*) FROM settings").await, 6);
+    assert_eq!(count(store, "SELECT COUNT(*) AS count FROM settings").await, 6);
     assert_eq!(read(store, move |tx| tx.head(stream)).await, 6);
 }
 
-/// However often it was read before: changes of the same closure, of others, and of one that is taken back.
+/// Cached directory entries are current: after changes by the same closure, by others, and by a rolled-back
+/// one.
 async fn the_directory_is_read_as_it_stands(fixture: Fixture) {
     let store = &fixture.store;
     let bob = agent(store, "bob").await.id;
@@ -156,7 +163,7 @@ async fn the_directory_is_read_as_it_stands(fixture: Fixture) {
     assert_eq!(seen, [Some(None), Some(None), one(), None, one(), one()]);
 }
 
-/// What a closure of the batch appended, the next one reads, and so does the closure itself.
+/// A closure sees the entries appended by itself and by earlier closures of the batch.
 async fn one_sees_what_another_of_its_batch_did(fixture: Fixture) {
     let store = &fixture.store;
     let held = hold_on(store, "k").await;
@@ -164,8 +171,9 @@ async fn one_sees_what_another_of_its_batch_did(fixture: Fixture) {
     for n in 0..6 {
         let work = move |tx: &mut dyn Tx| {
             let seen = |tx: &mut dyn Tx| {
-                let found = tx.first("SELECT COUNT(*) FROM settings WHERE name <> $1", &["none".into()])?;
-                found.map_or(Ok(0), |mut row| row.int(0))
+                let found =
+                    tx.first("SELECT COUNT(*) AS count FROM settings WHERE name <> $1", &["none".into()])?;
+                found.map_or(Ok(0), |mut row| row.int("count"))
             };
             let before = seen(tx)?;
             tx.append(INSERT, &[format!("n-{n}").as_str().into(), "1".into()])?;
@@ -180,12 +188,13 @@ async fn one_sees_what_another_of_its_batch_did(fixture: Fixture) {
     }
 }
 
-/// Work that updates, locks, looks at heads, takes two numbers, reads after it has its own, or in an order.
+/// Work that updates, locks, reads heads, takes two numbers, or reads after its own appends, also runs in a
+/// batch.
 async fn work_of_another_kind_is_done_all_the_same(fixture: Fixture) {
     const KINDS: usize = 7;
     let store = &fixture.store;
     let (anna, bob) = (agent(store, "anna").await, agent(store, "bob").await);
-    let mut streams = [fresh(), fresh()];
+    let mut streams = [fresh_stream(), fresh_stream()];
     streams.sort_unstable();
     for kind in 0..KINDS {
         let held = hold_on(store, "bob").await;
@@ -206,7 +215,8 @@ async fn work_of_another_kind_is_done_all_the_same(fixture: Fixture) {
                     _ => {
                         let sql = "SELECT name FROM agents WHERE id <> $1 ORDER BY name";
                         let names = tx.query(sql, &[(&Uuid::nil()).into()])?;
-                        let names: Result<Vec<_>, _> = names.into_iter().map(|mut row| row.text(0)).collect();
+                        let names: Result<Vec<_>, _> =
+                            names.into_iter().map(|mut row| row.text("name")).collect();
                         assert_eq!(names?, ["anna", "bob"]);
                     }
                 }
@@ -223,7 +233,7 @@ async fn work_of_another_kind_is_done_all_the_same(fixture: Fixture) {
     assert_eq!(read(store, move |tx| Ok((tx.head(streams[0])?, tx.head(streams[1])?))).await, (4, 1));
 }
 
-/// Once each, though the work ran more often; and what they do finds everything committed.
+/// Each commit action runs once, though the work may run more often, and finds everything committed.
 async fn actions_follow_the_commit_of_the_crowd(fixture: Fixture) {
     let store = &fixture.store;
     let (anna, bob) = (agent(store, "anna").await, agent(store, "bob").await);
@@ -253,7 +263,7 @@ async fn a_crowd_of_many_on_many_streams(fixture: Fixture) {
     crowd(&[fixture.store], 6, 20, 10).await;
 }
 
-/// Many who send to many, by way of these stores, while somebody reads.
+/// Many senders write to many receivers through these stores, while readers follow.
 async fn crowd(stores: &[Store], receivers: usize, senders: usize, each: usize) {
     let anna = agent(&stores[0], "anna").await;
     let mut bobs = vec![];
@@ -266,7 +276,7 @@ async fn crowd(stores: &[Store], receivers: usize, senders: usize, each: usize) 
         tasks.spawn(async move {
             let mut places = vec![];
             for n in 0..each {
-                // Not all in the same order.
+                // The order of receivers differs between senders.
                 let bob = &bobs[(sender * 7 + n * (1 + sender % 3)) % bobs.len()];
                 let message = message(&anna, bob);
                 let send = store.write_on(&bob.name, move |tx: &mut dyn Tx| relay::send(tx, &message));
@@ -297,7 +307,7 @@ async fn crowd(stores: &[Store], receivers: usize, senders: usize, each: usize) 
     }
 }
 
-/// Reads on: no place is passed over.
+/// Reads on and asserts that no position is skipped.
 async fn follow(store: &Store, agent: AgentId, cursor: &mut i64) {
     let after = *cursor;
     for entry in read(store, move |tx| deliveries::page(tx, agent, after, 1000, usize::MAX)).await {
@@ -310,7 +320,7 @@ fn node(database: &Database) -> Store {
     Store::postgres(PostgresOptions { workers: 5, ..PostgresOptions::new(&database.url, fresh()) }).unwrap()
 }
 
-/// Runs SQL from outside of the store, on any thread.
+/// Runs SQL outside of the store, on any thread.
 fn outside<T: Send>(url: &str, work: impl FnOnce(&mut Client) -> T + Send) -> T {
     std::thread::scope(|scope| {
         let run = || work(&mut Client::connect(url, NoTls).unwrap());
@@ -318,14 +328,14 @@ fn outside<T: Send>(url: &str, work: impl FnOnce(&mut Client) -> T + Send) -> T 
     })
 }
 
-/// How often transactions waited for each other, as the server saw it. The stores are closed, so that it knows.
+/// Returns the number of deadlocks that the server counted. The stores are closed first, so that it is final.
 fn deadlocks(database: &Database, stores: Vec<Store>) -> i64 {
     drop(stores);
     let sql = "SELECT deadlocks FROM pg_stat_database WHERE datname = $1";
     outside(&database.admin_url, |client| client.query_one(sql, &[&database.name]).unwrap().get(0))
 }
 
-/// All of it in one transaction, in which each closure ran as often as it has to ask for something.
+/// Everything runs in one transaction, and each closure runs once per query it makes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crowd_shares_one_transaction() {
     let database = database();
@@ -358,7 +368,7 @@ async fn a_crowd_shares_one_transaction() {
     }
 }
 
-/// A store whose round trips to the server are counted.
+/// Opens a store whose round trips to the server are counted.
 async fn behind_proxy(cluster: &Cluster) -> (Store, Proxy, Database) {
     let database = cluster.database();
     let proxy = Proxy::start((Ipv4Addr::LOCALHOST, cluster.port()).into()).await;
@@ -369,7 +379,7 @@ async fn behind_proxy(cluster: &Cluster) -> (Store, Proxy, Database) {
     (Store::postgres(options).unwrap(), proxy, database)
 }
 
-/// Round trips to the server are what a send takes there: as many for fifty as for two.
+/// Round trips dominate the cost of a send: fifty sends take as many as two.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_sends_take_a_handful_of_round_trips() {
     let cluster = own_cluster();
@@ -393,7 +403,7 @@ async fn fifty_sends_take_a_handful_of_round_trips() {
     }
 }
 
-/// What many read at the same moment is read at once, and each finds what is its own, in its order.
+/// Simultaneous reads are combined, and each gets its own rows in order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn forty_readers_share_their_round_trips() {
     let cluster = own_cluster();
@@ -408,7 +418,7 @@ async fn forty_readers_share_their_round_trips() {
         }
         inboxes.push((bob.id, n % 6));
     }
-    // The first time prepares the statements.
+    // The first run prepares the statements.
     for (limit, most) in [(3, u64::MAX), (4, 30)] {
         let before = proxy.round_trips();
         let reads = inboxes.iter().map(|(bob, _)| {
@@ -424,11 +434,11 @@ async fn forty_readers_share_their_round_trips() {
     }
 }
 
-/// Somebody else is faster, once: only what was in the way runs again, and everything is done once.
+/// One conflict with another writer: only the affected work runs again, and everything is done once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_conflict_in_a_batch_runs_again() {
     let fixture = Fixture::postgres().narrow(100);
-    let (store, stream) = (&fixture.store, fresh());
+    let (store, stream) = (&fixture.store, fresh_stream());
     let held = hold(store).await;
     let (meddled, mut tasks) = (Arc::new(AtomicUsize::new(0)), vec![]);
     let faster = fixture.url();
@@ -456,10 +466,10 @@ async fn a_conflict_in_a_batch_runs_again() {
         assert_eq!(task.await.unwrap().unwrap(), n as i64 + 1);
     }
     assert_eq!(meddled.load(Ordering::SeqCst), 2);
-    assert_eq!(count(store, "SELECT COUNT(*) FROM settings").await, 6);
+    assert_eq!(count(store, "SELECT COUNT(*) AS count FROM settings").await, 6);
 }
 
-/// Gap-free, in the order of commits, whichever node it was sent by; and nobody waits in a circle.
+/// Numbers are gap-free, in commit order, from both nodes; and there is no deadlock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_nodes_number_the_same_streams() {
     let database = database();
@@ -468,13 +478,13 @@ async fn two_nodes_number_the_same_streams() {
     assert_eq!(deadlocks(&database, stores), 0);
 }
 
-/// Each takes its streams in order, but not the batch it shares with others.
+/// Each closure takes its streams in order, although the shared batch does not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn crossing_streams_get_nobody_stuck() {
     const EACH: usize = 60;
     let database = database();
     let stores = [node(&database), node(&database)];
-    let mut streams: Vec<Uuid> = (0..5).map(|_| fresh()).collect();
+    let mut streams: Vec<_> = (0..5).map(|_| fresh_stream()).collect();
     streams.sort_unstable();
     let mut tasks = JoinSet::new();
     for n in 0..2 * EACH {
@@ -488,7 +498,7 @@ async fn crossing_streams_get_nobody_stuck() {
             [(first, one), (second, other)]
         });
     }
-    let taken: Vec<(Uuid, i64)> = soon(tasks.join_all()).await.into_iter().flatten().collect();
+    let taken: Vec<(StreamKey, i64)> = soon(tasks.join_all()).await.into_iter().flatten().collect();
     for stream in streams {
         let mut places: Vec<i64> =
             taken.iter().filter(|(id, _)| *id == stream).map(|(_, seq)| *seq).collect();

@@ -1,4 +1,4 @@
-//! Conversations: who may do what, in which order, and what is left of it.
+//! Conversations: permissions, order, and what remains of deleted content.
 
 use crate::attention::{masked, named, post_in, post_to_nobody, react_in};
 use crate::support::{Fixture, NOW, agent, entries, fresh, on_both, read, soon, webhook, write};
@@ -6,11 +6,15 @@ use chorus_protocol::ids::{AccountId, ConversationId, EventId, Principal, TraceI
 use chorus_protocol::redact::{Masked, MaskedContent};
 use chorus_protocol::words::{DeliveryState, EntryKind, EventKind, Signal};
 use chorus_store::artifacts::Content;
-use chorus_store::conversation::{self, Act, ConversationError, Handle, NewArtifact, Newcomer, Post, Posted};
+use chorus_store::attention::Posted;
+use chorus_store::conversation::{
+    self, Act, ConversationError, Handle, NewArtifact, Newcomer, Post, SecondMember,
+};
 use chorus_store::conversations::{self, Conversation, ConversationKind, History};
 use chorus_store::deliveries::Transport;
 use chorus_store::log::{self, At, Filter, Page, PageSize};
 use chorus_store::members::{self, Member};
+use chorus_store::usage::Refusal;
 use chorus_store::{Store, Tx, artifacts};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -27,7 +31,7 @@ on_both!(
     a_pair_is_made_once,
 );
 
-/// A conversation, and somebody who acts in it.
+/// A conversation and its owner.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room {
     pub(crate) id: ConversationId,
@@ -55,7 +59,7 @@ where
     soon(store.write(work)).await
 }
 
-/// A new room, whose owner is called `owner`.
+/// Creates a room whose owner has the handle `owner`.
 pub(crate) async fn room(store: &Store, history: History) -> Room {
     let room = Room { id: ConversationId(fresh()), owner: person() };
     let (act, new) = (act(room, room.owner), conversation(room, history));
@@ -94,7 +98,7 @@ pub(crate) async fn post(store: &Store, act: Act, post: Post) -> Result<Posted, 
     run(store, move |tx| post_in(tx, &act, &post)).await
 }
 
-/// Says something, and returns its id.
+/// Posts a message and returns its id.
 pub(crate) async fn say(store: &Store, room: Room, who: Principal, text: &str) -> EventId {
     say_in(store, room, who, text, None).await
 }
@@ -139,7 +143,7 @@ pub(crate) async fn react(store: &Store, room: Room, who: Principal, target: Eve
     run(store, move |tx| react_in(tx, &act, target, Signal::Seen, &body)).await.unwrap();
 }
 
-/// A page as `who` reads it.
+/// Returns a page as `who` reads it.
 pub(crate) async fn page(
     store: &Store,
     room: Room,
@@ -184,7 +188,7 @@ async fn a_conversation_and_its_members(fixture: Fixture) {
     assert_eq!(read(store, mine).await, []);
     assert!(matches!(soon(store.read(stranger)).await, Err(ConversationError::NotFound)));
     assert_eq!(kinds(&all(store, room, room.owner).await), ["join", "join", "leave"]);
-    // Nobody who is out does anything.
+    // A former member can do nothing.
     let act = act(room, other);
     for result in [
         run(store, move |tx| post_in(tx, &act, &post_of("x", &[], None)).map(drop)).await,
@@ -207,7 +211,7 @@ async fn handles_belong_to_one_member_at_a_time(fixture: Fixture) {
     assert!(matches!(taken, Err(ConversationError::HandleTaken(_))), "{taken:?}");
     let again = add(store, room, room.owner, Handle::Like("x".into())).await;
     assert!(matches!(again, Err(ConversationError::Already(handle)) if handle == "owner"));
-    // Ten at once want the same; each gets one of its own.
+    // Ten members want the same handle at once; each gets a different one.
     let long = "x".repeat(64);
     let adds: Vec<_> = (0..10)
         .map(|_| {
@@ -237,16 +241,23 @@ async fn who_is_named_gets_one_delivery(fixture: Fixture) {
     let act = act(room, room.owner);
     let posted = post(store, act, post_of("hi", &["BOB", "hook", "nobody", "owner"], None)).await.unwrap();
     assert_eq!(posted.seq, 5);
-    let to: BTreeSet<_> =
-        posted.delivered.iter().map(|(to, id, by)| (to.agent, id.seq, by.transport.as_str())).collect();
+    let to: BTreeSet<_> = posted
+        .applied
+        .delivered
+        .iter()
+        .map(|(to, id, by)| (to.agent, id.seq, by.transport.as_str()))
+        .collect();
     assert_eq!(to, [(bob.id, 1, "inbox"), (hook.id, 1, "webhook")].into_iter().collect());
     let inbox = entries(store, bob.id).await;
     assert_eq!((inbox.len(), inbox[0].event, inbox[0].kind), (1, act.event, EntryKind::Chat));
     assert_eq!(inbox[0].state, DeliveryState::Queued);
     assert_eq!(entries(store, hook.id).await[0].state, DeliveryState::Waiting);
     assert_eq!(entries(store, carol.id).await, []);
-    assert_eq!(posted.delivered.iter().filter(|(_, _, by)| by.transport == Transport::Webhook).count(), 1);
-    // Who is asked for must be there; a preview writes nothing.
+    assert_eq!(
+        posted.applied.delivered.iter().filter(|(_, _, by)| by.transport == Transport::Webhook).count(),
+        1
+    );
+    // A named recipient must be a member; a preview writes nothing.
     let mut nobody = post_of("hi", &[], None);
     nobody.to = vec!["nobody".into()];
     let refused = post(store, act, nobody).await;
@@ -254,11 +265,11 @@ async fn who_is_named_gets_one_delivery(fixture: Fixture) {
     let preview = move |tx: &mut dyn Tx| {
         let new = post_of("hi", &["carol"], None);
         let draft = conversation::preview_message(tx, &act, &new)?;
-        Ok::<_, ConversationError>((draft.handle.clone(), named(&draft).len()))
+        Ok::<_, ConversationError>((draft.member.handle.clone(), named(&draft).len()))
     };
     assert_eq!(soon(store.read(preview)).await.unwrap(), ("owner".to_owned(), 1));
     assert_eq!(entries(store, carol.id).await, []);
-    assert_eq!(read(store, move |tx| tx.head(room.id.0)).await, 5);
+    assert_eq!(read(store, move |tx| tx.head(room.id.into())).await, 5);
 }
 
 async fn places_have_no_gaps(fixture: Fixture) {
@@ -270,7 +281,7 @@ async fn places_have_no_gaps(fixture: Fixture) {
             join(store, room, agent.id.into(), &agent.name).await;
         }
     }
-    // Many wake the same agents from two rooms, in any order.
+    // Many messages wake the same agents from two rooms, in any order.
     let posts: Vec<_> = (0..60)
         .map(|n| {
             let (store, room, who) = (store.clone(), rooms[n % 2], agents[n % 3].id);
@@ -279,7 +290,7 @@ async fn places_have_no_gaps(fixture: Fixture) {
         })
         .collect();
     for post in posts {
-        assert_eq!(post.await.unwrap().unwrap().delivered.len(), 2);
+        assert_eq!(post.await.unwrap().unwrap().applied.delivered.len(), 2);
     }
     for room in rooms {
         assert_eq!(places(&all(store, room, room.owner).await), (1..=34).collect::<Vec<i64>>());
@@ -290,7 +301,7 @@ async fn places_have_no_gaps(fixture: Fixture) {
     }
 }
 
-/// However they meet: what a member says comes before its leave, or not at all.
+/// A member's message is stored before its removal, or not at all.
 async fn who_is_removed_says_nothing_after(fixture: Fixture) {
     let store = &fixture.store;
     let (room, bob) = (room(store, History::All).await, person());
@@ -392,11 +403,11 @@ async fn documents_of_bytes(fixture: Fixture) {
         let new = NewArtifact { slug: "plot".into(), title: None, content_type, content, base };
         run(store, move |tx| conversation::put_artifact(tx, &act, &new)).await.unwrap()
     };
-    // Every byte there is, and so many that they lie on many pages.
+    // Every byte value, and enough bytes to span many database pages.
     let bytes: Vec<u8> = (0..100_000_u32).map(|n| (n % 251) as u8).chain(0..=255).collect();
     let first = put(MaskedContent::bytes(bytes.clone()), Some("image/png"), 0).await;
     assert_eq!((&*first.content_type, first.size), ("image/png", 100_256));
-    // The type stays as long as a text follows a text, or bytes follow bytes.
+    // The media type stays as long as text follows text, or bytes follow bytes.
     let types = [
         (MaskedContent::bytes(vec![0]), "image/png"),
         (MaskedContent::text("a".into()), "text/markdown"),
@@ -429,10 +440,13 @@ async fn a_pair_is_made_once(fixture: Fixture) {
             tokio::spawn(async move {
                 let (act, second) = (act(room, who), EventId(fresh()));
                 let new = Conversation { kind: ConversationKind::Dm, ..conversation(room, History::All) };
-                let handles = || (Handle::Like("x".into()), Handle::Like("x".into()));
-                run(&store, move |tx| conversation::pair(tx, &act, &new, handles(), with, second))
-                    .await
-                    .unwrap()
+                let handle = || Handle::Like("x".into());
+                run(&store, move |tx| {
+                    let second = SecondMember { principal: with, handle: handle(), event: second };
+                    conversation::pair(tx, &act, &new, handle(), second, Refusal::WhenFull)
+                })
+                .await
+                .unwrap()
             })
         })
         .collect();
@@ -448,9 +462,15 @@ async fn a_pair_is_made_once(fixture: Fixture) {
     assert_eq!(kinds(&log), ["join", "join"]);
     let handles: Vec<_> = read(store, move |tx| members::page(tx, id, "", 10)).await;
     assert_eq!(handles.iter().map(|member| &*member.handle).collect::<Vec<_>>(), ["x", "x-2"]);
-    // Everything in it wakes the other.
-    assert_eq!(post(store, act(room, one), post_of("hi", &[], None)).await.unwrap().delivered.len(), 1);
-    assert_eq!(post(store, act(room, other), post_of("hi", &[], None)).await.unwrap().delivered.len(), 0);
+    // Every message in it wakes the other member.
+    assert_eq!(
+        post(store, act(room, one), post_of("hi", &[], None)).await.unwrap().applied.delivered.len(),
+        1
+    );
+    assert_eq!(
+        post(store, act(room, other), post_of("hi", &[], None)).await.unwrap().applied.delivered.len(),
+        0
+    );
     let third =
         add(store, Room { id, owner: *owners.first().unwrap() }, person(), Handle::Like("y".into())).await;
     assert!(matches!(third, Err(ConversationError::Forbidden)));

@@ -1,4 +1,4 @@
-//! Whom a conversation belongs to, and what is left of it when somebody goes or it is archived.
+//! Ownership of conversations, and their state after members leave or they are archived.
 
 use crate::attention::post_in;
 use crate::channel::{
@@ -19,7 +19,7 @@ on_both!(
     channels_of_a_deleted_agent_go_to_whoever_was_there_first,
 );
 
-/// Whoever locks a conversation keeps its members waiting, so it is asked first whether one may.
+/// Permissions are checked before the conversation is locked, because a lock makes members wait.
 async fn who_may_not_makes_nobody_wait(fixture: Fixture) {
     let store = &fixture.store;
     let (room, bob) = (room(store, History::All).await, person());
@@ -98,20 +98,20 @@ async fn an_agent_that_is_deleted_has_left(fixture: Fixture) {
         Err(ConversationError::NotFound)
     ));
     let posted = post(store, act(room, room.owner), post_of("hi", &["bob"], None)).await.unwrap();
-    assert_eq!(posted.delivered.len(), 0, "a name that was taken again inherits nothing");
+    assert_eq!(posted.applied.delivered.len(), 0, "a name that was taken again inherits nothing");
     join(store, room, again.into(), "bob").await;
-    assert_eq!(count(store, "SELECT COUNT(*) FROM members WHERE left_seq IS NULL").await, 2);
-    // Ends and errors of a closure leave nothing behind.
+    assert_eq!(count(store, "SELECT COUNT(*) AS count FROM members WHERE left_seq IS NULL").await, 2);
+    // A failed closure leaves nothing behind.
     let failed = move |tx: &mut dyn Tx| {
         post_in(tx, &act(room, room.owner), &post_of("never", &["bob"], None))?;
         Err::<(), ConversationError>(StoreError::Overloaded.into())
     };
     run(store, failed).await.unwrap_err();
-    assert_eq!(read(store, move |tx| tx.head(room.id.0)).await, 5);
+    assert_eq!(read(store, move |tx| tx.head(room.id.into())).await, 5);
     assert_eq!(entries(store, again).await, []);
 }
 
-/// Who owns a conversation now.
+/// Returns the current owner of a conversation.
 async fn owner_of(store: &Store, room: Room) -> Principal {
     read(store, move |tx| conversations::by_id(tx, room.id)).await.unwrap().owner
 }
@@ -135,11 +135,11 @@ async fn there_is_always_an_owner(fixture: Fixture) {
     assert_eq!(owner_of(store, room).await, room.owner);
     assert_eq!(make_owner(room.owner, "BOB").await.unwrap().owner, bob.id.into());
     assert!(matches!(make_owner(room.owner, "owner").await, Err(ConversationError::Forbidden)));
-    // Who owns nothing may go.
+    // A member who is not the owner may leave.
     let leave = act(room, room.owner);
     run(store, move |tx| conversation::remove_member(tx, &leave, "owner")).await.unwrap();
 
-    // An agent can be deleted at any time: a lead comes first, then whoever was there first.
+    // An agent can be deleted at any time: a lead becomes the owner first, otherwise the earliest member.
     let (lead, act) = (person(), act(room, bob.id.into()));
     let new = Newcomer { principal: lead, handle: Handle::Like("lead".into()), roles: vec![], lead: true };
     run(store, move |tx| conversation::add_member(tx, &act, &new)).await.unwrap();

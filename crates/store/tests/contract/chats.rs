@@ -1,5 +1,5 @@
-//! What conversations add to a page of an inbox: the same as for each entry by itself, in a number of queries that does not
-//! grow with the page.
+//! Conversation data for a page of an inbox: the same as for each entry alone, in a number of queries that
+//! does not grow with the page.
 
 use crate::channel::{Room, act, delete, edit, join, post, post_of, react, remove, room};
 use crate::support::{Fixture, agent, deliver, fresh, message, on_both, read, write};
@@ -19,7 +19,7 @@ on_both!(
     what_edits_added_counts
 );
 
-/// A page of an inbox, what conversations add to it, and how many queries that took.
+/// Returns a page of an inbox, its conversation data, and the number of queries.
 async fn page(
     store: &Store,
     agent: AgentId,
@@ -36,7 +36,7 @@ async fn page(
     .await
 }
 
-/// Says something to bob.
+/// Posts a message to bob.
 async fn tell(store: &Store, room: Room, text: &str) -> EventId {
     let act = act(room, room.owner);
     post(store, act, post_of(text, &["bob"], None)).await.unwrap();
@@ -134,7 +134,7 @@ async fn an_event_and_its_deliveries(fixture: Fixture) {
     assert_eq!(entries[0].kind, EntryKind::Chat);
 }
 
-/// A page that holds a message and its reminders: none of them shows what was taken back.
+/// A page with a message and its reminders: none of them shows deleted text.
 async fn what_was_sent_again_reads_as_it_does_now(fixture: Fixture) {
     let store = &fixture.store;
     let (bob, room) = (agent(store, "bob").await, room(store, History::All).await);
@@ -142,7 +142,7 @@ async fn what_was_sent_again_reads_as_it_does_now(fixture: Fixture) {
     let (edited, deleted) = (tell(store, room, "edited").await, tell(store, room, "deleted").await);
     for event in [edited, deleted, edited] {
         write(store, move |tx| {
-            let id = DeliveryId { agent: bob.id, seq: tx.next_seq(bob.id.0)? };
+            let id = DeliveryId { agent: bob.id, seq: tx.next_seq(bob.id.into())? };
             let again = Act { event, ..act(room, room.owner) };
             let attention = push::get(tx, DeliveryId { seq: 1, ..id })?.unwrap().attention;
             conversation::deliver(tx, &again, id, EntryKind::Chat, attention, Bringing::FIRST)
@@ -177,10 +177,10 @@ async fn what_edits_added_counts(fixture: Fixture) {
         (entries.last().unwrap().seq, changes)
     };
     assert_eq!(kept(page(store, bob.id, 0, 64, 25_000).await), (2, vec![2, 1]));
-    // The first comes in any case, and whole: that it was taken back as well.
+    // The first entry is always returned completely, including its deletion.
     assert_eq!(kept(page(store, bob.id, 0, 64, 1).await), (1, vec![2]));
     assert_eq!(kept(page(store, bob.id, 1, 64, 1).await), (2, vec![1]));
-    // What there is of one message takes no room from another's.
+    // The changes of one message take no room from another's.
     for _ in 0..3 {
         react(store, room, room.owner, said[1]).await;
     }

@@ -41,7 +41,7 @@ async fn insert(store: &Store, new: &ScoreRow, edit_hash: Option<[u8; 32]>) {
     .await;
 }
 
-/// With all that belongs to it, but not its receipts; what was claimed or changed lately stays.
+/// Unclaimed Scores are removed with all their data except receipts; claimed or recently changed ones stay.
 async fn what_nobody_claims_is_removed(fixture: Fixture) {
     let store = &fixture.store;
     let (old, fresh_one, owned) = (row(None), row(None), row(Some(AccountId(fresh()))));
@@ -56,6 +56,9 @@ async fn what_nobody_claims_is_removed(fixture: Fixture) {
         score_version: 1,
         events: 0,
         received_at: NOW,
+        secret: None,
+        supersedes: None,
+        superseded_by: None,
     };
     let receipt = ReceiptRow {
         id: fresh().simple().to_string(),
@@ -65,6 +68,8 @@ async fn what_nobody_claims_is_removed(fixture: Fixture) {
         payload: "{}".into(),
         label: "Draft Choir Receipt".into(),
         log_index: 0,
+        attestation: None,
+        test_result: None,
     };
     let (kept, trace) = (receipt.clone(), TraceId(fresh()));
     write(store, move |tx| {
@@ -161,6 +166,9 @@ async fn the_same_bundle_of_one_class_is_one(fixture: Fixture) {
         score_version: 1,
         events: 2,
         received_at: NOW,
+        secret: None,
+        supersedes: None,
+        superseded_by: None,
     };
     let rows = [
         (evidence(VerificationStatus::UserAsserted, "bb"), "{\"b\":\"\\u0000\"}"),
@@ -218,6 +226,8 @@ async fn receipts_and_comparisons_are_found(fixture: Fixture) {
         payload: "{}".into(),
         label: "Draft Choir Receipt".into(),
         log_index: 3,
+        attestation: None,
+        test_result: None,
     };
     let (kept, id) = (receipt.clone(), receipt.id.clone());
     write(store, move |tx| choir::insert_receipt(tx, &kept, TraceId(fresh()))).await;
@@ -244,7 +254,7 @@ async fn keys_replace_each_other(fixture: Fixture) {
     assert_eq!(keys, [key(2), KeyRow { until: Some(NOW + 2), ..key(1) }]);
 }
 
-/// However many append at once: places are taken one after the other, and each finds what those before it left.
+/// Concurrent appends take positions one by one, and each sees the state of those before it.
 async fn the_log_has_no_gaps(fixture: Fixture) {
     let store = &fixture.store;
     let mut all = JoinSet::new();

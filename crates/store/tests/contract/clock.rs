@@ -21,9 +21,9 @@ on_both!(
 );
 
 const HOUR: i64 = 3_600_000;
-/// What the clock showed before it was set back.
+/// The time before the clock was set back.
 const BEFORE: i64 = NOW + HOUR;
-/// What it shows then.
+/// The time after the clock was set back.
 const THEN: i64 = NOW;
 const LONGEST: Longest = Longest { lease_ms: 45_000, presence_ms: 90_000 };
 const DEAD: Uuid = Uuid::from_u128(1);

@@ -1,4 +1,4 @@
-//! Who is asked, who is kept out, and what is stored of whom.
+//! Invitations, blocks, and the bytes stored for each party.
 
 use crate::channel::{Room, act, conversation, person};
 use crate::support::{Fixture, NOW, agent, count, deliver, fresh, message, on_both, read, send, write};
@@ -11,11 +11,10 @@ use chorus_store::conversations::History;
 use chorus_store::invitations::{self, Invitation, Invitee, LIFE_MS, MAIL_EVERY_MS, MOST_OF_INVITER, Made};
 use chorus_store::relay::SendError;
 use chorus_store::usage::{self, ROW_BYTES, Stored};
-use chorus_store::{Kind, Store, Tx, artifacts, directory, members, retention};
+use chorus_store::{Store, Tx, artifacts, directory, members, retention};
 use uuid::Uuid;
 
 on_both!(
-    what_was_stored_before_it_was_counted_counts,
     what_is_stored_counts_for_the_owner_too,
     retention_says_whose_bytes_are_gone,
     only_the_newest_versions_are_kept,
@@ -26,6 +25,7 @@ on_both!(
     an_invitation_is_answered_once,
     one_person_is_invited_in_two_ways,
     one_inviter_does_not_fill_what_somebody_has_open,
+    unowned_agents_share_a_small_part,
     invitations_end,
     who_shares_a_conversation,
 );
@@ -65,40 +65,6 @@ async fn what_is_stored_counts_for_the_owner_too(Fixture { store, .. }: Fixture)
     assert_eq!(stored(&store, anna).await, Stored { bytes: 2, owner: None });
 }
 
-/// The migration counts what it finds, once more here.
-async fn what_was_stored_before_it_was_counted_counts(Fixture { store, .. }: Fixture) {
-    let (bob, carol) = (agent(&store, "bob").await, agent(&store, "carol").await);
-    let anna = account(&store, "anna@example.org").await;
-    own(&store, bob.id, anna).await;
-    for size in [2, 70_000] {
-        let mut sent = message(&bob, &carol);
-        sent.envelope = "ä".repeat(size / 2);
-        deliver(&store, sent).await;
-    }
-    let room = room(&store, anna.into()).await;
-    let put = move |tx: &mut dyn Tx| {
-        let (title, content_type, content) = (None, None, MaskedContent::text("äb".into()));
-        let new = NewArtifact { slug: "notes".into(), title, content_type, content, base: 0 };
-        conversation::put_artifact(tx, &act(room, anna.into()), &new)
-    };
-    store.write(put).await.unwrap();
-    let sql = match store.kind() {
-        Kind::Sqlite => include_str!("../../migrations/sqlite/0010_consent.sql"),
-        Kind::Postgres => include_str!("../../migrations/postgres/0010_consent.sql"),
-    };
-    write(&store, |tx| tx.execute("DROP TABLE usage", &[])).await;
-    // A table, and what goes into it.
-    for statement in sql.split_inclusive(";\n").take(3) {
-        write(&store, move |tx| tx.execute(statement, &[])).await;
-    }
-    let bobs = 70_002 + 2 * ROW_BYTES;
-    let said =
-        count(&store, "SELECT SUM(OCTET_LENGTH(body)) + COUNT(*) * 256 FROM events WHERE seq > 0").await;
-    let both = Stored { bytes: bobs, owner: Some((anna, bobs + said + 3 + ROW_BYTES)) };
-    assert_eq!(stored(&store, bob.id).await, both);
-    assert_eq!(stored(&store, carol.id).await, Stored::default());
-}
-
 async fn retention_says_whose_bytes_are_gone(Fixture { store, .. }: Fixture) {
     let (bob, carol) = (agent(&store, "bob").await, agent(&store, "carol").await);
     for size in [2, 70_000] {
@@ -111,7 +77,7 @@ async fn retention_says_whose_bytes_are_gone(Fixture { store, .. }: Fixture) {
     let removed = write(&store, |tx| retention::remove_before(tx, NOW + 1, 10)).await;
     assert_eq!(removed.events, 2);
     assert_eq!(removed.bytes.into_iter().collect::<Vec<_>>(), [(bob.id.into(), 70_002 + 2 * ROW_BYTES)]);
-    assert_eq!(count(&store, "SELECT COUNT(*) FROM large_bodies").await, 0);
+    assert_eq!(count(&store, "SELECT COUNT(*) AS count FROM large_bodies").await, 0);
 }
 
 async fn room(store: &Store, owner: Principal) -> Room {
@@ -144,7 +110,7 @@ async fn only_the_newest_versions_are_kept(Fixture { store, .. }: Fixture) {
         let author = if base == 0 { bob } else { anna };
         let put = move |tx: &mut dyn Tx| {
             let (title, content_type) = (None, None);
-            // An umlaut has two bytes.
+            // An umlaut takes two bytes.
             let content = MaskedContent::text("äb".into());
             let new = NewArtifact { slug: "notes".into(), title, content_type, content, base };
             conversation::put_artifact(tx, &act(room, author), &new)
@@ -159,7 +125,7 @@ async fn only_the_newest_versions_are_kept(Fixture { store, .. }: Fixture) {
     expected.sort();
     assert_eq!(gone, expected);
     assert_eq!(trim(0).await.len(), 2, "the newest stays whatever is said");
-    assert_eq!(count(&store, "SELECT MAX(version) FROM artifacts").await, 5);
+    assert_eq!(count(&store, "SELECT MAX(version) AS count FROM artifacts").await, 5);
     assert_eq!(read(&store, move |tx| artifacts::count(tx, room.id)).await, 1);
 }
 
@@ -210,7 +176,7 @@ async fn a_block_keeps_out_its_person_and_its_agents(Fixture { store, .. }: Fixt
     let (anna, eve) = (account(&store, "anna@example.org").await, account(&store, "Eve@example.org").await);
     let (hers, other) = (agent(&store, "eves").await.id, agent(&store, "other").await.id);
     own(&store, hers, eve).await;
-    // By her address, by her id, by her agent: none says more than another but the last.
+    // A block by address, by id, or by one of her agents; only the last does not cover eve.
     for (blocked, keeps_eve) in [
         (Blocked::Email("EVE@example.org".into()), true),
         (Blocked::Principal(eve.into()), true),
@@ -226,7 +192,7 @@ async fn a_block_keeps_out_its_person_and_its_agents(Fixture { store, .. }: Fixt
         write(&store, move |tx| blocks::remove(tx, anna.into(), id)).await;
         assert!(!keeps_out(&store, anna, hers).await && !keeps_out(&store, anna, eve).await);
     }
-    // One who comes later.
+    // The blocked person creates an account later.
     block(&store, anna, Blocked::Email("late@example.org".into())).await;
     let late = account(&store, "LATE@example.org").await;
     assert!(keeps_out(&store, anna, late).await);
@@ -248,7 +214,7 @@ async fn an_owners_blocks_hold_for_its_agents(Fixture { store, .. }: Fixture) {
     write(&store, move |tx| blocks::remove(tx, anna.into(), id)).await;
     assert!(!has_blocks("mine").await);
     deliver(&store, message(&mallory, &mine)).await;
-    // Its own.
+    // The agent's own block.
     block(&store, mine.id, Blocked::Principal(mallory.id.into())).await;
     assert!(matches!(send(&store, message(&mallory, &mine)).await, Err(SendError::Blocked)));
 }
@@ -294,7 +260,7 @@ async fn invitations_are_kept_alike_for_everybody(Fixture { store, .. }: Fixture
     let next_day = invitation(person(), None, NOW + MAIL_EVERY_MS);
     assert_eq!(invite(&store, &next_day, &eve, false).await, with_mail);
 
-    // Whatever becomes of them: so many are made and no more.
+    // The number of invitations is limited, whatever becomes of them.
     let unknown = Invitee::Id(AccountId(fresh()), None);
     assert_eq!(invite(&store, &invitation(anna, None, NOW), &unknown, false).await, kept);
     write(&store, move |tx| invitations::decline(tx, of("eve@example.org"), &first)).await;
@@ -308,15 +274,15 @@ async fn invitations_are_kept_alike_for_everybody(Fixture { store, .. }: Fixture
     assert_eq!(invite(&store, &invitation(anna, None, NOW), &eve, false).await, kept, "declined");
     assert_eq!(invite(&store, &invitation(anna, None, NOW + LIFE_MS), &one_more, false).await, with_mail);
 
-    // Agents fill no more than their share of what somebody has open.
+    // Agents fill at most their share of a person's open invitations.
     let crowd = Invitee::Email("crowd@example.org".into(), None);
     for _ in 0..103 {
         let stranger = AgentId(fresh()).into();
         assert_ne!(invite(&store, &invitation(stranger, None, NOW), &crowd, false).await, Made::Full);
     }
-    assert_eq!(page(&store, "crowd@example.org", NOW).await.len(), 100);
+    assert_eq!(page(&store, "crowd@example.org", NOW).await.len(), 10);
     invite(&store, &invitation(bob, None, NOW), &crowd, false).await;
-    assert_eq!(page(&store, "crowd@example.org", NOW).await.len(), 101);
+    assert_eq!(page(&store, "crowd@example.org", NOW).await.len(), 11);
 }
 
 async fn an_invitation_is_answered_once(Fixture { store, .. }: Fixture) {
@@ -345,14 +311,14 @@ async fn invitations_end(Fixture { store, .. }: Fixture) {
     assert_eq!(remove(NOW + LIFE_MS - 1, 10).await, 0);
     assert_eq!(remove(NOW + LIFE_MS + 2, 2).await, 2);
     assert_eq!(remove(NOW + LIFE_MS + 2, 2).await, 1);
-    assert_eq!(count(&store, "SELECT COUNT(*) FROM invitations").await, 2);
+    assert_eq!(count(&store, "SELECT COUNT(*) AS count FROM invitations").await, 2);
 }
 
-/// An id and an address of one person are two rows, of which it sees one.
+/// An id and an address of one person are two rows, of which the person sees one.
 async fn one_person_is_invited_in_two_ways(Fixture { store, .. }: Fixture) {
     let by_email = Invitee::Email("eve@example.org".into(), Some(EVE));
     let by_id = Invitee::Id(EVE, Some("Eve@example.org".into()));
-    let rows = async || count(&store, "SELECT COUNT(*) FROM invitations").await;
+    let rows = async || count(&store, "SELECT COUNT(*) AS count FROM invitations").await;
     for (one, other) in [(&by_email, &by_id), (&by_id, &by_email)] {
         let (anna, channel) = (person(), ConversationId(fresh()));
         let first = invitation(anna, Some(channel), NOW);
@@ -366,7 +332,7 @@ async fn one_person_is_invited_in_two_ways(Fixture { store, .. }: Fixture) {
         let mut open = page(&store, "EVE@example.org", NOW + 1).await;
         open.sort_by_key(|open| open.conversation.is_none());
         assert_eq!(open, [first.clone(), elsewhere.clone()]);
-        // Accepted, nothing of it is left; declined, it is not asked again in the other way.
+        // Accepting removes both; declining prevents the other from being shown.
         assert!(write(&store, move |tx| invitations::remove(tx, of("eve@example.org"), &first)).await);
         write(&store, move |tx| invitations::decline(tx, of("eve@example.org"), &elsewhere)).await;
         assert_eq!(rows().await, before + 1);
@@ -375,7 +341,7 @@ async fn one_person_is_invited_in_two_ways(Fixture { store, .. }: Fixture) {
     }
 }
 
-/// With all of its agents, and however it writes whom it means.
+/// The limit covers all agents of an inviter and every spelling of the invitee.
 async fn one_inviter_does_not_fill_what_somebody_has_open(Fixture { store, .. }: Fixture) {
     let (anna, bob) = (account(&store, "anna@example.org").await, person());
     let (one, two) = (agent(&store, "one").await.id, agent(&store, "two").await.id);
@@ -397,13 +363,65 @@ async fn one_inviter_does_not_fill_what_somebody_has_open(Fixture { store, .. }:
     invite(&store, &invitation(stranger, None, NOW), &by_email, false).await;
     assert_eq!(page(&store, "eve@example.org", NOW).await.len(), 12, "others are not kept out by it");
 
-    // Only what is open counts.
+    // Only open invitations count.
     let answered = open[0].clone();
     write(&store, move |tx| invitations::decline(tx, of("eve@example.org"), &answered)).await;
     for _ in 0..2 {
         invite(&store, &invitation(one.into(), Some(ConversationId(fresh())), NOW), &by_email, false).await;
     }
     assert_eq!(page(&store, "eve@example.org", NOW).await.len(), 12);
+}
+
+/// Agents without owner from one source share a small part, and displace nobody else.
+async fn unowned_agents_share_a_small_part(Fixture { store, .. }: Fixture) {
+    let eve = Invitee::Email("eve@example.org".into(), Some(EVE));
+    let registered = async |name: &str, source: u8| -> Principal {
+        let id = agent(&store, name).await.id;
+        write(&store, move |tx| directory::keep_source(tx, id, &[source; 16])).await;
+        id.into()
+    };
+    let invite_to = async |inviter: Principal, at: i64| {
+        let new = invitation(inviter, Some(ConversationId(fresh())), at);
+        assert_ne!(invite(&store, &new, &eve, false).await, Made::Full);
+        new.id
+    };
+    let open = async || page(&store, "eve@example.org", NOW + 1000).await;
+    let shown = async |id: InvitationId| open().await.iter().any(|one| one.id == id);
+
+    // Ten agents of one source create ten invitations each: the newest two are shown.
+    let mut last = vec![];
+    for n in 0..10 {
+        let bot = registered(&format!("bot-{n}"), 1).await;
+        for m in 0..10 {
+            last.push(invite_to(bot, NOW + n * 10 + m).await);
+        }
+    }
+    assert_eq!(open().await.len(), 2);
+    assert!(shown(last[98]).await && shown(last[99]).await);
+
+    // Agents of other sources are added until the part is full; then the oldest is displaced.
+    for n in 0..8 {
+        invite_to(registered(&format!("other-{n}"), 10 + n as u8).await, NOW + 200 + n).await;
+    }
+    assert_eq!(open().await.len(), 10);
+    let honest = invite_to(registered("honest", 99).await, NOW + 300).await;
+    assert!(shown(honest).await && !shown(last[98]).await && shown(last[99]).await);
+    assert_eq!(open().await.len(), 10);
+    // The first source continues, and uses only its own share.
+    for n in 0..20 {
+        invite_to(registered(&format!("more-{n}"), 1).await, NOW + 400 + n).await;
+    }
+    assert!(shown(honest).await);
+    assert_eq!(open().await.len(), 10);
+
+    // People and their agents are not affected.
+    let robot = agent(&store, "robot").await.id;
+    own(&store, robot, account(&store, "anna@example.org").await).await;
+    for inviter in [person(), robot.into()] {
+        let id = invite_to(inviter, NOW + 500).await;
+        assert!(shown(id).await);
+    }
+    assert_eq!(open().await.len(), 12);
 }
 
 async fn who_shares_a_conversation(Fixture { store, .. }: Fixture) {
@@ -416,14 +434,16 @@ async fn who_shares_a_conversation(Fixture { store, .. }: Fixture) {
             let place = Room { id, owner: one };
             let mut new = conversation(place, History::All);
             new.kind = chorus_store::conversations::ConversationKind::Dm;
-            let handles = (Handle::Like("a".into()), Handle::Like("b".into()));
+            let event = chorus_protocol::ids::EventId(fresh());
+            let second =
+                conversation::SecondMember { principal: other, handle: Handle::Like("b".into()), event };
             conversation::pair(
                 tx,
                 &act(place, one),
                 &new,
-                handles,
-                other,
-                chorus_protocol::ids::EventId(fresh()),
+                Handle::Like("a".into()),
+                second,
+                chorus_store::usage::Refusal::WhenFull,
             )
         })
     };

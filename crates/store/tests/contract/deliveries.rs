@@ -1,4 +1,4 @@
-//! Which deliveries a node tries next, and by which way: the ways of an agent change while something waits for it.
+//! Choice of the next deliveries and their transport, while the transports of an agent change.
 
 use crate::push::{
     ROOM, attempt, connected, conversation, finish, ids, lease, lease_in, next_due, record, say, say_at,
@@ -55,7 +55,7 @@ async fn open_inbox(store: &Store, id: AgentId, until: i64) {
     write(store, open).await.unwrap();
 }
 
-/// What an inbox hands out, oldest first: number, event of which delivery before, state.
+/// Returns the entries of an inbox, oldest first: number, event and state.
 async fn streamed(store: &Store, id: AgentId) -> Vec<(i64, chorus_protocol::ids::EventId, DeliveryState)> {
     let entries = entries(store, id).await.into_iter().filter(chorus_store::deliveries::Entry::is_streamed);
     entries.map(|entry| (entry.seq, entry.event, entry.state)).collect()
@@ -121,7 +121,7 @@ async fn what_waits_goes_into_an_inbox_that_opens(fixture: Fixture) {
     for id in [first, second, third] {
         events.push(record(store, id).await.event);
     }
-    // Somebody has read beyond them: under their own numbers they would never be seen.
+    // A reader has passed their numbers, so they need new ones to be seen.
     write(store, move |tx| inboxes::hand_through(tx, bob, third.seq, 0)).await;
     set_endpoint(store, bob, None).await;
     open_inbox(store, bob, NOW + 2).await;
@@ -150,7 +150,7 @@ async fn what_waits_goes_before_what_is_new(fixture: Fixture) {
     assert!(finish(store, &due, Some(attempt(Some(503), None)), again, NOW + 2).await);
     assert_eq!(lease(store, NOW + 2).await, []);
 
-    // Whatever is said next does not wait for the next try.
+    // The next message does not wait for the next attempt.
     let last = say_at(store, bob, one, NOW + 3).await;
     let mut events = vec![event];
     for id in [waits, behind, last] {
@@ -187,7 +187,7 @@ async fn another_way_is_found_although_nothing_is_due(fixture: Fixture) {
     assert_eq!(rerouted(NOW + 201).await, [], "they are on their way");
 }
 
-/// Looked at because there was another way, which is gone by the time it has its turn: the one that failed still rests.
+/// A delivery found because of another transport, which is gone by its turn, keeps waiting for the failed one.
 async fn who_has_no_better_way_waits_on(fixture: Fixture) {
     let store = &fixture.store;
     let again = Outcome::Again(NOW + 500);
@@ -234,7 +234,7 @@ async fn what_waits_for_its_owner_is_not_tried(fixture: Fixture) {
     assert_eq!(record(store, id).await.due_at, Some(due.give_up_at));
     assert_eq!(ids(&lease(store, due.give_up_at).await), [id], "at its end it is looked at once more");
 
-    // Whoever is kept out is called nowhere, and is caught up with when it is let in.
+    // A disabled agent is not called, and catches up when it is enabled.
     let carol = webhook(store, "carol").await.id;
     write(store, move |tx| access::disable_agent(tx, carol, NOW)).await;
     let id = say(store, carol, conversation()).await;
@@ -243,7 +243,7 @@ async fn what_waits_for_its_owner_is_not_tried(fixture: Fixture) {
     assert_eq!(ids(&lease(store, NOW + 6).await), [id]);
 }
 
-/// What SQL finds that has another way, and where it then goes, is what `way` says.
+/// The SQL that finds other transports agrees with `way`.
 async fn every_way_is_found_and_taken(fixture: Fixture) {
     let store = &fixture.store;
     let mut n = 0;
@@ -305,7 +305,7 @@ async fn every_way_is_found_and_taken(fixture: Fixture) {
                 let put_off = read(store, move |tx| push::get(tx, id)).await.and_then(|kept| kept.due_at);
                 assert_eq!(put_off.is_some_and(|at| at >= NOW + 500), waits);
                 assert_eq!(read(store, move |tx| push::find_rerouted(tx, NOW + 1, 100)).await, []);
-                // Out of the way of the next.
+                // These are removed from the next case.
                 for due in leased {
                     assert!(taken(store, &due, NOW + 1).await);
                 }

@@ -1,4 +1,4 @@
-//! The directory and who may register in it.
+//! The directory and registration.
 
 use crate::support::{
     Fixture, NODE, NOW, agent, deliver, entries, fresh, key, message, on_both, read, record, send, soon,
@@ -25,7 +25,7 @@ on_both![
     one_key_rotates_once,
 ];
 
-/// A page of everybody.
+/// Returns a page without filters.
 async fn page(store: &Store, after: &str, limit: i64) -> Found {
     let after = after.to_owned();
     read(store, move |tx| directory::search(tx, &Search::default(), NOW, &after, limit, usize::MAX)).await
@@ -141,14 +141,14 @@ async fn a_deleted_name_is_free_and_inherits_nothing(fixture: Fixture) {
     assert_eq!(page(store, "", 9).await.agents.len(), 1);
     assert!(matches!(send(store, message(&bob, &first)).await, Err(SendError::ReceiverNotFound)));
 
-    // Even the same key again.
+    // The same key can be used again.
     let second = agent(store, "Anna").await;
     assert_ne!(second.id, first.id);
     assert_eq!(second.open_until, 0);
     assert_eq!(entries(store, second.id).await, []);
     let id = second.id;
     let opened = write(store, move |tx| inboxes::open(tx, id, fresh(), NODE, NOW)).await.unwrap();
-    // But the numbers of its inbox: a place in the former one must not pass over anything here.
+    // The inbox numbers continue: a cursor of the former agent must not skip anything here.
     assert_eq!((opened.handed_through, opened.oldest, opened.head), (1, 2, 1));
     assert_eq!(deliver(store, message(&bob, &second)).await.0, 2);
     write(store, move |tx| access::delete_agent(tx, id, NOW, &fresh)).await;
@@ -156,7 +156,7 @@ async fn a_deleted_name_is_free_and_inherits_nothing(fixture: Fixture) {
     assert_eq!(deliver(store, message(&bob, &third)).await.0, 3);
 }
 
-/// Names whose order depends on the collation: punctuation, digits, letters of both cases.
+/// Returns names whose order depends on the collation: punctuation, digits, letters of both cases.
 fn awkward_names() -> Vec<String> {
     let heads = ["a", "B", "a-", "A_", "a.", "0", "9-", "z", "Z.", "b-B"];
     let names = (0..250).map(|n: usize| {
@@ -183,7 +183,7 @@ pub(crate) async fn pages_are_in_order_without_gaps(fixture: Fixture) {
         let page = page(store, &after, 7).await;
         listed.extend(page.agents.into_iter().map(|agent| agent.name));
         let Some(next) = page.next else { break };
-        // The cursor's letter case does not matter.
+        // The letter case of the cursor does not matter.
         after = next.to_uppercase();
     }
     names.sort_by_key(|name| name.to_lowercase());
@@ -211,7 +211,7 @@ async fn a_taken_name_needs_its_own_key(fixture: Fixture) {
     let store = &fixture.store;
     let anna = register(store, registration("Anna", Registrar::Itself(None), "ka")).await.unwrap();
     assert!(anna.created && anna.keyed);
-    // A key of somebody else, shown for a name that is free, does no harm.
+    // Another agent's key, sent for a free name, does no harm.
     let bob = registration("bob", Registrar::Itself(Some(key("ka"))), "kb");
     assert!(register(store, bob).await.unwrap().created);
     for shown in [None, Some(key("kb")), Some(key("nobody's"))] {
@@ -252,7 +252,7 @@ async fn the_operator_updates_and_keeps_the_key(fixture: Fixture) {
     assert_eq!(found.open_until, NOW + 9, "the inbox stays open");
 }
 
-/// Registers all at the same time; returns how many succeeded, and every other one must be refused.
+/// Registers all concurrently. Returns the number of successes; all others must be refused.
 async fn race(store: &Store, registrations: impl Iterator<Item = Registration>) -> usize {
     let mut tasks = JoinSet::new();
     for new in registrations {
@@ -276,7 +276,7 @@ async fn one_name_is_registered_once_at_a_time(fixture: Fixture) {
     assert_eq!(read(&fixture.store, directory::count).await, 5);
 }
 
-/// Whoever shows a key that was just replaced comes too late, also by a moment: each key that was handed out works.
+/// A key that was just replaced is refused, even a moment later; every issued key works.
 async fn one_key_rotates_once(fixture: Fixture) {
     agent(&fixture.store, "anna").await;
     let mut current = "anna".to_owned();

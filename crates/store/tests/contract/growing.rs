@@ -1,4 +1,4 @@
-//! Answers that are being made: messages that grow, and lines to a sender that waits.
+//! Answers in progress: growing messages, and lines to a waiting sender.
 
 use crate::channel::{Room, join, remove, room};
 use crate::support::{Fixture, NOW, agent, count, fresh, on_both, read, write};
@@ -67,10 +67,10 @@ async fn a_message_grows(fixture: Fixture) {
     assert_eq!(since(store, room, 2).await, both[1..]);
     assert_eq!(add(store, room, first, "three four five six").await, None, "too long");
     assert_eq!(since(store, room, 0).await, both, "and nothing of it is kept");
-    // A credential that comes in two pieces is one.
+    // A credential split over two pieces is recognised.
     add(store, room, second, "ct_0123456789abc").await;
     assert_eq!(since(store, room, 0).await[1].content, "hi ", "its last word waits");
-    // Who is no member any more is not seen.
+    // Messages of a former member are not shown.
     remove(store, room, "carol").await;
     assert_eq!(since(store, room, 0).await, both[..1]);
 
@@ -79,7 +79,7 @@ async fn a_message_grows(fixture: Fixture) {
     assert_eq!(since(store, room, 0).await, []);
 }
 
-/// The bytes that are written for an answer of so many pieces, and its text.
+/// Returns the bytes written for an answer of this many pieces, and its text.
 async fn cost(store: &Store, room: Room, delivery: DeliveryId, pieces: usize) -> (usize, String) {
     let event = EventId(fresh());
     let written = write(store, move |tx| {
@@ -105,15 +105,15 @@ async fn a_piece_costs_what_is_new(fixture: Fixture) {
     assert_eq!(text, "é little by ".repeat(200));
     let (many, text) = cost(store, room, DeliveryId { agent: bob, seq: 2 }, 2000).await;
     assert_eq!(text, "é little by ".repeat(2000));
-    // Ten times as long is about ten times as dear, where it was a hundred times.
+    // Ten times the length costs about ten times as much; it used to be a hundred times.
     assert!(many < few * 11, "{few} bytes for 200 pieces, {many} for 2000");
     assert!(few < 200 * 1024, "{few} bytes for 200 pieces");
-    let lines = count(store, "SELECT COUNT(*) FROM reply_lines").await;
+    let lines = count(store, "SELECT COUNT(*) AS count FROM reply_lines").await;
     assert!((20..60).contains(&lines), "{lines} lines");
     for seq in 1..=2 {
         write(store, move |tx| growing::finish(tx, DeliveryId { agent: bob, seq })).await;
     }
-    assert_eq!(count(store, "SELECT COUNT(*) FROM reply_lines").await, 0);
+    assert_eq!(count(store, "SELECT COUNT(*) AS count FROM reply_lines").await, 0);
 }
 
 async fn what_is_over_is_gone(fixture: Fixture) {
@@ -129,7 +129,7 @@ async fn what_is_over_is_gone(fixture: Fixture) {
     assert_eq!((left[0].content.as_str(), Some(left[0].event), left[0].version), ("", event, 2));
     abandon(1).await;
     assert_eq!(since(store, room, 2).await, [], "it is said once");
-    // Ten minutes without a word, and it is forgotten.
+    // After ten minutes without a piece it is deleted.
     add_at(store, room, delivery(2), "x ", NOW + 1).await;
     let old = async |now| write(store, move |tx| growing::remove_old(tx, now, 10)).await;
     assert_eq!((old(NOW + 599_999).await, old(NOW + 600_000).await), (0, 1));
@@ -144,8 +144,8 @@ async fn an_agent_has_so_many_at_a_time(fixture: Fixture) {
     for seq in 1..=18 {
         add(store, room, DeliveryId { agent: bob, seq }, "x ").await;
     }
-    assert_eq!(count(store, "SELECT COUNT(*) FROM growing").await, 16 + 1, "others keep theirs");
-    let bobs = "SELECT MIN(seq) FROM growing WHERE seq > 1";
+    assert_eq!(count(store, "SELECT COUNT(*) AS count FROM growing").await, 16 + 1, "others keep theirs");
+    let bobs = "SELECT MIN(seq) AS count FROM growing WHERE seq > 1";
     assert_eq!(count(store, bobs).await, 3, "the oldest gave way");
 }
 
@@ -175,7 +175,7 @@ async fn lines_come_in_order(fixture: Fixture) {
     assert!(!say(store, 1, "x", NOW).await, "nobody waits");
     wait(store, 1, NOW + 10).await;
     wait(store, 2, NOW + 10).await;
-    // Many at once: each has its own number, and none is lost.
+    // Concurrent pieces get distinct numbers, and none is lost.
     let all = (0..20).map(|n| {
         let store = store.clone();
         tokio::spawn(async move { say(&store, 1, &n.to_string(), NOW).await })

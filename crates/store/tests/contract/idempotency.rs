@@ -1,4 +1,4 @@
-//! Requests that come twice.
+//! Repeated requests.
 
 use crate::support::{
     Fixture, LEASE_END, NOW, agent, count, deliver, entries, fresh, message, on_both, post, posted, send,
@@ -37,7 +37,7 @@ on_both![
 
 const DAY: i64 = 24 * 60 * 60 * 1000;
 
-/// The same key for the same `word`, until `NOW + 100`.
+/// Returns the same key for the same `word`, valid until `NOW + 100`.
 fn keyed(word: &str, request: &str) -> Key {
     Key::new("test", &[word.as_bytes()], request.as_bytes(), Some(NOW + 100))
 }
@@ -54,7 +54,7 @@ async fn again(store: &Store, message: relay::Send) -> Answer {
 }
 
 async fn events(store: &Store) -> i64 {
-    count(store, "SELECT COUNT(*) FROM events").await
+    count(store, "SELECT COUNT(*) AS count FROM events").await
 }
 
 async fn pair(store: &Store) -> (Agent, Agent) {
@@ -100,7 +100,7 @@ async fn a_posting_is_in_progress_until_its_lease_ends(fixture: Fixture) {
         assert!(matches!(send(store, message(b"r", now)).await, Err(SendError::InProgress)));
         assert!(matches!(send(store, message(b"other", now)).await, Err(SendError::Conflict)));
     }
-    // The node died: nobody knows how far it came, so even other content may have the key.
+    // The node died with an unknown outcome, so even other content may reuse the key.
     post(store, message(b"other", LEASE_END)).await;
     assert!(matches!(send(store, message(b"other", LEASE_END + 999)).await, Err(SendError::InProgress)));
     assert_eq!(events(store).await, 2);
@@ -128,14 +128,14 @@ async fn a_failed_posting_is_forgotten(fixture: Fixture) {
         || relay::Send { keys: vec![keyed("k", "r")], turn: Some(turn(1, "c")), ..message(&anna, &bob) };
     let first = post(store, message()).await;
     posted(store, first, DeliveryState::Failed, NOW).await;
-    assert_eq!(count(store, "SELECT COUNT(*) FROM idempotency").await, 0);
+    assert_eq!(count(store, "SELECT COUNT(*) AS count FROM idempotency").await, 0);
     let second = post(store, message()).await;
     assert_eq!(second.seq, 2);
     posted(store, second, DeliveryState::Delivered, NOW).await;
     again(store, message()).await;
 }
 
-/// A node that was slow beyond its lease must not meddle with whoever took the key after it.
+/// A node that exceeded its lease must not disturb the next holder of the key.
 async fn a_late_outcome_leaves_the_next_attempt_alone(fixture: Fixture) {
     let store = &fixture.store;
     let (anna, bob) = (agent(store, "anna").await, webhook(store, "bob").await);
@@ -163,7 +163,7 @@ async fn a_turn_is_sent_once(fixture: Fixture) {
     assert_eq!(again(store, message(Some(turn(1, "c")))).await.status, 202);
     assert!(matches!(send(store, message(Some(turn(1, "other")))).await, Err(SendError::Conflict)));
     deliver(store, message(Some(turn(2, "c")))).await;
-    // Long after.
+    // The retry comes much later.
     let late = relay::Send { now: NOW + 29 * DAY, ..message(Some(turn(1, "c"))) };
     again(store, late).await;
     assert_eq!(events(store).await, 2);
@@ -204,7 +204,7 @@ async fn a_retry_with_a_new_key_is_known_by_its_turn(fixture: Fixture) {
     );
     assert_eq!(again(store, message(&[], Some(turn(1, "c")))).await, first);
 
-    // The same while the first is still being posted.
+    // The same while the first one is still being posted.
     let carl = webhook(store, "carl").await;
     let to_carl = |keys, turn| relay::Send { receiver: carl.name.clone(), ..message(keys, turn) };
     let posting = post(store, to_carl(&["k3"], Some(turn(1, "c")))).await;
@@ -229,7 +229,7 @@ async fn a_refused_request_reserves_nothing(fixture: Fixture) {
     deliver(store, message("k2", "r", Some(turn(2, "c")))).await;
 }
 
-/// A file has one process, so nobody else can finish what it left. A server has many: leases decide there.
+/// A file has one process, so nobody else can finish its work. A server has many: leases decide there.
 async fn a_new_process_frees_only_what_nobody_can_finish(fixture: Fixture) {
     let (anna, bob) = (agent(&fixture.store, "anna").await, webhook(&fixture.store, "bob").await);
     let message = |word| relay::Send { keys: vec![keyed(word, "r")], ..message(&anna, &bob) };
@@ -261,7 +261,7 @@ async fn a_turn_is_known_for_thirty_days(fixture: Fixture) {
     assert_eq!(events(store).await, 2);
 }
 
-/// Afterwards the same turn is still the same, but nobody is told what was said to it, whichever key it comes under.
+/// Afterwards the turn is still a duplicate, but the receiver's response is not repeated under any key.
 async fn what_a_receiver_said_is_kept_for_a_day(fixture: Fixture) {
     let store = &fixture.store;
     let (anna, bob) = (agent(store, "anna").await, webhook(store, "bob").await);
@@ -284,7 +284,7 @@ async fn what_a_receiver_said_is_kept_for_a_day(fixture: Fixture) {
         let answer = again(store, at(NOW + DAY - 1, keys)).await;
         assert!(answer.body.contains("a secret"), "{answer:?}");
     }
-    let holds = "SELECT COUNT(*) FROM idempotency WHERE answer LIKE '%a secret%'";
+    let holds = "SELECT COUNT(*) AS count FROM idempotency WHERE answer LIKE '%a secret%'";
     assert_eq!(count(store, holds).await, 2);
     let answer = again(store, at(NOW + DAY, vec![])).await;
     let without = Outcome { receiver_response: None, ..outcome };
@@ -327,7 +327,7 @@ async fn expired_keys_are_removed(fixture: Fixture) {
     assert_eq!(reserve("b", Some(NOW + 2)).await, Known::InProgress);
     assert_eq!(reserve("a", None).await, Known::New);
     assert_eq!(remove(i64::MAX).await, 1);
-    assert_eq!(count(store, "SELECT COUNT(*) FROM idempotency").await, 2);
+    assert_eq!(count(store, "SELECT COUNT(*) AS count FROM idempotency").await, 2);
 }
 
 async fn expired_keys_are_removed_in_steps(fixture: Fixture) {
@@ -338,10 +338,10 @@ async fn expired_keys_are_removed_in_steps(fixture: Fixture) {
     }
     let remove = || write(store, move |tx: &mut dyn Tx| idempotency::remove_expired(tx, NOW + 3, 3));
     assert_eq!((remove().await, remove().await, remove().await), (3, 1, 0));
-    assert_eq!(count(store, "SELECT COUNT(*) FROM idempotency").await, 1);
+    assert_eq!(count(store, "SELECT COUNT(*) AS count FROM idempotency").await, 1);
 }
 
-/// 32 identical requests at the same time.
+/// Sends 32 identical requests at once.
 async fn crowd(store: &Store, message: impl Fn() -> relay::Send) -> Vec<Result<Sent, SendError>> {
     let mut tasks = JoinSet::new();
     for _ in 0..32 {
@@ -382,7 +382,7 @@ async fn many_at_once_are_posted_once(fixture: Fixture) {
         }
     }
     assert_eq!((posts, events(store).await), (1, 1));
-    // The trace of the others is nowhere, their place in the history is not used up.
-    let head = write(store, move |tx| tx.head(bob.id.0)).await;
+    // The traces of the others do not exist, and they used no history position.
+    let head = write(store, move |tx| tx.head(bob.id.into())).await;
     assert_eq!(head, 1);
 }

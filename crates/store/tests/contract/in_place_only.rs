@@ -1,16 +1,15 @@
-//! What only a store in place promises: it runs at once, again when told to, and goes on where another process died.
+//! Guarantees of an in-place store: it runs at once, reruns on demand, and continues after a process died.
 
-use crate::support::fresh;
-use chorus_store::{Store, StoreError, Tx, settings, streams};
+use crate::support::fresh_stream;
+use chorus_store::{Store, StoreError, StreamKey, Tx, settings, streams};
 use std::future::Future;
 use std::num::NonZeroU32;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
-use uuid::Uuid;
 
-/// What a future gives that does not wait.
+/// Returns the result of a future that does not wait.
 fn at_once<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
@@ -44,12 +43,12 @@ fn everything_is_done_before_anybody_waits() {
     assert_eq!(store.queued(), 0);
 }
 
-/// Every third write is run twice, and is there once: its rows, its numbers, and what follows its commit.
+/// Every third write runs twice and takes effect once: its rows, its numbers, and its commit actions.
 #[test]
 fn what_is_run_again_is_done_once() {
     let store = Store::in_place(NonZeroU32::new(3)).unwrap();
-    let (stream, runs, actions) = (fresh(), Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
-    let heard: Arc<Mutex<Vec<(Uuid, i64)>>> = Arc::default();
+    let (stream, runs, actions) = (fresh_stream(), Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let heard: Arc<Mutex<Vec<(StreamKey, i64)>>> = Arc::default();
     let hear = Arc::clone(&heard);
     store.on_commit(Box::new(move |stream, head| hear.lock().unwrap().push((stream, head))));
     for n in 1..=6 {
@@ -60,7 +59,7 @@ fn what_is_run_again_is_done_once() {
             tx.after_commit(Box::new(move || {
                 actions.fetch_add(1, Ordering::Relaxed);
             }));
-            // Refused if the first run were still there.
+            // This would be refused if the first run were still there.
             tx.execute(
                 "INSERT INTO settings (name, value) VALUES ($1, 'x')",
                 &[n.to_string().as_str().into()],
@@ -73,12 +72,12 @@ fn what_is_run_again_is_done_once() {
     assert_eq!(*heard.lock().unwrap(), (1..=6).map(|n| (stream, n)).collect::<Vec<_>>());
 }
 
-/// As if the process had died: what was committed is there, nobody from before is heard any more, and another waker is.
+/// After a simulated crash, committed data remains, former listeners are gone, and a new waker is used.
 #[test]
 fn another_process_goes_on() {
     let store = Store::in_place(None).unwrap();
     store.on_commit(Box::new(|_, head| assert_eq!(head, 1, "the dead hear nothing")));
-    let stream = fresh();
+    let stream = fresh_stream();
     write(&store, move |tx| tx.next_seq(stream)).unwrap();
     write(&store, |tx| {
         settings::set(tx, "lost", "1")?;

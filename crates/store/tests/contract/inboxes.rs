@@ -88,7 +88,7 @@ async fn the_watermark_only_rises(fixture: Fixture) {
     }
     assert_eq!(read(store, move |tx| inboxes::handed_through(tx, carl)).await, 0);
     assert_eq!(read(store, |tx| inboxes::handed_through(tx, AgentId(fresh()))).await, 0);
-    // A new connection goes on where the last one was, however that ended.
+    // A new connection resumes after the last one, however that ended.
     let opened = open(store, bob, fresh(), NODE, NOW).await.unwrap();
     assert_eq!(opened.handed_through, 7);
 }
@@ -135,7 +135,7 @@ async fn whoever_is_disconnected_is_gone(fixture: Fixture) {
     assert_eq!(open_until(store, bob).await, 0, "renewing brings nobody back");
 }
 
-/// A file has one process, so what a former one held is over. A server has many: leases decide there.
+/// A file has one process, so leases of a former one have ended. A server has many: leases decide there.
 async fn a_new_process_finds_only_what_may_still_live(fixture: Fixture) {
     let bob = agent(&fixture.store, "bob").await.id;
     open(&fixture.store, bob, fresh(), NODE, NOW + 9).await;

@@ -1,5 +1,5 @@
-//! The ledger against a model of it: whatever is asked for, in whatever order and however often again, the store holds what the model
-//! holds after each step, and it adds up. What fails is shrunk to the shortest story.
+//! The ledger against a model: after any sequence of steps with any repetitions, the store equals the model
+//! and balances. A failure is shrunk to the shortest sequence.
 
 use crate::market::{agreed, credits, finish, wallet};
 use crate::support::{NOW, agent, read, write};
@@ -21,7 +21,7 @@ const WALLETS: usize = 3;
 enum Step {
     Mint(usize, i64),
     Burn(usize, i64),
-    /// By one of a few ids, so that some come again: with the same content, or with another.
+    /// A transfer with one of a few ids, so that some repeat, with the same or other content.
     Transfer {
         id: u128,
         from: usize,
@@ -35,7 +35,7 @@ enum Step {
         budget: i64,
         price: i64,
     },
-    /// Once or twice.
+    /// Ends a job once or twice.
     End {
         id: u128,
         verdict: Verdict,
@@ -62,7 +62,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What ought to be there. It knows nothing of movements.
+/// The expected state. It does not model movements.
 #[derive(Debug, Default)]
 struct Model {
     balances: [i64; WALLETS],
@@ -136,7 +136,7 @@ fn apply(tx: &mut dyn Tx, moved: Result<Movement, money::Refused>, cause: Cause)
     moved.map_or(Ok(()), |moved| ledger::apply(tx, &[moved], cause, NOW))
 }
 
-/// The same by the store, as acts do it.
+/// Performs the step on the store, as acts do.
 fn act(tx: &mut dyn Tx, step: &Step, ids: &[WalletId], worker: &Agreed) -> Result<(), StoreError> {
     match *step {
         Step::Mint(to, amount) => {
@@ -181,7 +181,7 @@ fn act(tx: &mut dyn Tx, step: &Step, ids: &[WalletId], worker: &Agreed) -> Resul
     }
 }
 
-/// What a wallet's rows say that it holds: each goes on from the one before it, without a gap.
+/// Returns the balance from a wallet's rows. Asserts that each continues the previous one without a gap.
 fn of_rows(tx: &mut dyn Tx, id: WalletId, owner: &str) -> Result<i64, StoreError> {
     let mut rows = ledger::of_wallet(tx, id, i64::MAX, 0, 1000)?;
     rows.reverse();
@@ -218,7 +218,7 @@ async fn check(store: &Store, model: &Model, ids: &[WalletId]) {
 }
 
 async fn play(steps: Vec<Step>) {
-    // Every third write is run twice, as it is after a conflict.
+    // Every third write runs twice, as after a conflict.
     let store = Store::in_place(NonZeroU32::new(3)).unwrap();
     let mut ids = vec![];
     for n in 0..WALLETS {

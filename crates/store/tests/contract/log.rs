@@ -1,4 +1,4 @@
-//! The log as members read it: pages, how messages stand, and what is closed to whom.
+//! The log as members read it: pages, the state of messages, and visibility.
 
 use crate::attention::{masked, react_in};
 use crate::channel::{
@@ -45,7 +45,7 @@ async fn pages_of_the_log(fixture: Fixture) {
     assert_eq!(get(Some("join"), At::After(0), 6).await, (vec![1], false));
     assert_eq!(get(Some("message"), At::Before(i64::MAX), 8).await, (vec![3, 4, 5, 6, 7, 8, 9, 10], true));
     assert_eq!(get(Some("poll"), At::After(0), 6).await, (vec![], false));
-    // No more once they hold so many bytes: each body has 15.
+    // The page ends once it holds this many bytes: each body has 15.
     let bounded = move |tx: &mut dyn Tx| {
         let (conversation, who) = (conversation(room, History::All), room.owner);
         let filter = Filter { thread: None, kinds: Kinds::Only(EventKind::Message) };
@@ -55,11 +55,11 @@ async fn pages_of_the_log(fixture: Fixture) {
     assert_eq!((places(&page), page.more), (vec![2, 3, 4], true));
 }
 
-/// However long the log is: what is none of the kind is not looked at.
+/// The index on kinds avoids reading other events, however long the log is.
 async fn a_kind_has_an_index(fixture: Fixture) {
     let store = &fixture.store;
     if store.kind() != Kind::Sqlite {
-        // It tells its plans by its numbers, and there are none yet.
+        // Its plans depend on statistics, which do not exist yet.
         return;
     }
     let plan = |tx: &mut dyn Tx| {
@@ -67,7 +67,7 @@ async fn a_kind_has_an_index(fixture: Fixture) {
                    AND e.seq BETWEEN $2 AND $3 ORDER BY e.seq LIMIT $4";
         let none: &[u8] = &[];
         let mut row = tx.first(sql, &[none.into(), 1.into(), 9.into(), 5.into(), "status".into()])?;
-        row.as_mut().map_or(Ok(String::new()), |row| row.text(3))
+        row.as_mut().map_or(Ok(String::new()), |row| row.text("detail"))
     };
     let plan = read(store, plan).await;
     assert!(plan.contains("events_by_kind (conversation_id=? AND kind=? AND seq>? AND seq<?)"), "{plan}");
@@ -99,7 +99,7 @@ async fn how_messages_stand(fixture: Fixture) {
         [("edit", one, r#"{"content":"uno"}"#), ("delete", two, "{}"), ("reaction", one, seen)]
     );
     assert_eq!(page.standing.replies, [(one, 2)]);
-    // Not theirs, gone, or no message.
+    // Messages of others, deleted ones, and events that are not messages.
     let act = act(room, room.owner);
     let new = post_of("mine", &[], None);
     let theirs = run(store, move |tx| conversation::draft_edit(tx, &act, one, &new).map(drop)).await;
@@ -110,13 +110,13 @@ async fn how_messages_stand(fixture: Fixture) {
     assert!(matches!(delete(store, room, bob, edit).await, Err(ConversationError::NoTarget)));
 }
 
-/// A flood of reactions or edits hides no deletion and nobody else's edit.
+/// Many reactions or edits hide neither a deletion nor another's edit.
 async fn many_changes_hide_nothing(fixture: Fixture) {
     let store = &fixture.store;
     let (room, bob) = (room(store, History::All).await, person());
     join(store, room, bob, "bob").await;
     let (one, two) = (say(store, room, bob, "one").await, say(store, room, room.owner, "two").await);
-    // Past the doors, which would ask more of the database than this is about.
+    // The rows are inserted directly, because the doors would need more statements.
     let flood = move |tx: &mut dyn Tx| {
         for n in 0..1160 {
             let (kind, target) =
@@ -124,7 +124,7 @@ async fn many_changes_hide_nothing(fixture: Fixture) {
             let (thread, body) = (None, masked(json!({"content": "x"})));
             let (id, conversation, author, trace) = (EventId(fresh()), room.id, bob, TraceId(fresh()));
             let new = NewEvent { id, conversation, author, trace, thread, target: Some(target) };
-            let seq = tx.next_seq(room.id.0)?;
+            let seq = tx.next_seq(room.id.into())?;
             conversations::append(tx, &new, kind, &body, seq, NOW)?;
         }
         Ok::<_, StoreError>(())

@@ -1,4 +1,4 @@
-//! The mailbox of an agent, what is kept of envelopes, and which tools were called: the same on both databases.
+//! The mailbox of an agent, stored envelopes, and recorded tool calls, on both databases.
 
 use crate::channel::{Room, act, join, post, post_of, room};
 use crate::support::{Fixture, NOW, agent, deliver, message, on_both, read, write};
@@ -10,7 +10,7 @@ use chorus_store::deliveries::{Bringing, Chat};
 use chorus_store::mailbox::{self, Found};
 use chorus_store::obligations::Unkept;
 use chorus_store::tool_calls::{self, MOST_OF_ONE, ToolCall};
-use chorus_store::trail::Scope;
+use chorus_store::trail::TrailScope;
 use chorus_store::{Store, obligations, relay, sent};
 use uuid::Uuid;
 
@@ -23,7 +23,7 @@ on_both!(
     calls_are_found_and_do_not_fill_the_table,
 );
 
-/// The event of this moment.
+/// Returns the event id of this moment.
 fn event(n: i64) -> EventId {
     EventId(Uuid::from_u128(mailbox::first_of(NOW + n).0.as_u128() | 1))
 }
@@ -81,7 +81,7 @@ async fn what_was_said_before_one_came_is_not(fixture: Fixture) {
     assert_eq!(look(store, bob, 390, 100).await, ((391..400).collect(), false));
 }
 
-/// More places than are looked into, most of them silent, some with much more than a page.
+/// More conversations than are examined, most of them silent, some with much more than a page.
 async fn of_many_places_nothing_is_missed_and_the_rest_is_counted(fixture: Fixture) {
     let store = &fixture.store;
     let bob = agent(store, "bob").await.id;
@@ -91,11 +91,11 @@ async fn of_many_places_nothing_is_missed_and_the_rest_is_counted(fixture: Fixtu
         join(store, room, bob.into(), "bob").await;
         rooms.push(room);
     }
-    // Those are looked into whose ids come first; nobody is there by the others.
+    // The conversations with the smallest ids are examined.
     rooms.sort_by_key(|room| room.id);
     let left_out = rooms.split_off(200);
     say(store, left_out[0], 0, &[]).await;
-    // Long stretches of one, and all in turn; each also says what is for nobody else.
+    // Long runs of one conversation, then all in turn; each also has messages for nobody else.
     let places = (0..120).map(|_| 7).chain(0..200).chain((0..90).map(|n| 190 + n % 3));
     let said: Vec<_> = (1..).zip(places).collect();
     for (n, place) in &said {
@@ -109,7 +109,7 @@ async fn of_many_places_nothing_is_missed_and_the_rest_is_counted(fixture: Fixtu
             assert!(page.len() as i64 <= limit);
             after = page.last().copied().unwrap_or(after);
             found.extend(page);
-            // One by one the beginning is enough.
+            // One by one, the beginning is enough.
             if !more || (limit == 1 && found.len() == 130) {
                 break;
             }
@@ -184,9 +184,9 @@ async fn an_envelope_is_kept_once(fixture: Fixture) {
     let known = read(store, move |tx| obligations::of(tx, event(2), bob, NOW)).await.unwrap();
     assert!(known.acked);
     assert_eq!(write(store, move |tx| obligations::count_again(tx, id)).await, 2);
-    let sent = read(store, move |tx| obligations::sent(tx, bob, (1, 2))).await;
+    let sent = read(store, move |tx| obligations::sent(tx, bob, 1, 2)).await;
     assert_eq!(sent.into_iter().collect::<Vec<_>>(), [(2, 2)]);
-    assert_eq!(read(store, move |tx| obligations::unkept(tx, bob, (0, 9))).await, [unkept(1)]);
+    assert_eq!(read(store, move |tx| obligations::unkept(tx, bob, 0, 9)).await, [unkept(1)]);
 }
 
 async fn calls_are_found_and_do_not_fill_the_table(fixture: Fixture) {
@@ -214,11 +214,11 @@ async fn calls_are_found_and_do_not_fill_the_table(fixture: Fixture) {
     let list = |scope, after: Option<EventId>, limit| {
         read(store, move |tx| tool_calls::list(tx, scope, after.map(|id| id.0), 0, limit))
     };
-    let by = Scope::Author(bob.into());
+    let by = TrailScope::Author(bob.into());
     assert_eq!(list(by, None, 2).await, calls[5..7], "the oldest are forgotten");
     assert_eq!(list(by, Some(event(7)), 1).await, calls[7..8]);
     assert_eq!(list(by, None, 5_000).await.len() as i64, MOST_OF_ONE);
-    let there = list(Scope::Conversation(room.id), None, 9).await;
+    let there = list(TrailScope::Conversation(room.id), None, 9).await;
     assert_eq!(
         there.iter().map(|call| (call.caller, call.at())).collect::<Vec<_>>(),
         [(room.owner, NOW + 9_999)]

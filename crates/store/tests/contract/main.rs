@@ -1,10 +1,12 @@
-//! The contract of the store: every case runs on SQLite and on PostgreSQL, always, and nearly all on a store in place as well. One program, because linking is
-//! the main cost.
+//! The contract of the store: every case runs on SQLite and on PostgreSQL, and nearly all on an in-place store
+//! as well. All cases are one program, because linking is the main cost.
 
 #![expect(clippy::disallowed_methods, reason = "tests measure how long things take")]
 
 #[cfg(test)]
 mod accounts;
+#[cfg(test)]
+mod allowances;
 #[cfg(test)]
 mod approvals;
 #[cfg(test)]
@@ -13,6 +15,8 @@ mod attention;
 mod audit;
 #[cfg(test)]
 mod batches;
+#[cfg(test)]
+mod books;
 #[cfg(test)]
 mod channel;
 #[cfg(test)]
@@ -25,6 +29,8 @@ mod choir;
 mod clock;
 #[cfg(test)]
 mod consent;
+#[cfg(test)]
+mod counting;
 #[cfg(test)]
 mod deliveries;
 #[cfg(test)]
@@ -61,6 +67,8 @@ mod model;
 #[cfg(test)]
 mod obligations;
 #[cfg(test)]
+mod outages;
+#[cfg(test)]
 mod postgres_only;
 #[cfg(test)]
 mod postgres_tls;
@@ -76,6 +84,8 @@ mod reconcilers;
 mod recovery;
 #[cfg(test)]
 mod relay;
+#[cfg(test)]
+mod reputation;
 #[cfg(test)]
 mod roster;
 #[cfg(test)]

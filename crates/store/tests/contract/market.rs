@@ -1,4 +1,4 @@
-//! Wallets, the ledger, and jobs that end once: what the engine says is applied, whoever comes at the same time.
+//! Wallets, the ledger, and jobs that end once: the engine's plans are applied correctly under concurrency.
 
 use crate::attention::MENTIONED;
 use crate::market_agents::listed;
@@ -9,9 +9,10 @@ use chorus_protocol::ids::{EventId, JobId, TraceId, TransferId, WalletId};
 use chorus_protocol::market::{Credits, JobStatus, Movement, MovementKind, Purse};
 use chorus_protocol::words::{DeliveryState, EntryKind, Transport};
 use chorus_store::market::jobs::{self, Agreed, End, Job, Side};
-use chorus_store::market::ledger::{self, Cause, Sums, Transfer};
+use chorus_store::market::ledger::{self, Cause, JobLedger, Sums, Transfer};
 use chorus_store::market::wallets::{self, NewWallet, Wallet};
 use chorus_store::{Store, StoreError, Tx, deliveries, push};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -40,13 +41,14 @@ fn trace() -> TraceId {
     TraceId(fresh())
 }
 
-/// A wallet with so much in it.
+/// Creates a wallet with this balance, in hundredths.
 pub(crate) async fn wallet(store: &Store, owner: &str, hundredths: i64) -> WalletId {
     let new = NewWallet {
         id: WalletId(fresh()),
         owner: owner.into(),
         account: None,
         key: Some(crate::support::key(owner)),
+        issued_to: None,
         trace: trace(),
     };
     let id = new.id;
@@ -72,8 +74,8 @@ async fn sums(store: &Store) -> Sums {
     read(store, ledger::sums).await
 }
 
-/// What an act would do: look at the balance, ask the engine, apply what it says.
-fn transfer(
+/// Does what an act does: reads the balance, asks the engine, applies its plan.
+pub(crate) fn transfer(
     tx: &mut dyn Tx,
     from: WalletId,
     to: WalletId,
@@ -90,8 +92,14 @@ fn transfer(
 async fn an_owner_has_one_wallet(fixture: Fixture) {
     let store = &fixture.store;
     let anna = wallet(store, "anna", 0).await;
-    let again =
-        NewWallet { id: WalletId(fresh()), owner: "anna".into(), account: None, key: None, trace: trace() };
+    let again = NewWallet {
+        id: WalletId(fresh()),
+        owner: "anna".into(),
+        account: None,
+        key: None,
+        issued_to: None,
+        trace: trace(),
+    };
     assert_eq!(write(store, move |tx| wallets::insert(tx, &again, NOW)).await, None);
     let found = read(store, |tx| wallets::by_owner(tx, "anna")).await.unwrap();
     assert_eq!((found.id, found.keyed, found.balance), (anna, true, Credits::ZERO));
@@ -130,12 +138,12 @@ async fn credits_move_and_are_written_down(fixture: Fixture) {
     );
     let balances: Vec<_> = rows.iter().map(|row| row.balance.unwrap().hundredths()).collect();
     assert_eq!(balances, [0, 35, 5]);
-    // Pages, and times.
+    // Pages and times.
     assert_eq!(read(store, move |tx| ledger::of_wallet(tx, bob, 3, 0, 1)).await, rows[1..2]);
     assert_eq!(read(store, move |tx| ledger::of_wallet(tx, bob, i64::MAX, NOW + 1, 10)).await, []);
 }
 
-/// Whoever does not ask the engine meets the database.
+/// The database itself refuses a negative balance, even without the engine.
 async fn nothing_goes_below_nothing(fixture: Fixture) {
     let store = &fixture.store;
     let (anna, bob) = (wallet(store, "anna", 10).await, wallet(store, "bob", 0).await);
@@ -159,7 +167,7 @@ async fn nothing_goes_below_nothing(fixture: Fixture) {
     let forced = store.write(move |tx: &mut dyn Tx| ledger::apply(tx, &[moved], cause(Some(job)), NOW));
     assert!(soon(forced).await.is_err());
     assert_eq!((balance(store, anna).await, balance(store, bob).await), (10, 0));
-    assert_eq!(count(store, "SELECT COUNT(*) FROM ledger").await, 1);
+    assert_eq!(count(store, "SELECT COUNT(*) AS count FROM ledger").await, 1);
 }
 
 pub(crate) fn agreed(payer: WalletId, payee: WalletId, agent: chorus_protocol::ids::AgentId) -> Agreed {
@@ -177,13 +185,15 @@ pub(crate) fn agreed(payer: WalletId, payee: WalletId, agent: chorus_protocol::i
         event: EventId(fresh()),
         callback: None,
         deadline_at: NOW + 1000,
+        skill_time_ms: 30_000,
         created_at: NOW,
+        allowance_day: None,
         trace: trace(),
     }
 }
 
-/// Asks for a job: its budget is held.
-fn hire(tx: &mut dyn Tx, new: &Agreed) -> Result<bool, StoreError> {
+/// Creates a job and holds its budget.
+pub(crate) fn hire(tx: &mut dyn Tx, new: &Agreed) -> Result<bool, StoreError> {
     wallets::hold(tx, [new.payer])?;
     if !jobs::insert(tx, new)? {
         return Ok(false);
@@ -194,11 +204,11 @@ fn hire(tx: &mut dyn Tx, new: &Agreed) -> Result<bool, StoreError> {
     Ok(true)
 }
 
-/// Ends a job, and says whether it was this one that ended it.
+/// Ends a job. Returns whether this call ended it.
 pub(crate) fn finish(tx: &mut dyn Tx, job: &Agreed, verdict: Verdict) -> Result<bool, StoreError> {
     wallets::hold(tx, [job.payer, job.payee])?;
     let Agreed { id, payer, payee, budget, price, .. } = *job;
-    let settled = settle(&Terms { job: id, payer, payee, budget, price, own: false }, verdict);
+    let settled = settle(&Terms { job: id, payer, payee, budget, price }, verdict);
     let end = End { status: settled.status, paid: settled.paid, result: None, error: None, now: NOW + 5 };
     if !jobs::end(tx, id, &end)? {
         return Ok(false);
@@ -225,12 +235,12 @@ async fn what_is_held_is_gone_with_its_job(fixture: Fixture) {
         assert_eq!((balance(store, anna).await, balance(store, bob).await), (left, earned));
         assert_eq!(read(store, move |tx| wallets::held(tx, anna)).await, Credits::ZERO);
         assert!(sums(store).await.balanced());
-        let rows = read(store, move |tx| ledger::of_job(tx, id, 10)).await;
+        let rows = read(store, move |tx| ledger::of_job(tx, id, JobLedger::All, 10)).await;
         assert_eq!(rows[0].kind, MovementKind::Hold);
         let moved_on: i64 = rows[1..].iter().map(|row| row.amount.hundredths()).sum();
         assert_eq!(moved_on, 15);
     }
-    assert_eq!(count(store, "SELECT COUNT(*) FROM holds").await, 0);
+    assert_eq!(count(store, "SELECT COUNT(*) AS count FROM holds").await, 0);
 }
 
 async fn a_transfer_is_known_by_its_id(fixture: Fixture) {
@@ -316,13 +326,13 @@ async fn an_overdue_job_is_found(fixture: Fixture) {
     let overdue = |now: i64| read(store, move |tx| jobs::find_overdue(tx, now, 10));
     assert_eq!(overdue(NOW + 999).await, []);
     assert_eq!(overdue(NOW + 1000).await, [id]);
-    assert_eq!(read(store, move |tx| jobs::open_of_agent(tx, worker, NOW, 10)).await, [id]);
+    assert_eq!(read(store, move |tx| jobs::open_of_agent(tx, worker, 10)).await, [id]);
     write(store, move |tx| finish(tx, &job, Verdict::Overdue)).await;
     assert_eq!(overdue(NOW + 1000).await, []);
-    assert_eq!(read(store, move |tx| jobs::open_of_agent(tx, worker, NOW, 10)).await, []);
+    assert_eq!(read(store, move |tx| jobs::open_of_agent(tx, worker, 10)).await, []);
 }
 
-/// The job stays, and its id is taken; what it gave is gone.
+/// The job stays and its id remains taken; its result is deleted.
 async fn what_came_of_jobs_is_forgotten(fixture: Fixture) {
     let store = &fixture.store;
     let (anna, bob) = (wallet(store, "anna", 100).await, wallet(store, "bob", 0).await);
@@ -391,14 +401,14 @@ async fn a_callback_is_pushed(fixture: Fixture) {
         })
         .await;
         let (node, room) = (fresh(), push::Room { tries: 10, retries: 10, per_agent: 4 });
-        let due = read(store, move |tx| push::find_due(tx, node, NOW + 5, &room)).await;
+        let due = read(store, move |tx| push::find_due(tx, node, NOW + 5, &room, &BTreeSet::new())).await;
         let due: Vec<_> = due.into_iter().filter(|id| id.agent == hirer).collect();
         assert_eq!(due.len(), 1);
         let lease = deliveries::Lease { owner: node, until: NOW + 100 };
         let leased = write(store, move |tx| push::lease(tx, &due, NOW + 5, lease)).await;
         assert_eq!((leased[0].kind, leased[0].transport), (EntryKind::Result, Transport::Webhook));
         assert_eq!((leased[0].event, leased[0].give_up_at), (job.event, NOW + 5 + deliveries::GIVE_UP_MS));
-        // Nobody takes it: a dead letter, which can be seen.
+        // Nobody accepts it, so it becomes a visible dead letter.
         let due = leased[0].clone();
         let finished =
             write(store, move |tx| push::finish(tx, &due, None, Some("gone"), push::Outcome::Dead, NOW + 6))
@@ -410,7 +420,7 @@ async fn a_callback_is_pushed(fixture: Fixture) {
     }
 }
 
-/// Many at once between few wallets: whoever looks meanwhile sees the sum that was minted.
+/// Many concurrent transfers between few wallets: every reader sees the minted sum.
 async fn transfers_at_once_lose_nothing(fixture: Fixture) {
     const WALLETS: usize = 5;
     const EACH: usize = 40;
@@ -446,8 +456,8 @@ async fn transfers_at_once_lose_nothing(fixture: Fixture) {
     done.store(true, Ordering::Release);
     watcher.await.unwrap();
     assert!(moved > 0);
-    assert_eq!(count(store, "SELECT COUNT(*) FROM ledger WHERE kind = 'transfer'").await, moved);
-    // Each wallet's own numbers have no gaps, and each balance follows from the one before.
+    assert_eq!(count(store, "SELECT COUNT(*) AS count FROM ledger WHERE kind = 'transfer'").await, moved);
+    // The numbers of each wallet have no gaps, and each balance follows from the previous one.
     for id in ids {
         let mut rows = read(store, move |tx| ledger::of_wallet(tx, id, i64::MAX, 0, 10_000)).await;
         rows.reverse();
@@ -470,7 +480,7 @@ async fn a_job_that_ends_in_many_ways_at_once_is_paid_once(fixture: Fixture) {
         [Verdict::Done(None), Verdict::Failed, Verdict::Overdue, Verdict::Cancelled, Verdict::Done(None)];
     let mut tasks = vec![];
     for n in 0..20 {
-        // In both directions, so that wallets are taken in both.
+        // Transfers go in both directions, so that wallets are locked in both orders.
         let (payer, payee) = if n % 2 == 0 { (anna, bob) } else { (bob, anna) };
         let job = agreed(payer, payee, worker);
         let asked = job.clone();
@@ -487,7 +497,8 @@ async fn a_job_that_ends_in_many_ways_at_once_is_paid_once(fixture: Fixture) {
     assert_eq!(ended, 20);
     let sums = sums(store).await;
     assert_eq!((sums.wallets, sums.held, sums.balanced()), (2000, 0, true));
-    let paid = "SELECT CAST(COALESCE(SUM(paid), 0) AS BIGINT) FROM jobs";
-    let settled = "SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM ledger WHERE kind = 'settle'";
+    let paid = "SELECT CAST(COALESCE(SUM(paid), 0) AS BIGINT) AS count FROM jobs";
+    let settled =
+        "SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) AS count FROM ledger WHERE kind = 'settle'";
     assert_eq!(count(store, paid).await, count(store, settled).await);
 }

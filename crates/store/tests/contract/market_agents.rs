@@ -1,4 +1,4 @@
-//! Agents on the market: how they are found, what is thought of them, how jobs reach them, and what they offer for how long.
+//! Agents on the market: discovery, reputation, transports of jobs, and the lifetime of offers.
 
 use crate::attention::MENTIONED;
 use crate::market::{agreed, credits, wallet};
@@ -12,12 +12,15 @@ use chorus_store::blocks::{self, Block, Blocked};
 use chorus_store::deliveries::Lease;
 use chorus_store::market::agents::{self, NewListing, Skill};
 use chorus_store::market::discovery::{self, Search};
+use chorus_store::market::handing;
 use chorus_store::market::jobs::{self, Agreed};
 use chorus_store::market::quotes::{self, Offer, Quote};
 use chorus_store::market::reputation::{self, Change};
-use chorus_store::market::wallets;
+use chorus_store::market::wallets::{self, NewWallet};
+use chorus_store::market::withdrawal::{WithdrawnOffers, withdraw};
 use chorus_store::push::{self, Due, Room};
 use chorus_store::{Store, Tx, access, directory, inboxes, retention};
+use std::collections::BTreeSet;
 
 on_both![
     registering_again_keeps_the_reputation,
@@ -27,6 +30,7 @@ on_both![
     a_job_goes_by_the_way_that_is_open,
     an_endpoint_for_jobs_gets_no_chat,
     offers_stand_until_they_are_taken,
+    a_detached_agent_offers_nothing,
     a_job_is_kept_while_it_is_open_or_its_result_is_on_its_way,
     those_who_are_away_cost_nothing,
     a_wallet_is_kept_out_with_its_agents,
@@ -44,7 +48,7 @@ fn skill(name: &str, cost: i64) -> Skill {
     }
 }
 
-/// A new agent on the market that earns for this wallet, and was seen now.
+/// Creates an agent on the market that earns for this wallet and was seen now.
 pub(crate) async fn listed(store: &Store, name: &str, wallet: WalletId, skills: &[(&str, i64)]) -> AgentId {
     let id = agent(store, name).await.id;
     let skills = skills.iter().map(|(name, cost)| skill(name, *cost)).collect();
@@ -94,18 +98,24 @@ pub(crate) async fn found(store: &Store, search: &Search) -> Vec<(AgentId, Strin
     all.into_iter().map(|found| (found.place.agent, found.place.name)).collect()
 }
 
-async fn rate(store: &Store, agent: AgentId, new: &str) {
+/// Returns the entry of a counted job that set the score to this.
+pub(crate) fn line(new: &str) -> Change {
     let new = Reputation::parse(new).unwrap();
-    let change = Change {
+    Change {
         number: 0,
         job: JobId(fresh()),
         status: JobStatus::Success,
         old: Reputation::NEUTRAL,
         new,
         arithmetic: "by hand".into(),
+        not_counted: None,
         created_at: NOW,
-    };
-    write(store, move |tx| reputation::record(tx, agent, &change)).await;
+    }
+}
+
+async fn rate(store: &Store, agent: AgentId, new: &str) {
+    let (payer, change) = (WalletId(fresh()), line(new));
+    write(store, move |tx| reputation::record(tx, agent, payer, &change)).await;
 }
 
 async fn registering_again_keeps_the_reputation(fixture: Fixture) {
@@ -185,7 +195,7 @@ async fn what_does_not_fit_is_not_found(fixture: Fixture) {
             assert_eq!(is_found(search).await, fits, "{given:?}");
         }
     }
-    // Away, unless its inbox is open.
+    // Absent, unless its inbox is open.
     let away = Search { seen_since: Some(NOW + 1), ..everything() };
     assert!(!is_found(away.clone()).await);
     assert!(is_found(Search { seen_since: None, ..everything() }).await);
@@ -233,7 +243,7 @@ async fn hand_out(store: &Store, agent: AgentId) -> Agreed {
 
 async fn lease(store: &Store, now: i64) -> Vec<Due> {
     let room = Room { tries: 10, retries: 10, per_agent: 10 };
-    let found = read(store, move |tx| push::find_due(tx, NODE, now, &room)).await;
+    let found = read(store, move |tx| push::find_due(tx, NODE, now, &room, &BTreeSet::new())).await;
     write(store, move |tx| push::lease(tx, &found, now, Lease { owner: NODE, until: LEASE_END })).await
 }
 
@@ -248,7 +258,7 @@ async fn a_job_goes_by_the_way_that_is_open(fixture: Fixture) {
         assert_eq!(kinds, [(id, EntryKind::Job, transport, NOW + 1000)]);
         assert_eq!(read(store, |tx| push::find_rerouted(tx, NOW + 1, 10)).await, []);
     };
-    // Nothing but its inbox.
+    // The agent has only an inbox.
     let quiet = listed(store, "quiet", owner, &[("sum", 1)]).await;
     let job = hand_out(store, quiet).await;
     let all = entries(store, quiet).await;
@@ -256,24 +266,24 @@ async fn a_job_goes_by_the_way_that_is_open(fixture: Fixture) {
     assert!(
         !read(store, {
             let job = job.clone();
-            move |tx| jobs::was_handed(tx, &job)
+            move |tx| handing::was_handed(tx, &job)
         })
         .await
     );
     write(store, move |tx| inboxes::hand_through(tx, quiet, 1, NOW)).await;
-    assert!(read(store, move |tx| jobs::was_handed(tx, &job)).await);
-    // An endpoint for jobs, whatever it has for envelopes.
+    assert!(read(store, move |tx| handing::was_handed(tx, &job)).await);
+    // The agent has an endpoint for jobs; one for envelopes does not matter.
     let posted = listed(store, "posted", owner, &[]).await;
     list(store, posted, "posted", owner, at, vec![skill("sum", 1)]).await;
     let job = hand_out(store, posted).await;
     waiting(posted, Transport::Webhook).await;
-    let id = read(store, move |tx| jobs::delivery(tx, &job)).await.unwrap();
+    let id = read(store, move |tx| handing::delivery(tx, &job)).await.unwrap();
     assert_eq!(id.agent, posted);
-    // An open inbox comes before it.
+    // An open inbox takes precedence.
     write(store, move |tx| inboxes::open(tx, posted, fresh(), NODE, NOW + 10)).await;
     hand_out(store, posted).await;
     assert_eq!(lease(store, NOW).await, []);
-    // A connection string, if there is nothing else; an endpoint for envelopes is none for jobs.
+    // A connection string is used if there is nothing else; an endpoint for envelopes is not used for jobs.
     let channel = {
         let (id, trace) = (AgentId(fresh()), TraceId(fresh()));
         let record = record("channel", Some("https://agent.example/envelopes"));
@@ -301,6 +311,7 @@ async fn an_endpoint_for_jobs_gets_no_chat(fixture: Fixture) {
 async fn offers_stand_until_they_are_taken(fixture: Fixture) {
     let store = &fixture.store;
     let quote = Quote {
+        budget: None,
         id: QuoteId(fresh()),
         orchestrator: Some(AgentId(fresh())),
         payer: WalletId(fresh()),
@@ -342,13 +353,75 @@ async fn offers_stand_until_they_are_taken(fixture: Fixture) {
     assert_eq!(read(store, move |tx| quotes::by_id(tx, id)).await, None);
 }
 
+/// Offers that a thief made in an agent's name are removed; offers and keys of others stay.
+async fn a_detached_agent_offers_nothing(fixture: Fixture) {
+    let store = &fixture.store;
+    let (payer, other_owner) = (wallet(store, "payer", 0).await, wallet(store, "other", 0).await);
+    let id = agent(store, "worker").await.id;
+    let stolen = NewWallet {
+        id: WalletId(fresh()),
+        owner: "thief".into(),
+        account: None,
+        key: Some(key("thief")),
+        issued_to: Some(id),
+        trace: TraceId(fresh()),
+    };
+    let thief = stolen.id;
+    write(store, move |tx| wallets::insert(tx, &stolen, NOW)).await;
+    list(store, id, "worker", thief, Some("https://thief.example/"), vec![skill("a", 1), skill("b", 2)])
+        .await;
+    let other = listed(store, "second", other_owner, &[("a", 3)]).await;
+    let offer = |agent| Offer {
+        agent,
+        price: credits(1),
+        expected_ms: None,
+        reputation: Reputation::NEUTRAL,
+        answered_at: None,
+        declined: false,
+    };
+    let quote = |valid_until| Quote {
+        budget: None,
+        id: QuoteId(fresh()),
+        payer,
+        skill: "a".into(),
+        input: None,
+        job: None,
+        valid_until,
+        created_at: NOW,
+        trace: TraceId(fresh()),
+        answers_until: NOW,
+        orchestrator: None,
+        offers: vec![offer(id), offer(other)],
+    };
+    let (open, over) = (quote(NOW + 10), quote(NOW));
+    for quote in [open.clone(), over.clone()] {
+        write(store, move |tx| quotes::insert(tx, &quote)).await;
+    }
+
+    let withdrawn = write(store, move |tx| withdraw(tx, id, NOW + 1)).await;
+    let expected = WithdrawnOffers { endpoint: Some("https://thief.example/".into()), skills: 2, quotes: 1 };
+    assert_eq!(withdrawn, expected);
+    assert_eq!(read(store, move |tx| agents::skills(tx, id)).await, []);
+    assert_eq!(read(store, move |tx| agents::by_id(tx, id)).await.unwrap().endpoint, None);
+    assert_eq!(read(store, move |tx| agents::skills(tx, other)).await, [skill("a", 3)]);
+    for (quote, declined) in [(open.id, true), (over.id, false)] {
+        let offers = read(store, move |tx| quotes::by_id(tx, quote)).await.unwrap().offers;
+        let declines: Vec<_> = offers.iter().map(|offer| (offer.agent, offer.declined)).collect();
+        assert_eq!(declines, [(id, declined), (other, false)]);
+    }
+    assert_eq!(write(store, move |tx| wallets::end_keys_issued_to(tx, id)).await, ["thief"]);
+    assert_eq!(read(store, move |tx| wallets::by_key(tx, &key("thief"))).await, None);
+    assert!(read(store, move |tx| wallets::by_key(tx, &key("other"))).await.is_some());
+    assert_eq!(write(store, move |tx| wallets::end_keys_issued_to(tx, id)).await, Vec::<String>::new());
+}
+
 async fn a_job_is_kept_while_it_is_open_or_its_result_is_on_its_way(fixture: Fixture) {
     const LATER: i64 = NOW + 10_000;
     let store = &fixture.store;
     let owner = wallet(store, "owner", 0).await;
     let boss = agent(store, "boss").await.id;
     let remove = || write(store, |tx| retention::remove_before(tx, LATER, 100));
-    let events = || count(store, "SELECT COUNT(*) FROM events");
+    let events = || count(store, "SELECT COUNT(*) AS count FROM events");
     let deliver = async || {
         let due = lease(store, NOW).await.remove(0);
         write(store, move |tx| push::finish(tx, &due, None, None, push::Outcome::Delivered, NOW)).await;
@@ -371,12 +444,13 @@ async fn a_job_is_kept_while_it_is_open_or_its_result_is_on_its_way(fixture: Fix
         assert!(remove().await.deliveries >= 1);
         remove().await;
         assert_eq!(events().await, 0);
-        assert_eq!(count(store, "SELECT COUNT(*) FROM chats").await, 0, "nothing of it stays");
-        assert_eq!(count(store, "SELECT COUNT(*) FROM deliveries").await, 0);
+        assert_eq!(count(store, "SELECT COUNT(*) AS count FROM chats").await, 0, "nothing of it stays");
+        assert_eq!(count(store, "SELECT COUNT(*) AS count FROM deliveries").await, 0);
     }
 }
 
-/// The best are all away: whoever is there is found through those who are, in the same order, page by page.
+/// The best agents are all absent: present ones are found through the presence index, in the same order, page
+/// by page.
 async fn those_who_are_away_cost_nothing(fixture: Fixture) {
     let store = &fixture.store;
     let owner = wallet(store, "owner", 0).await;
@@ -396,6 +470,7 @@ async fn those_who_are_away_cost_nothing(fixture: Fixture) {
     for id in there.iter().step_by(2).copied() {
         write(store, move |tx| inboxes::seen(tx, id, NOW + 50)).await;
     }
+    crate::market_words::index(store).await;
     there.reverse();
     assert!(read(store, |tx| discovery::are_few_online(tx, NOW + 91, NOW + 1)).await);
     let sum = Search { skill: Some("sum".into()), ..later.clone() };
@@ -422,8 +497,8 @@ async fn those_who_are_away_cost_nothing(fixture: Fixture) {
         }
         assert_eq!(pages, there);
     }
-    // Nobody is passed over because many are there.
-    assert!(!read(store, |tx| discovery::are_few_among(tx, (NOW + 91, NOW + 1), 5)).await);
+    // Nobody is skipped when many are present.
+    assert!(!read(store, |tx| discovery::are_few_among(tx, NOW + 91, NOW + 1, 5)).await);
 }
 
 async fn a_wallet_is_kept_out_with_its_agents(fixture: Fixture) {

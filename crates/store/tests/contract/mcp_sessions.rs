@@ -43,7 +43,7 @@ async fn each_is_its_owners_in_its_conversation(fixture: Fixture) {
     for (other, what) in [(bob, "another owner"), (there, "another channel"), (person, "another kind")] {
         assert_eq!(get(store, other, id, NOW).await, None, "{what}");
         write(store, move |tx| end(tx, other, id)).await;
-        assert!(write(store, move |tx| subscribe(tx, other, id, ("plan", true), NOW)).await);
+        assert!(write(store, move |tx| subscribe(tx, other, id, "plan", true, NOW)).await);
     }
     assert_eq!(get(store, anna, id, NOW).await.unwrap().subscribed, [""; 0]);
     assert_eq!(get(store, anna, fresh(), NOW).await, None);
@@ -57,14 +57,14 @@ async fn the_oldest_makes_room(fixture: Fixture) {
     let other = open(store, elsewhere, NOW - 1).await;
     let mut ids = vec![];
     for _ in 0..=MAX_SESSIONS {
-        // All in one moment, and still one after the other.
+        // All are opened at the same moment, and still ordered.
         ids.push(open(store, anna, NOW).await);
     }
     assert_eq!(get(store, anna, ids[0], NOW).await, None, "the oldest went");
     for id in &ids[1..] {
         assert!(get(store, anna, *id, NOW).await.is_some());
     }
-    // A clock that was set back makes the next one no older.
+    // A clock that was set back does not make the next one older.
     let late = open(store, anna, NOW - 1_000).await;
     assert!(get(store, anna, late, NOW).await.is_some());
     assert_eq!(get(store, anna, ids[1], NOW).await, None);
@@ -80,10 +80,10 @@ async fn an_owner_has_so_many_in_all(fixture: Fixture) {
         last = (place, open(store, place, NOW + n).await);
     }
     assert_eq!(get(store, anna, first, NOW).await, None);
-    // In a place where a clock that was set back makes it the oldest, the new one stays.
+    // The new session stays, although a clock that was set back makes it the oldest.
     let newest = open(store, anna, NOW - 1).await;
     assert!(get(store, anna, newest, NOW).await.is_some() && get(store, last.0, last.1, NOW).await.is_some());
-    assert_eq!(count(store, "SELECT COUNT(*) FROM mcp_sessions").await, MAX_OF_OWNER);
+    assert_eq!(count(store, "SELECT COUNT(*) AS count FROM mcp_sessions").await, MAX_OF_OWNER);
 }
 
 async fn opened_at_once_none_is_lost(fixture: Fixture) {
@@ -99,14 +99,14 @@ async fn opened_at_once_none_is_lost(fixture: Fixture) {
         open += i64::from(get(&fixture.store, anna, id, NOW).await.is_some());
     }
     assert_eq!(open, MAX_SESSIONS);
-    assert_eq!(count(&fixture.store, "SELECT COUNT(*) FROM mcp_sessions").await, MAX_SESSIONS);
+    assert_eq!(count(&fixture.store, "SELECT COUNT(*) AS count FROM mcp_sessions").await, MAX_SESSIONS);
 }
 
 async fn subscriptions_are_bounded(fixture: Fixture) {
     let (store, anna) = (&fixture.store, agent());
     let id = open(store, anna, NOW).await;
     let change = async |slug: String, wanted| {
-        write(store, move |tx| subscribe(tx, anna, id, (&slug, wanted), NOW)).await
+        write(store, move |tx| subscribe(tx, anna, id, &slug, wanted, NOW)).await
     };
     for _ in 0..2 {
         assert!(change("plan".into(), true).await);
@@ -146,7 +146,7 @@ async fn who_is_not_used_for_a_day_is_gone(fixture: Fixture) {
 async fn another_life_of_the_database_keeps_them(fixture: Fixture) {
     let anna = agent();
     let id = open(&fixture.store, anna, NOW).await;
-    write(&fixture.store, move |tx| subscribe(tx, anna, id, ("plan", true), NOW)).await;
+    write(&fixture.store, move |tx| subscribe(tx, anna, id, "plan", true, NOW)).await;
     write(&fixture.store, |tx| settings::set(tx, "kept", "1")).await;
     let fixture = fixture.reopen();
     assert_eq!(get(&fixture.store, anna, id, NOW).await.unwrap().subscribed, ["plan"]);

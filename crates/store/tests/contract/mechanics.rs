@@ -1,13 +1,12 @@
-//! What a store promises to whoever writes and reads, whatever the work is.
+//! Guarantees of a store to its writers and readers, for any work.
 
 use crate::support::{
-    Fixture, PATIENCE, abandon, count, fresh, hold, on_both, queue, read, soon, until, write,
+    Fixture, PATIENCE, abandon, count, fresh_stream, hold, on_both, queue, read, soon, until, write,
 };
-use chorus_store::{Store, StoreError, Tx, TxExt, settings};
+use chorus_store::{Store, StoreError, StreamKey, Tx, TxExt, settings};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
-use uuid::Uuid;
 
 on_both![
     a_swallowed_error_commits_nothing,
@@ -32,7 +31,7 @@ fn set(name: &'static str, value: &'static str) -> impl Fn(&mut dyn Tx) -> Resul
     move |tx| settings::set(tx, name, value)
 }
 
-/// Errors and panics, in one batch with what is sound (on SQLite: in one transaction).
+/// Errors and panics in one batch with valid work (on SQLite: in one transaction).
 async fn failures_stay_alone(fixture: Fixture) {
     let fixture = fixture.narrow(100);
     let store = &fixture.store;
@@ -51,7 +50,7 @@ async fn failures_stay_alone(fixture: Fixture) {
     let statement = statement.await;
     let panic = queue(store, |tx| {
         settings::set(tx, "panic", "1")?;
-        assert!(tx.head(Uuid::nil())? > 0, "on purpose");
+        assert!(tx.head(StreamKey::LOG)? > 0, "on purpose");
         Ok(())
     });
     let panic = panic.await;
@@ -69,13 +68,13 @@ async fn failures_stay_alone(fixture: Fixture) {
     for name in ["error", "statement", "panic"] {
         assert_eq!(get(store, name).await, None, "{name}");
     }
-    // A reader's failure is as harmless.
+    // A failing reader is as harmless.
     let read = store.read(|_: &mut dyn Tx| -> Result<(), StoreError> { panic!("on purpose") });
     assert!(matches!(soon(read).await, Err(StoreError::Panicked)));
     assert_eq!(get(store, "first").await.as_deref(), Some("1"));
 }
 
-/// An error ends the work, also if the work did not notice.
+/// A failed statement fails the work, even if the work ignores the error.
 async fn a_swallowed_error_commits_nothing(fixture: Fixture) {
     let store = &fixture.store;
     let wrong = "INSERT INTO settings (name, value) VALUES ('wrong', NULL)";
@@ -121,7 +120,7 @@ async fn a_panicking_action_harms_nobody(fixture: Fixture) {
     for round in 1..=3 {
         let counter = Arc::clone(&ran);
         write(store, move |tx| {
-            tx.next_seq(Uuid::nil())?;
+            tx.next_seq(StreamKey::LOG)?;
             tx.after_commit(Box::new(|| panic!("on purpose")));
             let counter = Arc::clone(&counter);
             tx.after_commit(Box::new(move || {
@@ -132,20 +131,20 @@ async fn a_panicking_action_harms_nobody(fixture: Fixture) {
         .await;
         assert_eq!(ran.load(Ordering::Relaxed), round, "the next action is run all the same");
     }
-    assert_eq!(read(store, |tx| tx.head(Uuid::nil())).await, 3);
+    assert_eq!(read(store, |tx| tx.head(StreamKey::LOG)).await, 3);
 }
 
 async fn the_waker_hears_of_every_moved_stream(fixture: Fixture) {
     let store = &fixture.store;
-    let heard: Arc<Mutex<BTreeMap<Uuid, Vec<i64>>>> = Arc::default();
+    let heard: Arc<Mutex<BTreeMap<StreamKey, Vec<i64>>>> = Arc::default();
     let hear = Arc::clone(&heard);
     store.on_commit(Box::new(move |stream, head| {
         hear.lock().unwrap().entry(stream).or_default().push(head);
     }));
     store.on_commit(Box::new(|_, _| panic!("only the first waker is asked")));
-    let (one, other, failed) = (fresh(), fresh(), fresh());
+    let (one, other, failed) = (fresh_stream(), fresh_stream(), fresh_stream());
     write(store, move |tx| {
-        // One work in the order of ids, as the store demands.
+        // One closure takes the streams in the order of ids, as the store requires.
         for stream in [one.min(other), one.max(other)] {
             tx.next_seq(stream)?;
         }
@@ -168,7 +167,7 @@ async fn work_is_done_though_nobody_waits(fixture: Fixture) {
         abandon(store.write(move |tx: &mut dyn Tx| settings::set(tx, &format!("{n}"), "1"))).await;
     }
     let deadline = tokio::time::Instant::now() + PATIENCE;
-    while count(store, "SELECT COUNT(*) FROM settings").await < 20 {
+    while count(store, "SELECT COUNT(*) AS count FROM settings").await < 20 {
         assert!(tokio::time::Instant::now() < deadline, "abandoned work is not done");
     }
 }
@@ -228,7 +227,7 @@ async fn a_full_queue_says_so_at_once(fixture: Fixture) {
     let waiting = [queue(store, set("one", "1")).await, queue(store, set("two", "1")).await];
     assert_eq!(store.queued(), 2);
     for _ in 0..3 {
-        // No bound of time is needed: the only thread that could answer is held.
+        // No timeout is needed: the only thread that could answer is blocked.
         assert!(matches!(store.write(set("three", "1")).await, Err(StoreError::Overloaded)));
     }
     assert_eq!(get(store, "three").await, None, "readers have a queue of their own");
@@ -250,10 +249,10 @@ async fn everything_queued_is_finished_on_drop(fixture: Fixture) {
     let closing = tokio::task::spawn_blocking(|| fixture.close());
     drop(held);
     let fixture = Fixture::at(soon(closing).await.unwrap());
-    assert_eq!(count(&fixture.store, "SELECT COUNT(*) FROM settings").await, 30);
+    assert_eq!(count(&fixture.store, "SELECT COUNT(*) AS count FROM settings").await, 30);
 }
 
-/// Work may own a handle, and be the last that does; what is queued behind it is still done.
+/// Work may own the last handle of the store; work queued behind it is still done.
 async fn the_last_handle_may_go_on_a_thread_of_the_store(fixture: Fixture) {
     let fixture = fixture.narrow(100);
     let (entered, mut entering) = tokio::sync::mpsc::unbounded_channel();
@@ -276,7 +275,7 @@ async fn the_last_handle_may_go_on_a_thread_of_the_store(fixture: Fixture) {
     let place = fixture.close();
     drop(release);
     soon(doing.recv()).await.expect("what was queued is done");
-    // The threads end on their own; until they have, a file is still in use.
+    // The threads end by themselves; until then a file is still in use.
     let opened = Mutex::new(None);
     until(|| {
         *opened.lock().unwrap() = place.open().ok();

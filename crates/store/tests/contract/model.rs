@@ -1,4 +1,4 @@
-//! Any order of sends, posts, reads and retention against a model that is too simple to be wrong.
+//! Any sequence of sends, posts, reads and retention against a simple model.
 
 use crate::support::{NODE, fresh, record};
 use chorus_protocol::ids::{AgentId, EventId, TraceId};
@@ -15,33 +15,33 @@ use tokio::runtime::Runtime;
 use uuid::Uuid;
 
 const AGENTS: usize = 3;
-/// How long a lease and an open inbox last.
+/// The duration of a lease and of an open inbox.
 const LEASE: i64 = 5;
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// Time passes.
+    /// Advances the time.
     Wait(i64),
     Send {
         from: usize,
         to: usize,
     },
-    /// The oldest POST that is under way ends.
+    /// Ends the oldest POST in progress.
     Posted {
         taken: bool,
     },
     Open(usize),
-    /// By the holder, or by one that was taken over.
+    /// Closes by the current holder, or by a former one.
     Close {
         agent: usize,
         holder: bool,
     },
-    /// So many more entries are handed.
+    /// Delivers this many more entries.
     Hand {
         agent: usize,
         count: i64,
     },
-    /// The agent gets an endpoint or loses it.
+    /// Sets or removes the agent's endpoint.
     Endpoint {
         agent: usize,
         has: bool,
@@ -84,7 +84,7 @@ struct Model {
     inbox: Vec<Item>,
     head: i64,
     handed: i64,
-    /// Everything before it was removed.
+    /// The number of the oldest remaining entry.
     oldest: i64,
     session: Option<Uuid>,
     open_until: i64,
@@ -107,7 +107,7 @@ impl World {
         let mut agents: Vec<Agent> = (0..AGENTS)
             .map(|n| runtime.block_on(crate::support::agent(&store, &format!("agent-{n}"))))
             .collect();
-        // Retention goes through inboxes in the order of ids.
+        // Retention visits inboxes in the order of ids.
         agents.sort_by_key(|agent| agent.id);
         let models = (0..AGENTS).map(|_| Model { oldest: 1, ..Model::default() }).collect();
         Self { runtime, store, agents, models, posts: vec![], now: 100 }
@@ -267,7 +267,7 @@ impl World {
         assert_eq!((removed.deliveries, removed.events), (count, count));
     }
 
-    /// Every inbox is what the model says, in one page and in small ones.
+    /// Asserts that every inbox equals the model, in one page and in small ones.
     fn check(&self) {
         for (agent, model) in self.models.iter().enumerate() {
             let id = self.id(agent);
@@ -290,7 +290,7 @@ impl World {
                 assert_eq!(entry.author.as_ref(), Some(&self.agents[item.author].name));
             }
             assert_eq!(self.write(move |tx| inboxes::handed_through(tx, id)), model.handed);
-            // A reader that begins where the store says, misses nothing that waits.
+            // A reader that starts at the store's position misses nothing.
             let begin = model.handed.max(model.oldest - 1);
             assert!(
                 model.inbox.iter().all(|item| !item.streamed || item.seq <= model.handed || item.seq > begin)

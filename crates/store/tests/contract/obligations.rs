@@ -1,4 +1,4 @@
-//! What agents were given, claims on it, and roles: rows that both databases understand alike.
+//! Obligations of agents, claims and roles: both databases store them alike.
 
 use crate::channel::{Room, act, join, post, post_of, remove, room, run};
 use crate::consent::account;
@@ -22,7 +22,7 @@ on_both!(
     what_a_session_shows_and_what_it_is_sent_again,
 );
 
-/// An event that bob is given.
+/// Posts an event that is delivered to bob.
 async fn given(store: &Store, room: Room) -> EventId {
     let act = act(room, room.owner);
     let (event, new) = (act.event, post_of("@bob look", &["bob"], None));
@@ -59,10 +59,8 @@ async fn what_an_agent_was_given(fixture: Fixture) {
     assert_eq!(of(store, event, bob).await.unwrap().injected_at, Some(NOW + 2));
     let deferred = Some(Disposition::Deferred);
     let kept = known.clone();
-    write(store, move |tx| {
-        obligations::dispose(tx, &kept, deferred, (Some(NOW + 9), Some(NOW + 9)), NOW + 3)
-    })
-    .await;
+    write(store, move |tx| obligations::dispose(tx, &kept, deferred, Some(NOW + 9), Some(NOW + 9), NOW + 3))
+        .await;
     let known = of(store, event, bob).await.unwrap();
     assert_eq!((known.disposition, known.until_at, known.next_at), (deferred, Some(NOW + 9), Some(NOW + 9)));
     assert_eq!(read(store, move |tx| obligations::disposition(tx, event, bob)).await, deferred);
@@ -78,7 +76,7 @@ async fn why_it_made_of_it_what_it_did(fixture: Fixture) {
     let id = known.id;
     let dispose = async |disposition: Option<Disposition>| {
         let known = known.clone();
-        write(store, move |tx| obligations::dispose(tx, &known, disposition, (None, None), NOW + 3)).await;
+        write(store, move |tx| obligations::dispose(tx, &known, disposition, None, None, NOW + 3)).await;
     };
     let explain = async |why: &'static str, at: i64| {
         let why = MaskedText::new(why.into());
@@ -93,7 +91,7 @@ async fn why_it_made_of_it_what_it_did(fixture: Fixture) {
     assert_eq!(why().await.as_deref(), Some("after lunch"));
     explain("after tea", NOW + 9).await;
     assert_eq!(why().await.as_deref(), Some("after tea"), "it still stands");
-    // What it makes of it next is something else.
+    // The next disposition replaces it.
     dispose(Some(Disposition::Responded)).await;
     assert_eq!(why().await, None);
     explain("it was the cache", NOW + 3).await;
@@ -148,7 +146,7 @@ async fn a_claim_and_who_ever_held_it(fixture: Fixture) {
             next_at: Some(NOW + 13),
             ..offered
         },
-        // A person is told from an agent.
+        // A person and an agent are distinguished.
         Claim { held: Some(held(anna, NOW + 9, ClaimState::Held)), next_at: Some(NOW + 14), ..offered },
     ];
     for step in steps {
@@ -184,7 +182,7 @@ async fn who_has_a_role(fixture: Fixture) {
     assert_eq!(in_role("bob").await, [] as [&str; 0]);
     assert_eq!(read(store, move |tx| members::lead(tx, room.id)).await.unwrap().principal, ada.into());
 
-    // A role that is named concerns who has it; a handle of that name would win.
+    // A named role concerns its members; a handle of the same name takes precedence.
     let says = act(room, room.owner);
     let draft = run(store, move |tx| {
         let new = post_of("@ops @bob look", &["ops", "bob"], None);
@@ -210,15 +208,15 @@ async fn what_a_session_shows_and_what_it_is_sent_again(fixture: Fixture) {
             let session = fresh();
             inboxes::open(tx, bob, session, fresh(), NOW + 100)?;
             let Some(words) = words else { return Ok(()) };
-            let again = inboxes::set_shows(tx, bob, session, words)?;
-            inboxes::count_again(tx, bob, again)
+            let (after, through) = inboxes::set_shows(tx, bob, session, words)?;
+            inboxes::count_again(tx, bob, after, through)
         })
     };
     assert_eq!(shows().await, None);
     open(Some("notify buffered")).await;
     assert_eq!(shows().await.as_deref(), Some("notify buffered"));
     let (first, second) = (given(store, room).await, given(store, room).await);
-    // The first was sent, and not acknowledged.
+    // The first was sent and not acknowledged.
     write(store, move |tx| inboxes::send_through(tx, bob, 1)).await;
     open(Some("notify")).await;
     let sent = async |event| of(store, event, bob).await.unwrap().sent;

@@ -1,18 +1,19 @@
-//! What only a server can do: go away and come back, and be shared by nodes.
+//! Cases that only a server has: disconnects, and sharing between nodes.
 
-use crate::support::{Fixture, LEASE_END, NOW, PATIENCE, Place, count, fresh, read, soon, until, write};
+use crate::support::{
+    Fixture, LEASE_END, NOW, PATIENCE, Place, count, fresh, fresh_stream, read, soon, until, write,
+};
 use chorus_store::idempotency::{self, Key, Known};
-use chorus_store::{Param, PostgresOptions, Row, Store, StoreError, Tx, settings};
+use chorus_store::{Param, PostgresOptions, Row, Store, StoreError, StreamKey, Tx, settings};
 use chorus_testkit::postgres::{Database, database, own_cluster};
 use postgres::{Client, NoTls};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use tokio::task::JoinSet;
-use uuid::Uuid;
 
-/// What a node heard: every head of every stream.
-type Heard = Arc<Mutex<BTreeMap<Uuid, Vec<i64>>>>;
+/// The notifications a node received: every head of every stream.
+type Heard = Arc<Mutex<BTreeMap<StreamKey, Vec<i64>>>>;
 
 fn node(database: &Database) -> (Store, Heard) {
     let options = PostgresOptions { workers: 5, ..PostgresOptions::new(&database.url, fresh()) };
@@ -25,11 +26,11 @@ fn node(database: &Database) -> (Store, Heard) {
     (store, heard)
 }
 
-fn last(heard: &Heard, stream: Uuid) -> Option<i64> {
+fn last(heard: &Heard, stream: StreamKey) -> Option<i64> {
     heard.lock().unwrap().get(&stream)?.iter().copied().max()
 }
 
-/// Runs SQL from outside of the store, on any thread.
+/// Runs SQL outside of the store, on any thread.
 fn outside(url: &str, sql: &str) {
     std::thread::scope(|scope| {
         let run = || Client::connect(url, NoTls).unwrap().batch_execute(sql).unwrap();
@@ -37,9 +38,10 @@ fn outside(url: &str, sql: &str) {
     });
 }
 
-/// Moves `stream` again and again until the other node hears of it: hints may be lost while it reconnects.
+/// Advances `stream` repeatedly until the other node is notified: notifications may be lost while it
+/// reconnects.
 async fn until_heard(from: &Store, by: &Heard) {
-    let stream = fresh();
+    let stream = fresh_stream();
     let deadline = std::time::Instant::now() + PATIENCE;
     while last(by, stream).is_none() {
         assert!(std::time::Instant::now() < deadline, "the other node is deaf");
@@ -48,7 +50,7 @@ async fn until_heard(from: &Store, by: &Heard) {
     }
 }
 
-/// What is kept nowhere is told all the same, to others only, and whatever its bytes are.
+/// Signals that are not stored reach the other nodes only, with any bytes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn signs_pass_to_other_nodes() {
     let database = database();
@@ -59,7 +61,7 @@ async fn signs_pass_to_other_nodes() {
         node.on_sign(Box::new(move |stream, sign| signs.lock().unwrap().push((name, stream, sign.to_vec()))));
     }
     until_heard(&store, &heard).await;
-    let (stream, sign) = (fresh(), b"event: typing\n\n \xff:=".to_vec());
+    let (stream, sign) = (fresh_stream(), b"event: typing\n\n \xff:=".to_vec());
     store.pass(stream, &vec![0; chorus_store::MAX_SIGN + 1]);
     store.pass(stream, &sign);
     until(|| !signs.lock().unwrap().is_empty()).await;
@@ -89,7 +91,7 @@ async fn a_killed_server_costs_nothing_that_was_acknowledged() {
             acknowledged
         });
     }
-    while count(&store, "SELECT COUNT(*) FROM settings").await < 100 {}
+    while count(&store, "SELECT COUNT(*) AS count FROM settings").await < 100 {}
     cluster.kill9();
     let acknowledged: Vec<String> = soon(writers.join_all()).await.into_iter().flatten().collect();
     assert!(acknowledged.len() >= 100);
@@ -100,7 +102,7 @@ async fn a_killed_server_costs_nothing_that_was_acknowledged() {
         assert!(matches!(soon(read).await, Err(StoreError::Unavailable(_))));
     }
     cluster.start();
-    // By itself, and at once: nobody gets an error because of connections that are not any more.
+    // The store recovers at once by itself: nobody gets an error because of dead connections.
     let mut tasks = JoinSet::new();
     for n in 0..20 {
         let store = store.clone();
@@ -122,7 +124,7 @@ async fn a_killed_server_costs_nothing_that_was_acknowledged() {
     drop((store, other));
 }
 
-/// Servers and firewalls close what is idle.
+/// Servers and firewalls close idle connections.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_closed_connection_costs_nobody_an_error() {
     let database = database();
@@ -136,25 +138,25 @@ async fn a_closed_connection_costs_nobody_an_error() {
         outside(&database.admin_url, &close);
         for n in 0..10 {
             write(&store, move |tx| settings::set(tx, &format!("{round}-{n}"), "1")).await;
-            assert_eq!(count(&store, "SELECT COUNT(*) FROM settings").await, round * 10 + n + 1);
+            assert_eq!(count(&store, "SELECT COUNT(*) AS count FROM settings").await, round * 10 + n + 1);
         }
     }
 }
 
-/// Until one of them has begun: one worker that is given both at once would do them one after the other.
+/// Waits until one of them has begun, because one worker that gets both would run them in sequence.
 async fn at_work(begun: &AtomicUsize) {
     while begun.load(Ordering::SeqCst) == 0 {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
 }
 
-/// Both see that the name is free, both insert it: the second is run again and sees the first.
+/// Both see a free name and insert it: the second runs again and sees the first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_unique_violation_is_tried_again() {
     let database = database();
     let (store, heard) = node(&database);
     let (runs, actions) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let (both, stream) = (Arc::new(Barrier::new(2)), fresh());
+    let (both, stream) = (Arc::new(Barrier::new(2)), fresh_stream());
     let mut tasks = JoinSet::new();
     for _ in 0..2 {
         let begun = Arc::clone(&runs);
@@ -190,13 +192,13 @@ async fn a_unique_violation_is_tried_again() {
     assert_eq!(heads, [1, 2]);
 }
 
-/// Each holds what the other wants: the server ends one of them, which is run again.
+/// Each holds what the other needs: the server aborts one of them, which runs again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deadlock_is_tried_again() {
     let database = database();
     let (store, _) = node(&database);
     let (one, other, both, runs) =
-        (fresh(), fresh(), Arc::new(Barrier::new(2)), Arc::new(AtomicUsize::new(0)));
+        (fresh_stream(), fresh_stream(), Arc::new(Barrier::new(2)), Arc::new(AtomicUsize::new(0)));
     let mut tasks = JoinSet::new();
     for (first, second) in [(one, other), (other, one)] {
         let begun = Arc::clone(&runs);
@@ -238,28 +240,28 @@ async fn an_endless_conflict_is_given_up() {
 async fn nodes_hear_of_each_other_once() {
     let database = database();
     let ((one, one_heard), (other, other_heard)) = (node(&database), node(&database));
-    // Until both listen.
+    // Waits until both listen.
     until_heard(&one, &other_heard).await;
     until_heard(&other, &one_heard).await;
-    let (mine, yours) = (fresh(), fresh());
+    let (mine, yours) = (fresh_stream(), fresh_stream());
     write(&one, move |tx| tx.next_seq(mine)).await;
     write(&one, move |tx| tx.next_seq(mine)).await;
     until(|| last(&other_heard, mine) == Some(2)).await;
     write(&other, move |tx| tx.next_seq(yours)).await;
     until(|| last(&one_heard, yours).is_some()).await;
-    // Notifications come in one order to all, so by now the first node has passed over its own.
+    // Notifications arrive in the same order everywhere, so the first node has skipped its own by now.
     assert_eq!(one_heard.lock().unwrap()[&mine], [1, 2]);
     assert_eq!(one_heard.lock().unwrap()[&yours], [1]);
     assert_eq!(other_heard.lock().unwrap()[&yours], [1]);
 }
 
-/// More than one notification can carry, and more often than there are notifications.
+/// More heads than one notification can carry, and more often than notifications are sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_stream_reaches_the_other_node_with_its_last_head() {
     let database = database();
     let ((one, _), (_other, heard)) = (node(&database), node(&database));
     until_heard(&one, &heard).await;
-    let mut streams: Vec<Uuid> = (0..400).map(|_| fresh()).collect();
+    let mut streams: Vec<_> = (0..400).map(|_| fresh_stream()).collect();
     streams.sort_unstable();
     let all = streams.clone();
     write(&one, move |tx| all.iter().try_for_each(|stream| tx.next_seq(*stream).map(drop))).await;
@@ -274,7 +276,7 @@ async fn every_stream_reaches_the_other_node_with_its_last_head() {
     until(|| streams[1..].iter().all(|stream| last(&heard, *stream) == Some(1))).await;
 }
 
-/// Lets somebody else in between the statements of a transaction.
+/// Runs other work between the statements of a transaction.
 struct Meddled<'a> {
     tx: &'a mut dyn Tx,
     after: &'a dyn Fn(&str),
@@ -296,15 +298,19 @@ impl Tx for Meddled<'_> {
         self.tx.each(sql, params, take)
     }
 
-    fn next_seq(&mut self, stream: Uuid) -> Result<i64, StoreError> {
+    fn next_seq(&mut self, stream: StreamKey) -> Result<i64, StoreError> {
         self.tx.next_seq(stream)
     }
 
-    fn head(&mut self, stream: Uuid) -> Result<i64, StoreError> {
+    fn head(&mut self, stream: StreamKey) -> Result<i64, StoreError> {
         self.tx.head(stream)
     }
 
-    fn lock(&mut self, stream: Uuid) -> Result<(), StoreError> {
+    fn set_head(&mut self, stream: StreamKey, head: i64) -> Result<(), StoreError> {
+        self.tx.set_head(stream, head)
+    }
+
+    fn lock(&mut self, stream: StreamKey) -> Result<(), StoreError> {
         self.tx.lock(stream)
     }
 
@@ -317,7 +323,7 @@ impl Tx for Meddled<'_> {
     }
 }
 
-/// A failed attempt forgets its key at the very moment when its retry has found it taken.
+/// A failed attempt releases its key at the moment when its retry has found it taken.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_that_vanishes_while_it_is_reserved_is_free() {
     let database = database();
@@ -342,7 +348,7 @@ async fn a_key_that_vanishes_while_it_is_reserved_is_free() {
     }
 }
 
-/// A server whose own order of words is not that of bytes.
+/// A server whose collation differs from byte order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_order_of_names_does_not_depend_on_the_server() {
     let mut database = database();

@@ -1,6 +1,6 @@
-//! A server with TLS: who is trusted, and what is said when nobody is.
+//! A server with TLS: which certificates are trusted, and the errors.
 
-use crate::support::{PATIENCE, fresh, read, write};
+use crate::support::{PATIENCE, fresh, fresh_stream, read, write};
 use chorus_store::{PostgresOptions, Store, StoreError, TxExt, settings};
 use chorus_testkit::authority::Authority;
 use chorus_testkit::postgres::{Cluster, own_cluster};
@@ -55,18 +55,18 @@ async fn everything_goes_over_tls() {
         }));
         write(&store, |tx| settings::set(tx, "n", "1")).await;
         assert_eq!(read(&other, |tx| settings::get(tx, "n")).await.as_deref(), Some("1"));
-        // Hints may be lost while the other one is still connecting.
-        let (stream, deadline) = (fresh(), Instant::now() + PATIENCE);
+        // Notifications may be lost while the other one is still connecting.
+        let (stream, deadline) = (fresh_stream(), Instant::now() + PATIENCE);
         while !heard.lock().unwrap().contains(&stream) {
             assert!(Instant::now() < deadline, "the other node is deaf");
             write(&store, move |tx| tx.next_seq(stream)).await;
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let plain = read(&store, |tx| {
-            let sql = "SELECT count(*) FILTER (WHERE s.ssl), count(*) FILTER (WHERE NOT s.ssl)
+            let sql = "SELECT count(*) FILTER (WHERE s.ssl) AS sealed, count(*) FILTER (WHERE NOT s.ssl) AS open
                        FROM pg_stat_ssl s JOIN pg_stat_activity a ON a.pid = s.pid WHERE a.application_name = 'chorus'";
             let mut row = tx.first(sql, &[])?.unwrap();
-            Ok((row.int(0)?, row.int(1)?))
+            Ok((row.int("sealed")?, row.int("open")?))
         });
         let (encrypted, plain) = plain.await;
         assert!(encrypted >= 4 && plain == 0, "{encrypted} connections with TLS, {plain} without");
@@ -78,7 +78,7 @@ async fn everything_goes_over_tls() {
 fn a_stranger_is_refused_and_the_reason_helps() {
     let server = Secured::start(&["db.example"]);
     let ca = server.roots("ca.pem");
-    // Whatever word asks for it, it is verified.
+    // The certificate is verified in every mode.
     for mode in ["require", "verify-ca", "verify-full", "prefer"] {
         let told = refusal(&server.url("localhost", &format!("sslmode={mode}&{ca}")));
         assert!(told.contains("the server's certificate is for another host"), "{told}");
@@ -92,7 +92,7 @@ fn a_stranger_is_refused_and_the_reason_helps() {
     assert!(Store::postgres(PostgresOptions::new(right, fresh())).is_ok());
     let told = refusal(&server.url("localhost", &server.roots("none.pem")));
     assert!(told.contains("cannot use sslrootcert"), "{told}");
-    // A server on this machine need not have any.
+    // A server on this machine need not have TLS.
     assert!(Store::postgres(PostgresOptions::new(server.cluster.url(), fresh())).is_ok());
 }
 

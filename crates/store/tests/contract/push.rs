@@ -1,4 +1,4 @@
-//! Pushing: who may try what when, that order is kept and nothing is ever left without a turn.
+//! Pushing: leases, order, and that every delivery gets its turn.
 
 use crate::attention::MENTIONED;
 use crate::support::{Fixture, NOW, agent, count, fresh, on_both, read, soon, webhook, write};
@@ -9,7 +9,7 @@ use chorus_store::conversations::{self, NewEvent};
 use chorus_store::deliveries::{self, Bringing, GIVE_UP_MS, Lease};
 use chorus_store::push::{self, Attempt, Due, Filter, Outcome, Room};
 use chorus_store::{Store, Tx, directory, obligations, retention};
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use uuid::Uuid;
 
 on_both!(
@@ -46,12 +46,12 @@ fn store_one(tx: &mut dyn Tx, to: AgentId, act: &Act) -> Result<DeliveryId, chor
         target: None,
     };
     conversations::append_foreign(tx, &event, "{}", act.now)?;
-    let id = DeliveryId { agent: to, seq: tx.next_seq(to.0)? };
+    let id = DeliveryId { agent: to, seq: tx.next_seq(to.into())? };
     conversation::deliver(tx, act, id, EntryKind::Channel, MENTIONED, Bringing::FIRST)?;
     Ok(id)
 }
 
-/// Something for an agent, said in a conversation.
+/// Posts a message to an agent in a conversation.
 pub(crate) async fn say_at(store: &Store, to: AgentId, conversation: ConversationId, now: i64) -> DeliveryId {
     let (event, trace) = (EventId(fresh()), TraceId(fresh()));
     let act = Act { conversation, author: to.into(), event, trace, now };
@@ -62,7 +62,7 @@ pub(crate) async fn say(store: &Store, to: AgentId, conversation: ConversationId
     say_at(store, to, conversation, NOW).await
 }
 
-/// An agent with a connection string only.
+/// Creates an agent with only a connection string.
 pub(crate) async fn connected(store: &Store, name: &str) -> AgentId {
     let id = agent(store, name).await.id;
     write(store, move |tx| directory::set_connection(tx, id, Some(b"sealed"), NOW)).await;
@@ -71,10 +71,10 @@ pub(crate) async fn connected(store: &Store, name: &str) -> AgentId {
 
 pub(crate) const ROOM: Room = Room { tries: 100, retries: 50, per_agent: 4 };
 
-/// Finds and leases as a node does.
+/// Finds and leases deliveries as a node does.
 pub(crate) async fn lease_in(store: &Store, owner: Uuid, now: i64, room: Room) -> Vec<Due> {
     let lease = Lease { owner, until: now + LEASE_MS };
-    let found = read(store, move |tx| push::find_due(tx, owner, now, &room)).await;
+    let found = read(store, move |tx| push::find_due(tx, owner, now, &room, &BTreeSet::new())).await;
     write(store, move |tx| push::lease(tx, &found, now, lease)).await
 }
 
@@ -105,7 +105,7 @@ pub(crate) async fn finish(
     write(store, move |tx| push::finish(tx, &due, tried.as_ref(), None, outcome, now)).await.held
 }
 
-/// The receiver took it.
+/// Records that the receiver accepted the delivery.
 pub(crate) async fn taken(store: &Store, due: &Due, now: i64) -> bool {
     finish(store, due, Some(attempt(Some(200), None)), Outcome::Delivered, now).await
 }
@@ -143,7 +143,7 @@ async fn only_the_first_of_a_conversation_is_due(fixture: Fixture) {
 
 async fn a_lease_is_one_nodes(fixture: Fixture) {
     let store = &fixture.store;
-    let mut all = HashSet::new();
+    let mut all = BTreeSet::new();
     for n in 0..10 {
         let to = webhook(store, &format!("agent-{n}")).await.id;
         for _ in 0..4 {
@@ -167,7 +167,7 @@ async fn a_lease_is_one_nodes(fixture: Fixture) {
         leased.extend(some.unwrap());
     }
     assert_eq!(leased.len(), all.len(), "nothing is leased twice");
-    assert_eq!(leased.into_iter().collect::<HashSet<_>>(), all);
+    assert_eq!(leased.into_iter().collect::<BTreeSet<_>>(), all);
 }
 
 async fn a_lease_that_ran_out_is_leased_again(fixture: Fixture) {
@@ -203,7 +203,7 @@ async fn a_try_is_recorded_and_made_again(fixture: Fixture) {
     assert_eq!(kept.detail, failed.error);
     let due = lease(store, NOW + 900).await.remove(0);
     assert_eq!(due.attempt, 2);
-    // However long the receiver wants to be left alone.
+    // The receiver's requested pause is capped.
     let long = Outcome::Again(NOW + 9 * GIVE_UP_MS);
     assert!(finish(store, &due, Some(attempt(None, Some("timeout"))), long, NOW + 900).await);
     assert_eq!(record(store, id).await.due_at, Some(NOW + GIVE_UP_MS));
@@ -220,7 +220,7 @@ async fn what_was_not_tried_goes_back_as_it_was(fixture: Fixture) {
     let kept = record(store, id).await;
     assert_eq!((kept.state, kept.attempt, kept.detail), (DeliveryState::Waiting, 0, None));
     assert_eq!(lease(store, NOW).await.remove(0).attempt, 1);
-    assert_eq!(count(store, "SELECT COUNT(*) FROM attempts").await, 0);
+    assert_eq!(count(store, "SELECT COUNT(*) AS count FROM attempts").await, 0);
 }
 
 async fn so_many_to_one_agent_and_no_more(fixture: Fixture) {
@@ -273,8 +273,8 @@ async fn a_broken_connection_holds_everything_until_it_is_mended(fixture: Fixtur
     assert_eq!(write(store, move |tx| push::mend(tx, bob, now)).await, 3);
     assert_eq!(read(store, move |tx| directory::by_id(tx, bob)).await.unwrap().broken, None);
     let leased = lease(store, now).await;
-    let of_bob: HashSet<_> = ids(&leased).into_iter().filter(|id| id.agent == bob).collect();
-    assert_eq!(of_bob, HashSet::from([first, elsewhere, later]));
+    let of_bob: BTreeSet<_> = ids(&leased).into_iter().filter(|id| id.agent == bob).collect();
+    assert_eq!(of_bob, BTreeSet::from([first, elsewhere, later]));
     let due = leased.iter().find(|due| due.id == first).unwrap();
     assert!(taken(store, due, now).await);
     assert_eq!(ids(&lease(store, now).await), [second], "in order");
@@ -376,7 +376,8 @@ async fn a_window_is_replayed_in_order(fixture: Fixture) {
     assert_eq!(record(store, all[4]).await.state, DeliveryState::Dead);
 }
 
-/// The last one ends while another is stored: whoever comes second sees the first, so the new one has its turn.
+/// The last delivery ends while another is stored: whichever is second sees the first, so the new one gets its
+/// turn.
 async fn nobody_is_left_without_a_turn(fixture: Fixture) {
     let store = &fixture.store;
     let (bob, one) = (webhook(store, "bob").await.id, conversation());
@@ -398,7 +399,7 @@ async fn dispositions(fixture: Fixture) {
         write(store, move |tx| {
             let event = deliveries::event_of(tx, id)?.unwrap();
             let known = obligations::of(tx, event, bob, now)?.unwrap();
-            obligations::dispose(tx, &known, what, (None, None), now)
+            obligations::dispose(tx, &known, what, None, None, now)
         })
     };
     assert_eq!(record(store, id).await.disposition, None);
@@ -465,5 +466,5 @@ async fn retention_takes_the_tries_along(fixture: Fixture) {
     assert!(taken(store, &due, NOW).await);
     let removed = write(store, |tx| retention::remove_before(tx, NOW + 1, 100)).await;
     assert_eq!((removed.deliveries, removed.events), (1, 1), "what still waits stays");
-    assert_eq!(count(store, "SELECT COUNT(*) FROM attempts").await, 0);
+    assert_eq!(count(store, "SELECT COUNT(*) AS count FROM attempts").await, 0);
 }

@@ -1,4 +1,4 @@
-//! Who reads does not hold up who wants to be let in, and nobody reads for ever.
+//! Readers do not delay authentication, and no read runs for ever.
 
 use crate::support::{NODE, Place, abandon, soon};
 use chorus_store::{PostgresOptions, SqliteOptions, Store, StoreError, Tx, TxExt};
@@ -21,7 +21,7 @@ fn open(place: &Place, read_time: Duration) -> Store {
     .unwrap()
 }
 
-/// Makes of each case, an `async fn(Place)`, a test on SQLite and one on PostgreSQL.
+/// Turns each case, an `async fn(Place)`, into a test on SQLite and one on PostgreSQL.
 macro_rules! on_both_places {
     ($($case:ident),+ $(,)?) => {
         mod sqlite {
@@ -42,8 +42,9 @@ macro_rules! on_both_places {
 on_both_places![a_long_read_is_stopped, many_short_reads_are_one_long_one, busy_readers_let_callers_in];
 
 async fn one(store: &Store) -> i64 {
-    let read =
-        |tx: &mut dyn Tx| tx.first("SELECT CAST(1 AS BIGINT)", &[])?.map_or(Ok(0), |mut row| row.int(0));
+    let read = |tx: &mut dyn Tx| {
+        tx.first("SELECT CAST(1 AS BIGINT) AS one", &[])?.map_or(Ok(0), |mut row| row.int("one"))
+    };
     soon(store.read::<_, StoreError, _>(read)).await.unwrap()
 }
 

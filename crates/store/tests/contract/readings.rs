@@ -1,4 +1,4 @@
-//! What somebody has not read, and how people stand in their conversations.
+//! Unread messages, and people's state in their conversations.
 
 use crate::channel::{Room, act, join, post, post_of, room, say};
 use crate::support::{Fixture, fresh, on_both, read, write};

@@ -1,4 +1,4 @@
-//! Steps that bring the database to where it should be.
+//! Reconciling steps of the database.
 
 use crate::channel::{act, join, post_of, room};
 use crate::support::{
@@ -30,7 +30,7 @@ async fn fail_abandoned(store: &Store, now: i64) -> u64 {
     write(store, move |tx: &mut dyn Tx| deliveries::fail_abandoned(tx, now)).await
 }
 
-/// How many deliveries and events are gone. Their bytes are looked at where quotas are.
+/// Returns the numbers of removed deliveries and events. The quota tests check their bytes.
 async fn remove_before(store: &Store, cutoff: i64, limit: i64) -> (u64, u64) {
     let removed = write(store, move |tx: &mut dyn Tx| retention::remove_before(tx, cutoff, limit)).await;
     (removed.deliveries, removed.events)
@@ -53,7 +53,7 @@ async fn places(store: &Store, agent: AgentId) -> Vec<i64> {
     entries(store, agent).await.into_iter().map(|entry| entry.seq).collect()
 }
 
-/// Messages sent at these times.
+/// Sends messages at these times.
 async fn deliver_at(store: &Store, from: &Agent, to: &Agent, times: impl IntoIterator<Item = i64>) {
     for now in times {
         deliver(store, relay::Send { now, ..message(from, to) }).await;
@@ -80,7 +80,7 @@ async fn only_abandoned_postings_fail(fixture: Fixture) {
     let why = read(store, |tx| {
         let sql = "SELECT error_code, detail, updated_at FROM deliveries WHERE state = 'failed'";
         let mut row = tx.first(sql, &[])?.unwrap();
-        Ok((row.text(0)?, row.text(1)?.is_empty(), row.int(2)?))
+        Ok((row.text("error_code")?, row.text("detail")?.is_empty(), row.int("updated_at")?))
     });
     assert_eq!(why.await, ("ERR_AGENT_UNREACHABLE".into(), false, LEASE_END + 1));
     assert_eq!(entries(store, carl.id).await[0].state, DeliveryState::Queued);
@@ -111,8 +111,8 @@ async fn only_what_is_old_and_handed_is_removed(fixture: Fixture) {
     assert_eq!(remove_before(store, 99, 100).await, removed(0));
     assert_eq!(places(store, bob.id).await, [5]);
     assert_eq!(places(store, carl.id).await, [1, 2]);
-    assert_eq!(count(store, "SELECT COUNT(*) FROM events").await, 3);
-    // The stream goes on where it was.
+    assert_eq!(count(store, "SELECT COUNT(*) AS count FROM events").await, 3);
+    // The stream continues where it was.
     deliver_at(store, &anna, &bob, [6]).await;
     assert_eq!(places(store, bob.id).await, [5, 6]);
 }
@@ -128,7 +128,7 @@ async fn removing_is_bounded(fixture: Fixture) {
     for expected in [3, 3, 2, 0] {
         assert_eq!(remove_before(store, 99, 3).await, removed(expected));
         for agent in [bob.id, carl.id] {
-            // However far it came, an inbox and its mark agree.
+            // An inbox and its mark agree at every point.
             let (places, opened) = (places(store, agent).await, opened(store, agent).await);
             assert_eq!(places, (opened.oldest..=opened.head).collect::<Vec<_>>());
         }
@@ -148,8 +148,8 @@ async fn an_inbox_knows_its_oldest_entry(fixture: Fixture) {
     assert_eq!(opened(store, bob.id).await, Opened { handed_through: 3, oldest: 4, head: 3 });
 }
 
-/// A message waits in the inbox; younger ones went to the endpoint that the agent has since. They may go, and the
-/// one that waits must neither be passed over by its reader nor be left behind for ever.
+/// A message waits in the inbox, and younger ones went to the agent's newer endpoint. Those may be removed;
+/// the waiting one must be neither skipped by its reader nor left behind.
 async fn what_waits_is_not_skipped_for_what_was_posted(fixture: Fixture) {
     let store = &fixture.store;
     let (anna, bob) = (agent(store, "anna").await, agent(store, "bob").await);
@@ -191,11 +191,11 @@ async fn large_bodies_go_with_their_events(fixture: Fixture) {
     }
     hand(store, bob.id, 1).await;
     assert_eq!(remove_before(store, 99, 100).await, removed(1));
-    assert_eq!(count(store, "SELECT COUNT(*) FROM large_bodies").await, 1);
+    assert_eq!(count(store, "SELECT COUNT(*) AS count FROM large_bodies").await, 1);
     assert_eq!(entries(store, bob.id).await[0].body.len(), 100_000);
 }
 
-/// Many conversations begin with what waits for ever; what is old in others goes all the same.
+/// Many conversations begin with undeliverable messages; old messages of others are removed nevertheless.
 async fn what_never_arrives_keeps_nothing_else(fixture: Fixture) {
     let store = &fixture.store;
     let bob = agent(store, "bob").await;
@@ -214,7 +214,7 @@ async fn what_never_arrives_keeps_nothing_else(fixture: Fixture) {
     }
     write(store, move |tx| tx.execute(first_of_each, &[])).await;
     assert_eq!(
-        count(store, "SELECT COUNT(*) FROM chats WHERE next_at IS NOT NULL").await,
+        count(store, "SELECT COUNT(*) AS count FROM chats WHERE next_at IS NOT NULL").await,
         stuck.len() as i64
     );
     let step = |tx: &mut dyn Tx| retention::remove_said(tx, NOW + 1000, Some(1), 100);

@@ -1,4 +1,4 @@
-//! Keys that are replaced, agents and accounts that are kept out, and that every node is told.
+//! Replaced keys, disabled agents and accounts, and notifications to every node.
 
 use crate::support::{
     Fixture, LEASE_END, NODE, NOW, agent, deliver, fresh, key, message, on_both, read, webhook, write,
@@ -10,7 +10,7 @@ use chorus_store::accounts::{self, Account, CredentialKind, NewCredential, SignI
 use chorus_store::directory::{self, Record};
 use chorus_store::relay::{self, Registrar, Registration};
 use chorus_store::usage::{self, Stored};
-use chorus_store::{Store, Tx, access, inboxes, revocation};
+use chorus_store::{Store, StreamKey, Tx, access, inboxes};
 
 on_both![
     a_replaced_key_bumps_the_epoch_and_is_announced,
@@ -27,7 +27,7 @@ on_both![
 ];
 
 async fn announced(store: &Store, who: impl Into<Principal>) -> i64 {
-    let stream = revocation::stream(who);
+    let stream = StreamKey::revocations(who);
     read(store, move |tx| tx.head(stream)).await
 }
 

@@ -102,7 +102,12 @@ async fn to_an_endpoint_it_is_posted(fixture: Fixture) {
     let why = read(store, |tx| {
         let sql = "SELECT error_code, detail, updated_at, lease_until FROM deliveries WHERE state = 'failed'";
         let mut row = tx.first(sql, &[])?.unwrap();
-        Ok((row.text(0)?, row.text(1)?, row.int(2)?, row.opt_int(3)?))
+        Ok((
+            row.text("error_code")?,
+            row.text("detail")?,
+            row.int("updated_at")?,
+            row.opt_int("lease_until")?,
+        ))
     });
     assert_eq!(why.await, ("ERR_AGENT_UNREACHABLE".into(), "no route".into(), NOW + 5, None));
 }
@@ -125,8 +130,8 @@ async fn nobody_is_not_found_and_nothing_stays(fixture: Fixture) {
     let mut lost = message(&anna, &anna);
     lost.receiver = "nobody".into();
     assert!(matches!(send(store, lost).await, Err(SendError::ReceiverNotFound)));
-    assert_eq!(count(store, "SELECT COUNT(*) FROM events").await, 0);
-    assert_eq!(count(store, "SELECT COUNT(*) FROM streams").await, 0);
+    assert_eq!(count(store, "SELECT COUNT(*) AS count FROM events").await, 0);
+    assert_eq!(count(store, "SELECT COUNT(*) AS count FROM streams").await, 0);
 }
 
 async fn to_oneself_it_is_a_message_like_any_other(fixture: Fixture) {
@@ -188,8 +193,8 @@ async fn bodies_come_back_whole(fixture: Fixture) {
     }
     let inbox = entries(store, bob.id).await;
     assert!(inbox.iter().map(|entry| &entry.body).eq(&bodies));
-    assert_eq!(count(store, "SELECT COUNT(*) FROM large_bodies").await, 3);
-    assert_eq!(count(store, "SELECT COUNT(*) FROM events WHERE body IS NULL").await, 3);
+    assert_eq!(count(store, "SELECT COUNT(*) AS count FROM large_bodies").await, 3);
+    assert_eq!(count(store, "SELECT COUNT(*) AS count FROM events WHERE body IS NULL").await, 3);
 }
 
 async fn the_name_of_a_deleted_author_stays(fixture: Fixture) {

@@ -1,4 +1,4 @@
-//! What a message costs does not depend on how many are in the channel: statements and rows are counted, not time.
+//! The cost of a message does not depend on the number of members. Statements and rows are counted, not time.
 
 use crate::attention::post_in;
 use crate::channel::{act, join, post_of, room, run};
@@ -9,7 +9,7 @@ use chorus_store::{Metered, Store, Tx};
 
 on_both![a_message_looks_at_nobody_it_is_not_for];
 
-/// Statements and rows of checking a message and finding whom it concerns, and of posting it.
+/// Returns the statements and rows for checking a message with its candidates, and for posting it.
 async fn cost(store: &Store, members: usize) -> [(usize, usize); 2] {
     let room = room(store, History::All).await;
     for n in 0..members {

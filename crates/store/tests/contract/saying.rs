@@ -1,8 +1,9 @@
-//! Saying things: whom one message wakes, several messages in one transaction, the same reaction twice.
+//! Posting: the agents that one message wakes, several messages in one transaction, and repeated reactions.
 
-use crate::attention::{masked, named, post_in, react_in};
+use crate::attention::{masked, named, post_in, react_in, say_as_decided};
 use crate::channel::{Room, act, join, post_of, room, run, say};
 use crate::support::{Fixture, agent, entries, on_both, read, soon};
+use chorus_attention::plan::inboxes;
 use chorus_protocol::ids::{AgentId, EventId, Principal};
 use chorus_protocol::words::Signal;
 use chorus_store::conversation::{self, Act, ConversationError, Post};
@@ -14,7 +15,7 @@ use std::sync::mpsc;
 
 on_both![whom_it_is_for_comes_first, the_same_reaction_twice; with_threads: inboxes_are_taken_in_one_order];
 
-/// Agents in a room, in the order of their ids.
+/// Creates agents in a room, in the order of their ids.
 async fn agents<const N: usize>(store: &Store, room: Room) -> [(AgentId, String); N] {
     let mut agents = vec![];
     for n in 0..N {
@@ -27,18 +28,19 @@ async fn agents<const N: usize>(store: &Store, room: Room) -> [(AgentId, String)
     agents.try_into().unwrap()
 }
 
-/// One message wakes so many agents: those it is for before those it mentions, and it tells who was left out.
+/// One message wakes a limited number of agents: recipients before mentioned ones. It reports who was left
+/// out.
 async fn whom_it_is_for_comes_first(fixture: Fixture) {
     let store = &fixture.store;
     let room = room(store, History::All).await;
     let agents = agents::<60>(store, room).await.map(|(_, name)| name);
-    // Those with the greatest ids: in the order of ids they would be left out.
+    // These have the greatest ids: by id they would be left out.
     let (mentioned, to) = agents.split_at(45);
     let mut new = post_of("x", &mentioned.iter().map(String::as_str).collect::<Vec<_>>(), None);
     new.to = to.to_vec();
     new.mentions.extend(to.first().cloned());
     let act = act(room, room.owner);
-    let posted = run(store, move |tx| post_in(tx, &act, &new)).await.unwrap();
+    let posted = run(store, move |tx| say_as_decided(tx, &act, &new)).await.unwrap().applied;
     let woken: Vec<_> = posted.delivered.iter().map(|(to, ..)| to.handle.clone()).collect();
     assert_eq!(woken.len(), 50);
     assert!(to.iter().all(|to| woken.contains(to)), "{woken:?}");
@@ -46,12 +48,12 @@ async fn whom_it_is_for_comes_first(fixture: Fixture) {
     assert_eq!(stored_for, mentioned[35..]);
 }
 
-/// Two messages in one transaction, the first to the later inbox. Somebody who has the earlier one and then wants the
-/// later one waits for nobody, and nobody is run again.
+/// Two messages in one transaction, the first to the later inbox. A writer that has the earlier inbox and then
+/// wants the later one waits for nobody, and nothing runs again.
 async fn inboxes_are_taken_in_one_order(fixture: Fixture) {
     let store = &fixture.store;
     if store.kind() == Kind::Sqlite {
-        // One transaction at a time.
+        // This store runs one transaction at a time.
         return;
     }
     let room = room(store, History::All).await;
@@ -66,12 +68,12 @@ async fn inboxes_are_taken_in_one_order(fixture: Fixture) {
         let runs = Arc::clone(&runs);
         let work = move |tx: &mut dyn Tx| {
             runs.fetch_add(1, Ordering::Relaxed);
-            tx.lock(early.0)?;
+            tx.lock(early.into())?;
             holds.send(()).ok();
             begun.lock().unwrap().recv().ok();
-            // As long as it takes the first of the two to come to an inbox.
+            // Long enough for the first of the two to reach an inbox.
             std::thread::sleep(std::time::Duration::from_millis(300));
-            Ok::<_, ConversationError>(tx.lock(late.0)?)
+            Ok::<_, ConversationError>(tx.lock(late.into())?)
         };
         let store = store.clone();
         tokio::spawn(async move { store.write(work).await })
@@ -85,7 +87,7 @@ async fn inboxes_are_taken_in_one_order(fixture: Fixture) {
             let mut agents = vec![];
             for (act, new) in &*messages {
                 let draft = conversation::draft_message(tx, act, new)?;
-                agents.extend(named(&draft).into_iter().map(|to| to.agent));
+                agents.extend(inboxes(&named(&draft)));
             }
             conversation::hold_inboxes(tx, agents)?;
             for (act, new) in &*messages {
@@ -125,5 +127,5 @@ async fn the_same_reaction_twice(fixture: Fixture) {
     let again = react(bob.into(), "seen", "").await;
     assert_eq!(again.1, first.1 + 4);
     assert_eq!(react(bob.into(), "seen", ",\"eta\":\"soon\"").await.1, first.1 + 5);
-    assert_eq!(read(store, move |tx| tx.head(room.id.0)).await, first.1 + 5);
+    assert_eq!(read(store, move |tx| tx.head(room.id.into())).await, first.1 + 5);
 }

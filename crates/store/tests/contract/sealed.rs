@@ -1,4 +1,4 @@
-//! What lies sealed, and is sealed anew.
+//! Sealed data, and sealing it again.
 
 use crate::support::{Fixture, NOW, agent, fresh, on_both, read, write};
 use chorus_protocol::ids::{ConversationId, EventId, TraceId};
@@ -62,7 +62,7 @@ async fn posts_are_walked_and_replaced(fixture: Fixture) {
     ids.sort();
     let list = async |mark: &'static str| read(store, move |tx| sealed::posts(tx, None, mark, 10)).await;
     assert_eq!(list("sealed:").await, [(ids[0], false), (ids[1], false)]);
-    // Small ones become large and large ones small.
+    // Small values become large, and large ones small.
     for body in [format!("sealed:{}", "y".repeat(100_000)), "sealed:z".to_owned()] {
         for id in ids.clone() {
             let new = body.clone();

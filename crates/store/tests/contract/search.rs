@@ -1,4 +1,4 @@
-//! Finding messages: the same words, the same messages, on both databases.
+//! Message search: the same words find the same messages on both databases.
 
 use crate::attention::post_in;
 use crate::channel::{Room, act, delete, edit, join, person, post_of, remove, room, run, say};
@@ -19,7 +19,7 @@ on_both!(
     nothing_tells_of_what_was_before,
     one_conversation_alone,
     many_conversations,
-    old_messages_are_indexed,
+    imported_messages_are_indexed,
     large_texts,
 );
 
@@ -156,7 +156,7 @@ async fn the_newest_first_page_by_page(fixture: Fixture) {
     for _ in 0..7 {
         said.push(say(store, room, room.owner, "word").await);
     }
-    // Ids of this test are no times: for PostgreSQL the greatest counts as the newest.
+    // Ids of this test are not times: PostgreSQL takes the greatest as the newest.
     if store.kind() == Kind::Postgres {
         said.sort();
     }
@@ -175,7 +175,7 @@ async fn the_newest_first_page_by_page(fixture: Fixture) {
     assert_eq!(found, said);
 }
 
-/// Says `word` in a room under ids that are times, as everywhere but in tests.
+/// Posts `word` in a room under ids that are times, as outside of tests.
 async fn say_at(store: &Store, room: Room, ids: std::ops::Range<u128>) {
     let all = move |tx: &mut dyn Tx| {
         ids.clone().try_for_each(|n| {
@@ -200,7 +200,7 @@ async fn page(
     (found.events, found.next)
 }
 
-/// Neither what is found nor where it ends nor whether it goes on comes from anything but one's own.
+/// Neither hits nor cursors depend on other people's messages.
 async fn nothing_tells_of_others(fixture: Fixture) {
     let store = &fixture.store;
     let (mine, theirs) = (room(store, History::All).await, room(store, History::All).await);
@@ -221,13 +221,13 @@ async fn nothing_tells_of_others(fixture: Fixture) {
     say_at(store, theirs, 1..3).await;
     say_at(store, theirs, 1002..1100).await;
     assert_eq!(seen().await, before);
-    // An id of theirs is a place like any other.
+    // Another's id works as a cursor like any other.
     for (theirs, nobodys) in [(1, 3), (1050, 1999), (1002, 2000)] {
         assert_eq!(page(store, who, Some(theirs), 5).await, page(store, who, Some(nobodys), 5).await);
     }
 }
 
-/// Nor from what was said in one's own conversation while one was not there.
+/// Hits do not depend on messages of one's own conversation from before joining.
 async fn nothing_tells_of_what_was_before(fixture: Fixture) {
     let store = &fixture.store;
     let (mine, joined, bob) = (room(store, History::All).await, room(store, History::Joined).await, person());
@@ -259,7 +259,7 @@ async fn one_conversation_alone(fixture: Fixture) {
     assert_eq!(within(one, other.owner).await.events, []);
 }
 
-/// However many conversations somebody is in, the newest of all come first.
+/// The newest come first over any number of conversations.
 async fn many_conversations(fixture: Fixture) {
     let store = &fixture.store;
     let bob = person();
@@ -271,14 +271,14 @@ async fn many_conversations(fixture: Fixture) {
     let found = page(store, bob, None, 50).await;
     let expected: Vec<_> = match store.kind() {
         Kind::Postgres => (951..1001).rev().map(id).collect(),
-        // Said in the other order: the last that was said is the newest.
+        // They were posted in reverse: the last one posted is the newest.
         Kind::Sqlite => (771..821).map(id).collect(),
     };
     assert_eq!(found, (expected.clone(), expected.last().copied()));
 }
 
-/// What was said before the index was as it is now is found again, as it stands.
-async fn old_messages_are_indexed(fixture: Fixture) {
+/// After an import messages are found by their current text.
+async fn imported_messages_are_indexed(fixture: Fixture) {
     let store = &fixture.store;
     let room = room(store, History::All).await;
     let kept = say(store, room, room.owner, "word kept").await;
@@ -294,11 +294,11 @@ async fn old_messages_are_indexed(fixture: Fixture) {
     assert_eq!(find(store, room.owner, "word").await, []);
     let changed = say(store, room, room.owner, "new word").await;
     let mut steps = 1;
-    while write(store, |tx| search::index_old(tx, 2)).await {
+    while write(store, |tx| search::index_imported(tx, 2)).await {
         steps += 1;
     }
     assert!(steps > 2, "{steps}");
-    assert!(!write(store, |tx| search::index_old(tx, 2)).await, "it is done");
+    assert!(!write(store, |tx| search::index_imported(tx, 2)).await, "it is done");
     let mut found = find(store, room.owner, "word").await;
     found.sort();
     let mut expected = [kept, edited, changed];
@@ -308,7 +308,7 @@ async fn old_messages_are_indexed(fixture: Fixture) {
     assert_eq!(find(store, room.owner, "before").await, []);
 }
 
-/// Nobody's search goes through everybody's messages, however many there are.
+/// A search does not scan the messages of others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn terms_have_an_index_on_postgres() {
     let fixture = Fixture::postgres();
@@ -327,13 +327,13 @@ async fn terms_have_an_index_on_postgres() {
              JOIN search s ON s.terms @> CAST(string_to_array(q.terms, ' ') AS BIGINT[])",
             &[],
         )?;
-        plan.into_iter().map(|mut row| row.text(0)).collect::<Result<Vec<_>, _>>()
+        plan.into_iter().map(|mut row| row.text("QUERY PLAN")).collect::<Result<Vec<_>, _>>()
     };
     let plan = read(&fixture.store, explain).await.join("\n");
     assert!(plan.contains("search_by_terms") && !plan.contains("Seq Scan on search"), "{plan}");
 }
 
-/// The most that a message can hold, all different.
+/// The largest message, with all words different.
 async fn large_texts(fixture: Fixture) {
     let store = &fixture.store;
     let room = room(store, History::All).await;
@@ -348,7 +348,7 @@ async fn large_texts(fixture: Fixture) {
     assert_eq!(find(store, room.owner, "short").await.len(), 1);
 }
 
-/// Three digits of base 36.
+/// Returns three digits of base 36.
 fn radix36(mut n: u32) -> String {
     let mut digits = vec![];
     for _ in 0..3 {

@@ -1,16 +1,16 @@
-//! Places in streams: without gaps, in the order of commits.
+//! Positions in streams: without gaps, in commit order.
 
 use crate::support::{
-    Fixture, agent, deliver, entries, fresh, hold, message, on_both, queue, read, soon, write,
+    Fixture, agent, deliver, entries, fresh, fresh_stream, hold, message, on_both, queue, read, soon, write,
 };
 use chorus_store::relay;
-use chorus_store::{StoreError, Tx, deliveries, settings, streams};
+use chorus_store::{StoreError, StreamKey, StreamKind, Tx, deliveries, settings, streams};
 use std::collections::BTreeMap;
 use tokio::task::JoinSet;
-use uuid::Uuid;
 
 on_both![
     a_stream_counts_from_one,
+    streams_of_one_id_are_apart,
     concurrent_writers_leave_no_gap,
     a_reader_never_skips_one,
     heads_survive_reopening,
@@ -19,12 +19,12 @@ on_both![
     with_threads: what_is_rolled_back_leaves_no_gap,
 ];
 
-async fn head(fixture: &Fixture, stream: Uuid) -> i64 {
+async fn head(fixture: &Fixture, stream: StreamKey) -> i64 {
     read(&fixture.store, move |tx| tx.head(stream)).await
 }
 
 async fn a_stream_counts_from_one(fixture: Fixture) {
-    let (one, other) = (fresh(), fresh());
+    let (one, other) = (fresh_stream(), fresh_stream());
     assert_eq!(head(&fixture, one).await, 0);
     let taken = write(&fixture.store, move |tx| {
         let taken = [tx.head(one)?, tx.next_seq(one)?, tx.head(one)?, tx.next_seq(one)?, tx.next_seq(other)?];
@@ -35,8 +35,32 @@ async fn a_stream_counts_from_one(fixture: Fixture) {
     assert_eq!(write(&fixture.store, move |tx| tx.next_seq(one)).await, 3);
 }
 
+/// Every kind of stream has its own numbers for the same id, also in one batch.
+async fn streams_of_one_id_are_apart(fixture: Fixture) {
+    let (store, id) = (&fixture.store, fresh());
+    let all = StreamKind::ALL.map(|kind| StreamKey { kind, id });
+    let taken = write(store, move |tx| {
+        let number = |(n, stream): (usize, &StreamKey)| (0..=n).map(|_| tx.next_seq(*stream)).collect();
+        all.iter().enumerate().map(number).collect::<Result<Vec<Vec<i64>>, _>>()
+    })
+    .await;
+    for (n, taken) in taken.into_iter().enumerate() {
+        assert!(taken.iter().copied().eq(1..=n as i64 + 1), "{:?}: {taken:?}", StreamKind::ALL[n]);
+    }
+    let heads =
+        read(store, move |tx| all.iter().map(|stream| tx.head(*stream)).collect::<Result<Vec<_>, _>>());
+    assert_eq!(heads.await, (1..=StreamKind::ALL.len() as i64).collect::<Vec<_>>());
+    let together = read(store, move |tx| streams::heads(tx, &all)).await;
+    assert_eq!(together.into_iter().collect::<BTreeMap<_, _>>(), all.into_iter().zip(1..).collect());
+    for stream in all {
+        let number = store.write_on(id, move |tx: &mut dyn Tx| tx.next_seq(stream));
+        let before = all.iter().position(|one| *one == stream).unwrap() as i64 + 1;
+        assert_eq!(soon(number).await.unwrap(), before + 1, "{stream}");
+    }
+}
+
 async fn many_heads_at_once(fixture: Fixture) {
-    let all: Vec<_> = (0..40).map(|_| fresh()).collect();
+    let all: Vec<_> = (0..40).map(|_| fresh_stream()).collect();
     let (moved, asked) = (all.clone(), all.clone());
     write(&fixture.store, move |tx| {
         for (n, stream) in moved.iter().enumerate().skip(1) {
@@ -55,13 +79,13 @@ async fn many_heads_at_once(fixture: Fixture) {
 }
 
 async fn concurrent_writers_leave_no_gap(fixture: Fixture) {
-    let mut streams = [fresh(), fresh(), fresh()];
+    let mut streams = [fresh_stream(), fresh_stream(), fresh_stream()];
     streams.sort_unstable();
     let mut tasks = JoinSet::new();
     for n in 0..120_usize {
         let store = fixture.store.clone();
-        // Every second one moves two streams, the smaller first.
-        let mine: Vec<Uuid> =
+        // Every second one advances two streams, the smaller first.
+        let mine: Vec<StreamKey> =
             if n % 2 == 0 { vec![streams[n % 3]] } else { vec![streams[0], streams[1 + n % 4 / 2]] };
         tasks.spawn(async move {
             write(&store, move |tx| {
@@ -70,7 +94,7 @@ async fn concurrent_writers_leave_no_gap(fixture: Fixture) {
             .await
         });
     }
-    let mut taken: BTreeMap<Uuid, Vec<i64>> = BTreeMap::new();
+    let mut taken: BTreeMap<StreamKey, Vec<i64>> = BTreeMap::new();
     for (stream, seq) in soon(tasks.join_all()).await.into_iter().flatten() {
         taken.entry(stream).or_default().push(seq);
     }
@@ -111,10 +135,10 @@ async fn a_reader_never_skips_one(fixture: Fixture) {
     soon(senders.join_all()).await;
 }
 
-/// Also when it shares a transaction with others.
+/// A rollback leaves no gap, also in a shared transaction.
 async fn what_is_rolled_back_leaves_no_gap(fixture: Fixture) {
     let fixture = fixture.narrow(100);
-    let (store, stream) = (&fixture.store, fresh());
+    let (store, stream) = (&fixture.store, fresh_stream());
     write(store, move |tx| tx.next_seq(stream)).await;
     let held = hold(store).await;
     let mut tasks = vec![];
@@ -143,8 +167,8 @@ async fn what_is_rolled_back_leaves_no_gap(fixture: Fixture) {
     assert_eq!(traces, results);
     assert_eq!(head(&fixture, stream).await, 4);
     assert_eq!(write(store, move |tx| tx.next_seq(stream)).await, 5);
-    // A stream that only failed work has touched is as if nobody had.
-    let untouched = fresh();
+    // A stream that only failed work has touched is unchanged.
+    let untouched = fresh_stream();
     let failed = store.write(move |tx: &mut dyn Tx| {
         tx.next_seq(untouched)?;
         Err::<(), _>(StoreError::Closed)
@@ -161,12 +185,12 @@ async fn heads_survive_reopening(mut fixture: Fixture) {
             assert_eq!(deliver(&fixture.store, message(&anna, &bob)).await.0, round * 3 + n);
         }
         fixture = fixture.reopen();
-        assert_eq!(head(&fixture, bob.id.0).await, round * 3 + 3);
+        assert_eq!(head(&fixture, bob.id.into()).await, round * 3 + 3);
     }
     assert_eq!(entries(&fixture.store, bob.id).await.len(), 9);
 }
 
-/// Nobody even has to start over: the streams are taken in the same order by all.
+/// No work needs to restart, because all take the streams in the same order.
 async fn two_who_write_to_each_other_do_not_get_stuck(fixture: Fixture) {
     const EACH: usize = 60;
     let store = &fixture.store;
@@ -187,7 +211,7 @@ async fn two_who_write_to_each_other_do_not_get_stuck(fixture: Fixture) {
     }
     tasks.join_all().await;
     for agent in all {
-        let head = read(store, move |tx| tx.head(agent.0)).await;
+        let head = read(store, move |tx| tx.head(agent.into())).await;
         assert_eq!(head, EACH as i64, "each came once, in whatever company it was committed");
     }
 }

@@ -1,4 +1,4 @@
-//! Named values.
+//! Named settings.
 
 use crate::support::{Fixture, on_both, read, write};
 use chorus_store::settings;

@@ -1,15 +1,17 @@
-//! What only a file can do: be locked, be full, be opened twice.
+//! Cases that only a file has: being locked, full, or opened twice.
 
 use crate::support::{
-    Fixture, Place, agent, count, deliver, entries, fresh, hold, message, queue, read, send, soon, write,
+    Fixture, Place, agent, count, deliver, entries, fresh_stream, hold, message, queue, read, send, soon,
+    write,
 };
-use chorus_store::{Durability, Kind, SqliteOptions, Store, StoreError, Tx, TxExt, relay, settings};
+use chorus_store::{
+    Durability, Kind, SqliteOptions, Store, StoreError, StreamKey, Tx, TxExt, relay, settings,
+};
 use rusqlite::Connection;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use uuid::Uuid;
 
 fn path(options: &SqliteOptions) -> &Path {
     options.path.as_deref().unwrap()
@@ -37,7 +39,7 @@ async fn a_file_is_opened_once_at_a_time() {
     assert!(get(&place.open().unwrap(), "undisturbed").await.is_some());
 }
 
-/// Whatever the files are called, no two of a directory get in each other's way, nor a file in its own.
+/// Files of any names in one directory do not interfere with each other.
 #[tokio::test]
 async fn any_name_will_do_for_a_file() {
     let dir = tempfile::tempdir().unwrap();
@@ -46,11 +48,11 @@ async fn any_name_will_do_for_a_file() {
     for _ in 0..2 {
         let stores = names.map(open);
         for store in &stores {
-            write(store, |tx| tx.next_seq(Uuid::nil())).await;
+            write(store, |tx| tx.next_seq(StreamKey::LOG)).await;
         }
     }
     for name in names {
-        assert_eq!(read(&open(name), |tx| tx.head(Uuid::nil())).await, 2, "{name}");
+        assert_eq!(read(&open(name), |tx| tx.head(StreamKey::LOG)).await, 2, "{name}");
     }
 }
 
@@ -71,20 +73,21 @@ async fn a_place_that_cannot_be_opened_is_named() {
 async fn pragma(store: &Store, sql: &'static str) -> (String, String) {
     let value = move |tx: &mut dyn Tx| -> Result<String, StoreError> {
         let mut row = tx.first(sql, &[])?.unwrap();
-        row.text(0)
+        row.text("value")
     };
     (write(store, value).await, read(store, value).await)
 }
 
-/// The log is safe by itself, whatever is flushed; who is told when is for the store's own tests.
+/// The log is always flushed before it is checkpointed; the store's own tests cover the acknowledgements.
 #[tokio::test]
 async fn the_log_is_flushed_before_it_is_carried_over() {
     let place = Place::sqlite();
     for durability in [Durability::Full, Durability::Relaxed] {
         let store = Store::sqlite(SqliteOptions { durability, ..place.file() }).unwrap();
         let wal = ("wal".to_owned(), "wal".to_owned());
-        assert_eq!(pragma(&store, "SELECT journal_mode FROM pragma_journal_mode").await, wal);
-        let written = pragma(&store, "SELECT CAST(synchronous AS TEXT) FROM pragma_synchronous").await.0;
+        assert_eq!(pragma(&store, "SELECT journal_mode AS value FROM pragma_journal_mode").await, wal);
+        let written =
+            pragma(&store, "SELECT CAST(synchronous AS TEXT) AS value FROM pragma_synchronous").await.0;
         assert_eq!(written, "1", "{durability:?}");
     }
     assert_eq!(place.file().durability, Durability::Full, "unless told otherwise");
@@ -110,7 +113,7 @@ async fn a_locked_file_is_reported_and_recovers() {
     assert!(get(&store, "before").await.is_some() && get(&store, "after").await.is_some());
 }
 
-/// Locks also concern whoever opens.
+/// A lock is reported when opening, too.
 #[tokio::test]
 async fn a_file_locked_at_the_start_is_reported() {
     let place = Place::sqlite();
@@ -123,7 +126,7 @@ async fn a_file_locked_at_the_start_is_reported() {
     place.open().unwrap();
 }
 
-/// SQLite's own limit says the same as a full disk. The whole batch fails, and heads are as they were.
+/// SQLite's own limit gives the same error as a full disk. The whole batch fails, and heads are unchanged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_database_is_reported_and_recovers() {
     let fixture = Fixture::sqlite();
@@ -141,7 +144,7 @@ async fn a_full_database_is_reported_and_recovers() {
         }
         assert!(acknowledged < 60, "it never gets full");
     }
-    // A small one would still fit; together with a large one it is lost, and told so.
+    // A small write would fit alone; together with a large one it fails, and its caller is told.
     let held = hold(store).await;
     let small = queue(store, |tx| settings::set(tx, "small", "1")).await;
     let big = queue(store, |tx| settings::set(tx, "big", &"x".repeat(400_000))).await;
@@ -158,7 +161,7 @@ async fn a_full_database_is_reported_and_recovers() {
     assert_eq!(seqs, (1..=acknowledged + 1).collect::<Vec<_>>());
 }
 
-/// A disk that fails at the commit. This test runs itself once more in a process whose files may not grow, and
+/// A disk that fails at the commit. This test runs itself again in a process whose files may not grow, and
 /// lifts the limit from within.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failing_disk_is_reported_and_recovers() {
@@ -168,7 +171,7 @@ async fn a_failing_disk_is_reported_and_recovers() {
     }
     let place = Place::sqlite();
     drop(place.open().unwrap());
-    // A write beyond the limit is an error instead of the end, because the signal is ignored.
+    // The signal is ignored, so a write beyond the limit is an error.
     let limited = Command::new("sh")
         .args(["-c", "trap '' XFSZ; ulimit -S -f 2000; exec \"$@\"", "sh"])
         .arg(std::env::current_exe().unwrap())
@@ -181,7 +184,7 @@ async fn a_failing_disk_is_reported_and_recovers() {
     let acknowledged: i64 =
         output.split("acknowledged ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
     let store = place.open().unwrap();
-    assert_eq!(count(&store, "SELECT COUNT(*) FROM settings").await, acknowledged);
+    assert_eq!(count(&store, "SELECT COUNT(*) AS count FROM settings").await, acknowledged);
 }
 
 async fn on_a_failing_disk(options: SqliteOptions) {
@@ -202,7 +205,11 @@ async fn on_a_failing_disk(options: SqliteOptions) {
     assert!(acknowledged > 0, "it fails from the start: {error}");
     assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
     assert!(matches!(add(acknowledged).await, Err(StoreError::Unavailable(_))));
-    assert_eq!(count(&store, "SELECT COUNT(*) FROM settings").await, acknowledged, "reading goes on");
+    assert_eq!(
+        count(&store, "SELECT COUNT(*) AS count FROM settings").await,
+        acknowledged,
+        "reading goes on"
+    );
     let me = std::process::id().to_string();
     let lifted = Command::new("prlimit").args(["--pid", &me, "--fsize=unlimited:"]).status().unwrap();
     assert!(lifted.success());
@@ -213,11 +220,11 @@ async fn on_a_failing_disk(options: SqliteOptions) {
     println!("acknowledged {acknowledged} ");
 }
 
-/// What gathers while the writer is busy is committed at once: its stream is announced once.
+/// Writes that gather while the writer is busy share a commit: their stream is announced once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_writes_are_one_commit() {
     let fixture = Fixture::sqlite();
-    let (store, stream) = (&fixture.store, fresh());
+    let (store, stream) = (&fixture.store, fresh_stream());
     let heard = Arc::new(Mutex::new(vec![]));
     store.on_commit(Box::new({
         let heard = Arc::clone(&heard);

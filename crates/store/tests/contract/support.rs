@@ -1,4 +1,4 @@
-//! A store on either database, and short words for what the cases say most.
+//! A store on either database, and helpers for the cases.
 
 use chorus_protocol::ids::{AgentId, EventId, TraceId};
 use chorus_protocol::relay::Outcome;
@@ -6,7 +6,7 @@ use chorus_protocol::words::DeliveryState;
 use chorus_store::deliveries::{Entry, Lease};
 use chorus_store::directory::{Agent, KeyHash, Record};
 use chorus_store::relay::{self, Pending, SendError, Sent};
-use chorus_store::{PostgresOptions, SqliteOptions, Store, StoreError, Tx, deliveries, directory};
+use chorus_store::{PostgresOptions, SqliteOptions, Store, StoreError, StreamKey, Tx, deliveries, directory};
 use chorus_testkit::postgres::{self, Database};
 use sha2::{Digest, Sha256};
 use std::future::{Future, poll_fn};
@@ -20,17 +20,18 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-/// When cases take place.
+/// The time of the cases, in milliseconds.
 pub(crate) const NOW: i64 = 1_000_000;
-/// When the leases of their messages end.
+/// The end of the leases of their messages.
 pub(crate) const LEASE_END: i64 = NOW + 1_000;
-/// The node that sends them.
+/// The node that sends the messages.
 pub(crate) const NODE: Uuid = Uuid::from_u128(7);
-/// Bound of every wait. Only what hangs reaches it.
+/// The bound of every wait. Only a hanging test reaches it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Makes of each case, an `async fn(Fixture)`, a test on SQLite, one on the same in place, and one on PostgreSQL. Cases in which
-/// work waits for other work, or a file is closed, come last: there are none of them in place.
+/// Turns each case, an `async fn(Fixture)`, into a test on SQLite, one on an in-place store, and one on
+/// PostgreSQL. Cases in which work waits for other work, or a file is closed, come last: they do not run in
+/// place.
 macro_rules! on_both {
     ($($case:ident),* $(,)? $(; with_threads: $($threaded:ident),+ $(,)?)?) => {
         mod sqlite {
@@ -55,10 +56,10 @@ macro_rules! on_both {
 }
 pub(crate) use on_both;
 
-/// An open store, and the place where it can be opened again.
+/// An open store, and the place where it can be reopened.
 pub(crate) struct Fixture {
     pub(crate) store: Store,
-    /// None in place, where nothing but the store itself can be opened again.
+    /// `None` for an in-place store, which can only be reopened itself.
     place: Option<Place>,
 }
 
@@ -76,7 +77,7 @@ impl Place {
         Self::Postgres(postgres::database())
     }
 
-    /// The options of a file in this place.
+    /// Returns the options of a file in this place.
     pub(crate) fn file(&self) -> SqliteOptions {
         let Self::Sqlite(dir) = self else { panic!("not a place for a file") };
         SqliteOptions::file(dir.path().join("chorus.db"))
@@ -91,7 +92,7 @@ impl Place {
         }
     }
 
-    /// With one thread that writes and room for `queue` closures.
+    /// Opens a store with one writing thread and room for `queue` closures.
     fn open_narrow(&self, queue: usize) -> Store {
         match self {
             Self::Sqlite(_) => Store::sqlite(SqliteOptions { queue, ..self.file() }),
@@ -109,7 +110,7 @@ impl Fixture {
         Self::at(Place::sqlite())
     }
 
-    /// Every second write is run again.
+    /// Creates an in-place store that runs every second write twice.
     pub(crate) fn in_place() -> Self {
         Self { store: Store::in_place(NonZeroU32::new(2)).unwrap(), place: None }
     }
@@ -122,7 +123,7 @@ impl Fixture {
         Self { store: place.open().unwrap(), place: Some(place) }
     }
 
-    /// Where its PostgreSQL is.
+    /// Returns the URL of its PostgreSQL database.
     pub(crate) fn url(&self) -> String {
         let Some(Place::Postgres(database)) = &self.place else { panic!("not on a server") };
         database.url.clone()
@@ -140,25 +141,30 @@ impl Fixture {
         }
     }
 
-    /// Opened again with one thread that writes and room for `queue` closures.
+    /// Reopens the store with one writing thread and room for `queue` closures.
     pub(crate) fn narrow(self, queue: usize) -> Self {
         let place = self.close();
         Self { store: place.open_narrow(queue), place: Some(place) }
     }
 }
 
-/// An id that no other call gives, spread over the whole range.
+/// Returns a unique id, spread over the whole range.
 pub(crate) fn fresh() -> Uuid {
     static COUNTER: AtomicU64 = AtomicU64::new(1);
     let n = u128::from(COUNTER.fetch_add(1, Ordering::Relaxed));
     Uuid::from_u128(n.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835))
 }
 
+/// Returns a unique stream.
+pub(crate) fn fresh_stream() -> StreamKey {
+    AgentId(fresh()).into()
+}
+
 pub(crate) fn key(word: &str) -> KeyHash {
     Sha256::digest(word).into()
 }
 
-/// Writes, and it must succeed.
+/// Runs a write that must succeed.
 pub(crate) async fn write<T, F>(store: &Store, work: F) -> T
 where
     F: Fn(&mut dyn Tx) -> Result<T, StoreError> + Send + 'static,
@@ -167,7 +173,7 @@ where
     soon(store.write(work)).await.unwrap()
 }
 
-/// Reads, and it must succeed.
+/// Runs a read that must succeed.
 pub(crate) async fn read<T, F>(store: &Store, work: F) -> T
 where
     F: Fn(&mut dyn Tx) -> Result<T, StoreError> + Send + 'static,
@@ -176,12 +182,12 @@ where
     soon(store.read(work)).await.unwrap()
 }
 
-/// What `future` gives, unless it hangs.
+/// Returns the result of `future`, and panics if it hangs.
 pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(PATIENCE, future).await.expect("it does not hang")
 }
 
-/// Returns once `condition` holds.
+/// Waits until `condition` holds.
 pub(crate) async fn until(condition: impl Fn() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !condition() {
@@ -205,7 +211,7 @@ pub(crate) async fn hold(store: &Store) -> mpsc::Sender<()> {
     hold_with(|work| store.write(work)).await
 }
 
-/// The same with the thread that does what is written on `key`.
+/// Keeps the thread that writes `key` busy until the returned value is dropped.
 pub(crate) async fn hold_on(store: &Store, key: &str) -> mpsc::Sender<()> {
     hold_with(|work| store.write_on(key, work)).await
 }
@@ -242,7 +248,7 @@ where
     task
 }
 
-/// The same on `key`, with errors of any kind.
+/// Like [`queue`] on `key`, with errors of any kind.
 pub(crate) async fn queue_on<T, E, F>(store: &Store, key: &'static str, work: F) -> JoinHandle<Result<T, E>>
 where
     F: Fn(&mut dyn Tx) -> Result<T, E> + Send + 'static,
@@ -262,12 +268,12 @@ pub(crate) fn record(name: &str, endpoint: Option<&str>) -> Record {
     Record { name: name.into(), endpoint: endpoint.map(Into::into), card: None }
 }
 
-/// A new agent, whose key is made of its name.
+/// Creates an agent whose key derives from its name.
 pub(crate) async fn agent(store: &Store, name: &str) -> Agent {
     add(store, record(name, None)).await
 }
 
-/// A new agent with an endpoint.
+/// Creates an agent with an endpoint.
 pub(crate) async fn webhook(store: &Store, name: &str) -> Agent {
     add(store, record(name, Some("https://agent.example/"))).await
 }
@@ -278,7 +284,7 @@ async fn add(store: &Store, record: Record) -> Agent {
     write(store, insert).await
 }
 
-/// A message that is sent at [`NOW`] under no key.
+/// Returns a message sent at [`NOW`] without a key.
 pub(crate) fn message(sender: &Agent, receiver: &Agent) -> relay::Send {
     relay::Send {
         sender: sender.id,
@@ -298,7 +304,7 @@ pub(crate) async fn send(store: &Store, message: relay::Send) -> Result<Sent, Se
     soon(store.write(move |tx: &mut dyn Tx| relay::send(tx, &message))).await
 }
 
-/// Sends to an inbox; returns the message's place there and its state.
+/// Sends to an inbox. Returns the message's position there and its state.
 pub(crate) async fn deliver(store: &Store, message: relay::Send) -> (i64, DeliveryState) {
     match send(store, message).await.unwrap() {
         Sent::Stored { seq, outcome, .. } => (seq, outcome.delivery),
@@ -306,7 +312,7 @@ pub(crate) async fn deliver(store: &Store, message: relay::Send) -> (i64, Delive
     }
 }
 
-/// Sends to an endpoint; returns what is to be POSTed.
+/// Sends to an endpoint. Returns the pending POST.
 pub(crate) async fn post(store: &Store, message: relay::Send) -> Pending {
     match send(store, message).await.unwrap() {
         Sent::Pending(posting) => posting,
@@ -314,18 +320,18 @@ pub(crate) async fn post(store: &Store, message: relay::Send) -> Pending {
     }
 }
 
-/// Everything in an inbox and its history.
+/// Returns everything in an inbox and its history.
 pub(crate) async fn entries(store: &Store, agent: AgentId) -> Vec<Entry> {
     read(store, move |tx| deliveries::page(tx, agent, 0, 10_000, usize::MAX)).await
 }
 
-/// How many rows a `SELECT COUNT(*)` counts.
+/// Returns the column `count` of a statement's first row.
 pub(crate) async fn count(store: &Store, sql: &'static str) -> i64 {
     use chorus_store::TxExt as _;
-    read(store, move |tx| tx.first(sql, &[])?.map_or(Ok(0), |mut row| row.int(0))).await
+    read(store, move |tx| tx.first(sql, &[])?.map_or(Ok(0), |mut row| row.int("count"))).await
 }
 
-/// An endpoint answered, or did not.
+/// Records the outcome of a POST.
 pub(crate) async fn posted(store: &Store, posting: Pending, delivery: DeliveryState, now: i64) {
     let outcome = Outcome {
         delivery,

@@ -1,4 +1,4 @@
-//! Work streams: what belongs to one, who sees it, and what becomes of claims when somebody goes or it is closed.
+//! Work streams: their messages, visibility, and claims when members leave or the stream is closed.
 
 use crate::channel::{Room, act, join, post, post_of, remove, room};
 use crate::support::{Fixture, NOW, agent, fresh, on_both, read, write};
@@ -7,7 +7,7 @@ use chorus_protocol::words::ClaimState;
 use chorus_store::claims::{self, Claim, Held};
 use chorus_store::conversation::{ConversationError, Post};
 use chorus_store::conversations::History;
-use chorus_store::digests::{self, Happened, Scope, Told};
+use chorus_store::digests::{self, DigestEvents, DigestPosition, DigestScope};
 use chorus_store::work_streams::{self, Part, WorkStream};
 use chorus_store::{Store, conversation};
 
@@ -51,7 +51,7 @@ async fn what_belongs_to_a_stream(fixture: Fixture) {
     write(store, move |tx| work_streams::join(tx, one, ada.into())).await;
     let (first, stream) = said(store, room, post_of("the only one", &[], None)).await;
     assert_eq!(stream, Some(one));
-    // Whose it is, is a candidate; who takes part is not.
+    // An owner is a candidate; a participant is not.
     let act = act(room, room.owner);
     let owners = crate::channel::run(store, move |tx| {
         let new = post_of("who?", &[], None);
@@ -90,7 +90,7 @@ async fn who_sees_a_stream(fixture: Fixture) {
     join(store, here, bob, "bob").await;
     assert_eq!(seen(bob).await, [id]);
     assert_eq!(read(store, move |tx| work_streams::conversations_of(tx, id, bob)).await, [here.id]);
-    // The other's owner is in no channel that bob is in.
+    // The other's owner shares no channel with bob.
     write(store, move |tx| work_streams::put_members(tx, id, false, &[bob, there.owner])).await;
     write(store, move |tx| work_streams::set_lead(tx, id, bob.uuid())).await;
     let members = read(store, move |tx| work_streams::members_seen_by(tx, id, bob)).await;
@@ -123,7 +123,7 @@ async fn who_sees_a_stream(fixture: Fixture) {
     let newest = |who: Principal, limit| read(store, move |tx| work_streams::newest(tx, id, who, limit));
     assert_eq!(newest(here.owner, 10).await, [since, before], "the newest first");
     assert_eq!((newest(here.owner, 1).await, newest(bob, 10).await), (vec![since], vec![since]));
-    // Whom bob does not see, as long as it is there.
+    // Members that bob cannot see, as long as they are there.
     let hidden = |owns| read(store, move |tx| work_streams::members_hidden_from(tx, id, owns, bob));
     assert_eq!((hidden(true).await, hidden(false).await), (vec![], vec![there.owner]));
     let gone: Principal = agent(store, "gone").await.id.into();
@@ -183,26 +183,26 @@ async fn what_is_held_of_a_closed_stream(fixture: Fixture) {
     assert_eq!(read(store, move |tx| claims::due(tx, NOW + 5, 10)).await, [(inside, room.id)]);
 }
 
-/// Who leads, leaves and comes back is told of nothing that happened meanwhile, whatever is known of where it was.
+/// A lead that leaves and returns gets no digest of its absence, whatever its stored position is.
 async fn a_digest_tells_nothing_of_an_absence(fixture: Fixture) {
     let store = &fixture.store;
     let room = room(store, History::Joined).await;
     let bob = agent(store, "bob").await.id;
     join(store, room, bob.into(), "bob").await;
     let of = (bob, room.id.0);
-    let through = read(store, move |tx| digests::head(tx, Scope::Channel, of.1)).await;
-    let told = Told { agent: bob, id: of.1, scope: Scope::Channel, through, since_at: NOW };
+    let through = read(store, move |tx| digests::head(tx, DigestScope::Channel, of.1)).await;
+    let told = DigestPosition { agent: bob, id: of.1, scope: DigestScope::Channel, through, since_at: NOW };
     write(store, move |tx| digests::begin(tx, &told)).await;
     let happened = || read(store, move |tx| digests::happened(tx, &told, 10));
     let before = said(store, room, post_of("before", &[], None)).await.0;
     assert_eq!(happened().await.newest, [before]);
     remove(store, room, "bob").await;
-    assert_eq!(read(store, move |tx| digests::of(tx, of)).await, None, "who left leads no more");
-    let Happened { counts, newest, .. } = happened().await;
+    assert_eq!(read(store, move |tx| digests::of(tx, of.0, of.1)).await, None, "who left leads no more");
+    let DigestEvents { counts, newest, .. } = happened().await;
     assert_eq!((counts, newest), (vec![], vec![]));
     said(store, room, post_of("meanwhile", &[], None)).await;
     join(store, room, bob.into(), "bob").await;
-    // Even one who was told up to before all of it.
+    // The same for a lead whose position is before all of it.
     let since = said(store, room, post_of("since", &[], None)).await.0;
     assert_eq!(happened().await.newest, [since, before]);
 }

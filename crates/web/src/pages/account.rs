@@ -1,4 +1,4 @@
-//! One's account: what one is called, tokens for programs, invitations for others, signing out, and its end.
+//! The account page: name, tokens, invitations, sessions and deletion.
 
 use crate::cookies::{no_cookie, session_cookie};
 use crate::extract::Path;
@@ -13,9 +13,10 @@ use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
-use chorus_app::caller::Caller;
-use chorus_app::once::Once;
-use chorus_app::{AppState, Error, accounts};
+use chorus_app::accounts;
+use chorus_node::caller::Caller;
+use chorus_node::idempotency::Once;
+use chorus_node::{AppState, Error};
 use chorus_protocol::api::accounts::{
     AccountChange, Deletion, Line, NewSignUpCode, NewToken, Quota, TokenPage,
 };
@@ -25,7 +26,7 @@ use serde_json::json;
 
 /// The longest label, in characters.
 const MAX_LABEL: usize = 100;
-/// As many tokens and agents as one page shows.
+/// The most tokens and agents on the page.
 const LIMIT: i64 = 100;
 
 pub(crate) fn routes() -> Router<AppState> {
@@ -54,7 +55,7 @@ struct AccountPage {
     invitations: Vec<Invitation>,
 }
 
-/// An invitation to this hub that nobody has used yet.
+/// An unused sign-up invitation.
 pub(super) struct Invitation {
     pub(super) id: String,
     pub(super) email: Option<String>,
@@ -62,7 +63,7 @@ pub(super) struct Invitation {
     pub(super) until: Option<Moment>,
 }
 
-/// Those that somebody made, or for the operator everybody's.
+/// Returns the caller's invitations; for the operator, everybody's.
 pub(super) async fn invitations(app: &AppState, caller: &Caller) -> Result<Vec<Invitation>, Error> {
     let found = accounts::list_sign_up_codes(app, caller, TokenPage { after: None, limit: LIMIT }).await?;
     let shown = found.items.into_iter().map(|one| Invitation {
@@ -80,14 +81,14 @@ struct Token {
     made: Moment,
 }
 
-/// Something that is shown this once.
+/// A page with secrets that are shown only once.
 #[derive(Template)]
 #[template(path = "secret.html")]
 pub(crate) struct Secret {
     pub(crate) shell: Shell,
     pub(crate) title: String,
     pub(crate) lead: String,
-    /// What to copy, each with what it is.
+    /// Pairs of label and secret.
     pub(crate) secrets: Vec<(&'static str, String)>,
     pub(crate) back: String,
 }
@@ -112,11 +113,11 @@ async fn show(State(app): State<AppState>, visitor: SignedIn) -> Result<Response
         tokens: tokens.into_iter().map(token).collect(),
         agents,
         quotas: me.quotas.into_iter().collect(),
-        may_invite: app.config.signup != chorus_app::Signup::Closed,
+        may_invite: app.config.signup != chorus_node::Signup::Closed,
     })
 }
 
-/// A token with this label.
+/// Creates a token with this label.
 async fn make_token(State(app): State<AppState>, visitor: SignedIn, form: Form) -> Result<Response, Fault> {
     let label = form.text("label");
     let label: String = label.chars().filter(|c| !c.is_control()).take(MAX_LABEL).collect();
@@ -154,7 +155,7 @@ async fn revoke_token(
     Ok(Redirect::to("/account").into_response())
 }
 
-/// A sign-up code, for whoever has it or for one address.
+/// Creates a sign-up code, for anybody or for one address.
 async fn invite(State(app): State<AppState>, visitor: SignedIn, form: Form) -> Result<Response, Fault> {
     let SignedIn { person, context, caller } = visitor;
     let days = form.some("days").map(|days| number("days", &days)).transpose()?;
@@ -182,7 +183,7 @@ async fn revoke_invitation(
     Ok(Redirect::to("/account").into_response())
 }
 
-/// What the person is called, and whether mails are sent.
+/// Changes the person's name and the mail setting.
 async fn change(State(app): State<AppState>, visitor: SignedIn, form: Form) -> Result<Response, Fault> {
     let change: AccountChange =
         body(json!({"name": form.text("name"), "mails": form.some("mails").is_some()}))?;
@@ -190,14 +191,14 @@ async fn change(State(app): State<AppState>, visitor: SignedIn, form: Form) -> R
     Ok(Redirect::to("/account").into_response())
 }
 
-/// The account is deleted, once its email address is typed.
+/// Deletes the account after its email address was typed as confirmation.
 async fn delete(State(app): State<AppState>, visitor: SignedIn, form: Form) -> Result<Response, Fault> {
     let deletion = Deletion { confirm: form.text("confirm") };
     accounts::delete_me(&app, visitor.context, visitor.person, deletion).await?;
     Ok(([(header::SET_COOKIE, no_cookie(&app)?)], Redirect::to("/")).into_response())
 }
 
-/// The button for signing out. It is there for whoever is not signed in any more, too.
+/// Signs this browser out. It also works after the session has expired.
 async fn leave(
     State(app): State<AppState>,
     crate::visitor::Context(context): crate::visitor::Context,
@@ -209,13 +210,13 @@ async fn leave(
     Ok(([(header::SET_COOKIE, no_cookie(&app)?)], Redirect::to("/")).into_response())
 }
 
-/// All other browsers are signed out.
+/// Signs out all other browsers.
 async fn leave_elsewhere(
     State(app): State<AppState>,
     visitor: SignedIn,
     headers: HeaderMap,
 ) -> Result<Response, Fault> {
-    let own = session_cookie(&headers).map(chorus_app::key_hash);
+    let own = session_cookie(&headers).map(chorus_node::caller::key_hash);
     accounts::end_other_sessions(&app, visitor.context, visitor.person.id, own, false).await?;
     Ok(Redirect::to("/account").into_response())
 }

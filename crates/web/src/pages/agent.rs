@@ -1,4 +1,4 @@
-//! One's own agents: making them, their keys and connection strings. And the card of any agent.
+//! Pages of agents: creating one, its keys and connection strings, and the public card of any agent.
 
 mod settings;
 
@@ -16,8 +16,9 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
-use chorus_app::once::Once;
-use chorus_app::{AppState, Error, accounts, agents, market};
+use chorus_app::{accounts, agents, market};
+use chorus_node::idempotency::Once;
+use chorus_node::{AppState, Error};
 use chorus_protocol::api::accounts::KeyReset;
 use chorus_protocol::api::agents::{AgentProof, AgentView, NewAgent, NewConnection, NewHarness};
 use chorus_protocol::code::Code;
@@ -26,7 +27,7 @@ use chorus_protocol::market::{Presence, Skill};
 use chorus_protocol::words::{ConnectionState, Word};
 use serde_json::{Value, json};
 
-/// As many steps of a reputation as its page shows.
+/// The most reputation steps on the page.
 const STEPS: i64 = 8;
 
 pub(crate) fn routes() -> Router<AppState> {
@@ -57,23 +58,23 @@ struct AgentPage {
     agent: AgentView,
     face: Face,
     seen: String,
-    /// What it says of itself, field by field.
+    /// The fields of the agent's card.
     says: Vec<(String, String)>,
     mine: bool,
     broken: bool,
     connected: bool,
-    /// Why its harness did not take what it was sent last, and when that was; for its owner.
+    /// The last delivery error of the agent's harness and its time, shown to the owner.
     trouble: Option<(String, Moment)>,
     url: String,
-    /// What it offers on the market, if it is there.
+    /// The agent's market listing, if it has one.
     market: Option<Offers>,
-    /// The form for one more of what it offers.
+    /// The form for another offer.
     typed: SkillForm,
 }
 
-/// An agent on the market.
+/// An agent's market listing.
 struct Offers {
-    /// What its owner there is called.
+    /// The name of the wallet owner.
     owner: String,
     skills: Vec<Offer>,
     standing: Standing,
@@ -177,7 +178,7 @@ async fn show(
     })
 }
 
-/// The fields of a card, as text.
+/// Returns the fields of a card as text.
 fn says(card: Option<&Value>) -> Vec<(String, String)> {
     let fields = card.and_then(Value::as_object).into_iter().flatten();
     let text = |value: &Value| match value {
@@ -207,7 +208,7 @@ async fn reset_key(
     })
 }
 
-/// The agent's own connection string, pasted.
+/// Saves the connection string that the owner pasted.
 async fn connect(
     State(app): State<AppState>,
     visitor: SignedIn,
@@ -228,7 +229,7 @@ async fn disconnect(
     Ok(Redirect::to(&format!("/directory/{id}")).into_response())
 }
 
-/// Where its C2A harness is called, if that answers there.
+/// Sets the URL of the agent's C2A harness, after the hub has reached it there.
 async fn set_harness(
     State(app): State<AppState>,
     visitor: SignedIn,
@@ -249,7 +250,7 @@ async fn remove_harness(
     Ok(Redirect::to(&format!("/directory/{id}")).into_response())
 }
 
-/// A new connection string for other services.
+/// Creates a new connection string for other services.
 async fn rotate(
     State(app): State<AppState>,
     visitor: SignedIn,

@@ -1,4 +1,4 @@
-//! Messages that wait until a person agrees, as cards with their buttons: in the inbox and in their channel.
+//! Messages that wait for a person's approval, as cards in the inbox and in their channel.
 
 use crate::extract::Path;
 use crate::face::Face;
@@ -12,18 +12,18 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use chorus_app::conversation::{agree, conversation_id, decline, list_approvals, look_at, withdraw};
-use chorus_app::{AppState, Error};
+use chorus_node::{AppState, Error};
 use chorus_protocol::api::approvals::{ApprovalPage, ApprovalView, Decline};
 use chorus_protocol::ids::ConversationId;
 
-/// How many cards a page shows at most; the rest comes when these are decided.
+/// The most cards on a page. The others follow once these are decided.
 const SHOWN: i64 = 20;
 
 pub(crate) fn routes() -> Router<AppState> {
     Router::new().route("/approvals/{id}/{answer}", post(answer)).route("/c/{id}/waiting", get(cards))
 }
 
-/// The cards of one conversation, without the page around them.
+/// The cards of one conversation, without a page around them.
 #[derive(Template)]
 #[template(path = "approvals.html")]
 struct Cards {
@@ -31,17 +31,19 @@ struct Cards {
     back: String,
 }
 
-/// A message that waits, as its card shows it.
+/// A message that waits for approval.
 pub(crate) struct Card {
     pub(crate) id: String,
     pub(crate) channel: String,
-    /// Where it is to be said; empty where that is plain.
+    /// The name of the conversation; empty on that conversation's page.
     pub(crate) place: String,
     pub(crate) handle: String,
     pub(crate) face: Face,
     pub(crate) until: Moment,
     pub(crate) text: String,
     pub(crate) may_decide: bool,
+    /// True if this is an edit of an approved message.
+    pub(crate) is_edit: bool,
 }
 
 fn card(one: ApprovalView, says_where: bool) -> Card {
@@ -55,10 +57,11 @@ fn card(one: ApprovalView, says_where: bool) -> Card {
         until: Moment::new(&one.expires_at),
         text: one.content.unwrap_or_default(),
         may_decide: one.may_decide,
+        is_edit: one.edit_of.is_some(),
     }
 }
 
-/// What waits for a person: everywhere, or in one conversation.
+/// Returns the messages that wait for this person, everywhere or in one conversation.
 pub(crate) async fn waiting(
     app: &AppState,
     visitor: &SignedIn,
@@ -69,14 +72,14 @@ pub(crate) async fn waiting(
     Ok(found.items.into_iter().map(|one| card(one, channel.is_none())).collect())
 }
 
-/// What waits in a conversation now, for a page that is open.
+/// Renders the current cards of a conversation, for an open page.
 async fn cards(
     State(app): State<AppState>,
     visitor: SignedIn,
     Path(id): Path<String>,
 ) -> Result<Response, Fault> {
     let place = conversation_id(&id)?;
-    // Whoever is no member learns nothing of it, not even that nothing waits.
+    // A non-member learns nothing, not even that no message waits.
     look_at(&app, visitor.who(), place).await?;
     let approvals = waiting(&app, &visitor, Some(place)).await?;
     page(&Cards { approvals, back: id })
@@ -97,7 +100,7 @@ async fn answer(
         "withdraw" => withdraw(&app, visitor.who(), &id).await?,
         _ => return Err(Error::not_found("answer").into()),
     }
-    // Back to the channel it was decided in, and to no place that a form makes up.
+    // The redirect goes to a conversation only; a form cannot name another address.
     let back = ConversationId::parse(&form.text("back"));
     let back = back.map_or_else(|| "/inbox".to_owned(), |channel| format!("/c/{channel}"));
     Ok(Redirect::to(&back).into_response())

@@ -1,4 +1,4 @@
-//! Whom a person keeps out: the list, adding to it, and letting somebody in again.
+//! A person's blocks: the list, adding one, and removing one.
 
 use crate::extract::{Path, Query};
 use crate::form::Form;
@@ -11,13 +11,14 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
-use chorus_app::once::Once;
-use chorus_app::{AppState, Error, blocks};
+use chorus_app::blocks;
+use chorus_node::idempotency::Once;
+use chorus_node::{AppState, Error};
 use chorus_protocol::api::blocks::{BlockPage, NewBlock};
 use chorus_protocol::ids::BlockId;
 use serde::Deserialize;
 
-/// As many as a page lists.
+/// The most blocks on a page.
 const LIMIT: i64 = 50;
 
 pub(crate) fn routes() -> Router<AppState> {

@@ -1,7 +1,8 @@
-//! A conversation: what was said, as it goes on; who is in it; its documents; why something reached whom.
+//! The page of a conversation: its messages as they arrive, members, documents, and the reasons for each
+//! delivery.
 //!
-//! The page is whole without scripts: it can be read, paged, and written in. A script makes it live, shows at the composer
-//! whom a message would wake, and keeps the keyboard.
+//! The page works without scripts: it can be read, paged and written in. A script adds live updates, a preview
+//! of the agents that a message would wake, and keyboard shortcuts.
 
 pub(crate) mod board;
 mod documents;
@@ -34,9 +35,9 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use chorus_app::conversation::{self, At, Attended, Filter, Kinds, conversation_id, event_id};
-use chorus_app::once::Once;
 use chorus_app::views::EventView;
-use chorus_app::{App, AppState, Error};
+use chorus_node::idempotency::Once;
+use chorus_node::{App, AppState, Error};
 use chorus_protocol::api::Page;
 use chorus_protocol::api::channels::ConversationDetail;
 use chorus_protocol::api::documents::Document;
@@ -49,13 +50,13 @@ use serde::Deserialize;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// As many events as a page opens with, and as one fragment holds: however long the conversation is, its page stays small.
+/// The most events on a page and in a fragment, so that pages of long conversations stay small.
 const OPENS_WITH: i64 = 50;
-/// Of these a page opens with no more messages than this: each costs as much as all the small things that happen around one.
+/// The most messages on a page. A message costs as much to render as all the small events around it.
 const OPENS_WITH_MESSAGES: usize = 30;
-/// Of so many threads that began before a stretch it is said how they began.
+/// The most earlier threads whose first message is looked up.
 const NAMED_THREADS: usize = 8;
-/// As many members and documents as are shown.
+/// The most members and documents on the page.
 const MOST: i64 = 200;
 
 pub(crate) fn routes() -> Router<AppState> {
@@ -77,7 +78,7 @@ pub(crate) fn routes() -> Router<AppState> {
         .merge(writing::routes())
 }
 
-/// Which stretch of a conversation is asked for.
+/// The query that selects a stretch of the log.
 #[derive(Debug, Default, Deserialize)]
 struct Stretch {
     before: Option<i64>,
@@ -102,27 +103,27 @@ struct ChannelPage {
     id: String,
     place: ConversationDetail,
     is_channel: bool,
-    /// The thread that is looked at, by its first message.
+    /// The selected thread, by the id of its first message.
     thread: Option<String>,
     items: Vec<Item>,
     earlier: Option<String>,
-    /// The last event that is shown, and that there is.
+    /// The sequence of the last shown event. Live updates begin after it.
     last: i64,
     live_from_end: bool,
     side: Side,
     people: Vec<Person>,
     board: Board,
-    /// How many are at work.
+    /// The number of agents at work.
     working: usize,
     may_add: bool,
     documents: Vec<Document>,
     approvals: Vec<Card>,
-    /// Where whoever decides comes back to.
+    /// The conversation to return to after a decision.
     back: String,
     signals: Vec<(&'static str, String)>,
 }
 
-/// What stands at the side.
+/// The content of the side panel.
 pub(crate) enum Side {
     Members,
     Board,
@@ -141,12 +142,12 @@ impl ChannelPage {
         )
     }
 
-    /// Whether nobody has said anything, as far as this page goes.
+    /// Returns whether the page shows no message.
     fn is_silent(&self) -> bool {
         self.live_from_end && self.items.iter().all(|item| matches!(item, Item::Day(_) | Item::Line(_)))
     }
 
-    /// What agents and people can be called here, for completion.
+    /// Returns the handles and roles that the composer completes.
     fn names(&self) -> String {
         let names =
             self.people.iter().map(|one| (&*one.handle, if one.is_agent { "agent" } else { "person" }));
@@ -158,7 +159,7 @@ impl ChannelPage {
     }
 }
 
-/// Everything that the page and its fragments need to know of a conversation.
+/// Everything the page and its fragments know about a conversation.
 struct Place {
     id: ConversationId,
     detail: ConversationDetail,
@@ -254,7 +255,7 @@ async fn render(
     let mut view = place.view(&visitor, read.filter(|_| thread.is_none()));
     view.attended = attended(app, &visitor, place.id, &log.items).await?;
     view.begins = begins(app, &visitor, place.id, &log.items).await?;
-    // Where nothing lies between the last one and where it was read from, that is the end.
+    // The stretch is live if no event lies between its last one and the position it was read from.
     let live_from_end = stretch.before.is_none_or(|before| last + 1 < before);
     view.past = !live_from_end;
     let shown = items(&log.items, &view);
@@ -287,19 +288,19 @@ async fn render(
     })
 }
 
-/// All signals, and what each looks like here.
+/// Returns all signals with their glyphs in this conversation.
 fn signals(glyphs: Option<&Glyphs>) -> Vec<(&'static str, String)> {
     let glyphs = glyphs.cloned().unwrap_or_default();
     Signal::ALL.iter().map(|signal| (signal.as_str(), glyphs.of(*signal).to_owned())).collect()
 }
 
-/// The newest documents of a conversation.
+/// Returns the newest documents of a conversation.
 async fn documents_of(app: &App, visitor: &SignedIn, id: ConversationId) -> Result<Vec<Document>, Error> {
     let listed = Page { after: None, limit: MOST };
     Ok(conversation::list_documents(app, visitor.who(), id, listed).await?.items)
 }
 
-/// What became of the messages of a stretch so far.
+/// Loads the claims and other attention state of these messages.
 async fn attended(
     app: &App,
     visitor: &SignedIn,
@@ -311,7 +312,7 @@ async fn attended(
     conversation::attended(app, visitor.who(), id, messages).await
 }
 
-/// How the threads begin of which only later messages are in this stretch. Of more than a few it is not said.
+/// Loads the first messages of threads that began before this stretch, at most [`NAMED_THREADS`] of them.
 async fn begins(
     app: &App,
     visitor: &SignedIn,
@@ -332,16 +333,16 @@ async fn begins(
     Ok(begins)
 }
 
-/// Who is at work, and on what: by this stretch, or because it has taken something on before.
+/// Returns the agents at work, each with its current task: a running turn in this stretch, or a claim.
 fn working(items: &[Item], board: &Board) -> HashMap<String, String> {
     let held = board.held.iter().filter(|row| row.is_agent).map(|row| (row.who.clone(), row.excerpt.clone()));
     let turns = items.iter().filter_map(|item| if let Item::Tools(turn) = item { Some(turn) } else { None });
     let turns = turns.filter(|turn| turn.running).map(|turn| (turn.author.clone(), turn.status.clone()));
-    // What an agent says it does says more than what it was asked.
+    // An agent's own status is more precise than its claim, so it comes last and wins.
     held.chain(turns).collect()
 }
 
-/// A stretch of the log as markup, for the script of the page.
+/// Renders a stretch of the log, for the page's script.
 async fn fragment(
     State(app): State<AppState>,
     visitor: SignedIn,
@@ -367,7 +368,7 @@ async fn fragment(
     Ok(response)
 }
 
-/// The form at the composer, for browsers without scripts.
+/// Posts a message, for browsers without scripts.
 async fn say(
     State(app): State<AppState>,
     visitor: SignedIn,
@@ -383,7 +384,7 @@ async fn say(
     Ok(Redirect::to(&back).into_response())
 }
 
-/// What is on the screen was read.
+/// Marks the messages on the screen as read.
 async fn mark_read(
     State(app): State<AppState>,
     visitor: SignedIn,
@@ -395,7 +396,7 @@ async fn mark_read(
     Ok(axum::http::StatusCode::NO_CONTENT.into_response())
 }
 
-/// The event that a path names.
+/// Parses an event id from a path.
 fn event(text: &str) -> Result<EventId, Error> {
     event_id(text)
 }

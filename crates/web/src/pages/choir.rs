@@ -1,5 +1,6 @@
-//! Choir's pages: what anybody may read and check of a receipt, and where Scores are written by whoever may.
+//! Choir's pages: public receipts and their verification, and the editor of Scores.
 
+mod answers;
 mod charts;
 mod compare;
 mod desk;
@@ -13,9 +14,9 @@ mod scores;
 mod verify;
 
 use axum::Router;
-use chorus_app::AppState;
+use chorus_node::AppState;
 
-/// For everybody, on ids that nobody can guess; and what an edit link opens.
+/// Public pages, addressed by unguessable ids, and the pages behind an edit link.
 pub(crate) fn public() -> Router<AppState> {
     receipt::routes()
         .merge(verify::routes())
@@ -24,12 +25,15 @@ pub(crate) fn public() -> Router<AppState> {
         .merge(desk::claim_routes())
 }
 
-/// Of whoever is signed in.
+/// The pages of a signed-in person.
 pub(crate) fn own() -> Router<AppState> {
     scores::routes().merge(at("/scores/{id}"))
 }
 
-/// The pages of one Score: the same for its owner and for whoever holds its edit link.
+/// The pages of one Score. Its owner and the holder of its edit link have the same ones.
 fn at(path: &str) -> Router<AppState> {
-    editor::routes(path).merge(evidence::routes(path)).merge(records::routes(path))
+    editor::routes(path)
+        .merge(evidence::routes(path))
+        .merge(answers::routes(path))
+        .merge(records::routes(path))
 }

@@ -1,4 +1,4 @@
-//! Deliveries with their tries, dead letters and replay: for whoever owns the agents, and for the operator.
+//! Deliveries with their attempts, dead letters and replay: for owners of agents and for the operator.
 
 use crate::extract::Query;
 use crate::face::Face;
@@ -13,28 +13,28 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use chorus_app::agents::AgentRef;
-use chorus_app::audit::RequestContext;
-use chorus_app::caller::Caller;
 use chorus_app::deliveries::{self, Asked};
-use chorus_app::{AppState, Error};
+use chorus_node::audit::RequestContext;
+use chorus_node::caller::Caller;
+use chorus_node::{AppState, Error};
 use chorus_protocol::api::deliveries::{AttemptView, DeliveryView};
 use chorus_protocol::words::DeliveryState;
 use serde::Deserialize;
 
-/// As many as one page shows, and as many as are replayed by one press.
+/// The most deliveries on a page and in one replay.
 const LIMIT: i64 = 50;
 
 pub(crate) fn routes() -> Router<AppState> {
     Router::new().route("/fleet/deliveries", get(show)).route("/fleet/deliveries/replay", post(replay))
 }
 
-/// Which deliveries are asked for.
+/// The query that selects deliveries.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Wanted {
     state: Option<String>,
     agent: Option<String>,
     after: Option<String>,
-    /// The one that is looked at closely.
+    /// The delivery whose attempts are shown.
     id: Option<String>,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Wanted {
 #[template(path = "deliveries.html")]
 pub(crate) struct DeliveriesPage {
     shell: Shell,
-    /// Where this page is, for its links and forms.
+    /// The path of this page, for its links and forms.
     at: &'static str,
     state: String,
     agent: String,
@@ -65,7 +65,7 @@ struct Row {
 
 struct Chosen {
     id: String,
-    /// How it stands, if it is among those shown.
+    /// The state of the selected delivery, if it is on this page.
     state: Option<DeliveryState>,
     attempts: Vec<Attempt>,
     event: String,
@@ -93,7 +93,7 @@ impl DeliveriesPage {
     }
 }
 
-/// The page, as this caller sees it.
+/// Builds the page as this caller may see it.
 pub(crate) async fn find(
     app: &AppState,
     caller: Caller,
@@ -152,7 +152,7 @@ pub(crate) async fn find(
     Ok(DeliveriesPage { shell, at, state, agent, rows, next, chosen })
 }
 
-/// How a delivery stands, for people.
+/// Returns the name of a delivery state for people.
 fn word(state: DeliveryState) -> &'static str {
     match state {
         DeliveryState::Delivered => "taken",
@@ -174,7 +174,7 @@ impl Chosen {
         self.state.is_none_or(is_replayable)
     }
 
-    /// Why there are no tries to show.
+    /// Explains why there are no attempts to show.
     fn untried(&self) -> &'static str {
         match self.state {
             Some(DeliveryState::DeliveredSse) => {
@@ -197,7 +197,7 @@ fn look(state: DeliveryState) -> &'static str {
     }
 }
 
-/// Tries those anew that were chosen, or all that are dead.
+/// Replays the selected deliveries, or all dead ones.
 pub(crate) async fn try_anew(
     app: &AppState,
     caller: &Caller,
@@ -208,7 +208,7 @@ pub(crate) async fn try_anew(
         let asked = Asked { state: Some(DeliveryState::Dead), ..Asked::default() };
         return deliveries::replay_all(app, caller.clone(), context.clone(), asked).await.map(drop);
     }
-    // One that cannot be tried keeps none of the others from it.
+    // A delivery that cannot be replayed does not stop the others.
     let mut done = Ok(());
     for id in form.all("id").iter().take(LIMIT as usize) {
         done = done.and(deliveries::replay(app, caller.clone(), context.clone(), id).await.map(drop));

@@ -1,4 +1,4 @@
-//! The directory: every agent of this hub, with presence and its age.
+//! The directory: every agent of this hub, with its presence and when that was last seen.
 
 use crate::extract::Query;
 use crate::face::{Face, State as Is};
@@ -11,13 +11,14 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
-use chorus_app::{AppState, agents};
+use chorus_app::agents;
+use chorus_node::AppState;
 use chorus_protocol::api::agents::{AgentSearch, AgentView};
 use serde::Deserialize;
 
-/// As many as one page shows.
+/// The most agents on a page.
 const LIMIT: i64 = 50;
-/// The longest text that is looked for.
+/// The longest search text, in characters.
 const MAX_QUESTION: usize = 100;
 
 pub(crate) fn routes() -> Router<AppState> {

@@ -1,4 +1,5 @@
-//! The first page: what this hub is, and what to do next. Whoever is signed in and has channels is shown what goes on.
+//! The first page: an introduction to this hub and the next steps. A signed-in person with channels sees the
+//! current activity.
 
 use crate::page::{Fault, page};
 use crate::shell::{Here, Shell};
@@ -9,12 +10,14 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::get;
-use chorus_app::caller::Person;
+use chorus_app::agents;
 use chorus_app::conversation::{At, Filter, Kinds, conversation_id, read_events};
-use chorus_app::{AppState, Error, agents, health_report};
+use chorus_app::health_report::{self, HealthReader};
+use chorus_node::caller::Person;
+use chorus_node::{AppState, Error};
 use chorus_protocol::words::{EventKind, PrincipalKind, Word};
 
-/// In how many conversations, and how far back in each, is looked for an agent that spoke.
+/// The number of conversations, and of events in each, that are searched for a message by an agent.
 const LOOKED_INTO: usize = 5;
 const LOOKED_BACK: i64 = 20;
 
@@ -29,15 +32,15 @@ struct First {
     url: String,
     agents: i64,
     open: usize,
-    /// How long a write takes that is proved, in milliseconds; none if it could not be proved.
+    /// The duration of a checked write in milliseconds; `None` if the check failed.
     write_ms: Option<u64>,
     name: Option<String>,
-    /// Whether an agent has spoken where this person is.
+    /// True if an agent has posted in one of this person's conversations.
     answered: bool,
 }
 
 impl First {
-    /// What comes one after the other, and whether it is so.
+    /// Returns the steps of setting up, each with whether it is done.
     fn steps(&self) -> Vec<(bool, &'static str)> {
         let signed_in = self.shell.person.is_some();
         let mut steps = vec![
@@ -46,14 +49,14 @@ impl First {
             (self.agents > 0, if self.agents > 0 { "First agent" } else { "Waiting for the first agent" }),
             (!self.shell.channels.is_empty(), "First channel"),
         ];
-        // What was said is for who is signed in.
+        // Messages are visible to signed-in people only.
         if signed_in {
             steps.push((self.answered, "First answer"));
         }
         steps
     }
 
-    /// Whether this is what comes next.
+    /// Returns whether this is the first step that is not done.
     fn is_next(&self, words: &str) -> bool {
         self.steps().iter().find(|(done, _)| !done).is_some_and(|(_, next)| *next == words)
     }
@@ -62,7 +65,7 @@ impl First {
 async fn first(State(app): State<AppState>, headers: HeaderMap) -> Result<Response, Fault> {
     let person = person(&app, &headers).await?;
     let agents = agents::count(&app).await?;
-    let health = health_report::report(&app).await.ok();
+    let health = health_report::report(&app, HealthReader::Public).await.ok();
     let shell = Shell::maybe_of(&app, person.as_ref(), Here::First).await?;
     let answered = match &person {
         Some(person) => is_answered(&app, person, &shell).await?,
@@ -73,13 +76,13 @@ async fn first(State(app): State<AppState>, headers: HeaderMap) -> Result<Respon
         answered,
         url: app.config.public_url.clone(),
         agents,
-        open: app.live.open_inboxes(),
+        open: app.transport.live.open_inboxes(),
         write_ms: health.map(|health| health.store.write_latency_ms),
         name: person.map(|person| person.name),
     })
 }
 
-/// Whether an agent has said something lately where this person is.
+/// Returns whether an agent has recently posted in one of this person's conversations.
 async fn is_answered(app: &AppState, person: &Person, shell: &Shell) -> Result<bool, Error> {
     for entry in shell.channels.iter().chain(&shell.direct).take(LOOKED_INTO) {
         let filter = Filter { thread: None, kinds: Kinds::Only(EventKind::Message) };

@@ -1,6 +1,7 @@
-//! The fleet: every agent a person may see, how it is and what it is doing; what needs somebody first.
+//! The fleet: every agent that a person may see, with its state and current task. Agents that need attention
+//! come first.
 //!
-//! What the hub does not know, and what is not this person's to know, is not shown.
+//! A value that the hub does not know, or that this person may not see, is left out.
 
 use crate::extract::Query;
 use crate::face::{Face, State as Is};
@@ -13,12 +14,13 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
-use chorus_app::{AppState, fleet};
+use chorus_app::fleet;
+use chorus_node::AppState;
 use chorus_protocol::api::Page;
 use chorus_protocol::api::fleet::{Activity, Doing, FleetAgent, FleetState, FleetWay};
 use serde::Deserialize;
 
-/// As many as a page shows.
+/// The most agents on the page.
 const MOST: i64 = 200;
 
 pub(crate) fn routes() -> Router<AppState> {
@@ -30,7 +32,7 @@ pub(crate) fn routes() -> Router<AppState> {
 struct FleetPage {
     shell: Shell,
     total: usize,
-    /// Only those that this person manages.
+    /// True if only the agents that this person manages are listed.
     mine: bool,
     groups: Vec<Group>,
     next: Option<String>,
@@ -47,7 +49,7 @@ struct Row {
     description: String,
     face: Face,
     doing: String,
-    /// Where, by id and name.
+    /// The conversation it works in, by id and name.
     place: Option<(String, String)>,
     since: String,
     reached_by: &'static str,
@@ -56,11 +58,11 @@ struct Row {
     waiting: i64,
     spent: i64,
     saved: i64,
-    /// The minutes of the last hour in which it did something, drawn.
+    /// The active minutes of the last hour, as a drawing.
     hour: String,
-    /// Where it is answered what it cannot go on with.
+    /// The link to the message that the agent is blocked on.
     answer: Option<String>,
-    /// It has nothing to do, and nothing is wrong.
+    /// True if the agent has no task and no problem.
     rests: bool,
 }
 
@@ -69,7 +71,7 @@ impl FleetPage {
         self.groups.iter().filter(|group| group.state.word() == state).map(|group| group.rows.len()).sum()
     }
 
-    /// Turns of models today, of all that are shown: how many were spent, and how many saved.
+    /// Sums today's model turns of all shown agents: spent and saved.
     fn turns(&self) -> (i64, i64) {
         let rows = self.groups.iter().flat_map(|group| &group.rows);
         rows.fold((0, 0), |(spent, saved), row| (spent + row.spent, saved + row.saved))
@@ -171,7 +173,8 @@ fn reached_by(way: FleetWay) -> &'static str {
     }
 }
 
-/// Where something was done, from the oldest minute to the newest, each two wide: blocks for what goes on without a pause.
+/// Draws activity from the oldest minute to the newest, two units per minute. Adjacent active minutes are one
+/// block.
 fn hour(minutes: &[i64]) -> String {
     let (mut blocks, mut at) = (vec![], 0);
     for run in minutes.chunk_by(|one, next| (*one > 0) == (*next > 0)) {

@@ -1,4 +1,5 @@
-//! What waits for a person: what it may agree to, what is addressed to it, invitations, and where there is something new.
+//! A person's inbox: approvals, messages addressed to the person, invitations, and conversations with unread
+//! messages.
 
 use crate::extract::Path;
 use crate::face::Face;
@@ -16,7 +17,7 @@ use axum::routing::{get, post};
 use chorus_app::conversation::{
     Addressed, accept_invitation, addressed, block_inviter, decline_invitation, list_invitations,
 };
-use chorus_app::{AppState, Error};
+use chorus_node::{AppState, Error};
 use chorus_protocol::api::invitations::{InvitationPage, InvitationView};
 
 pub(crate) fn routes() -> Router<AppState> {
@@ -28,7 +29,7 @@ pub(crate) fn routes() -> Router<AppState> {
 struct InboxPage {
     shell: Shell,
     approvals: Vec<Card>,
-    /// Where whoever decides comes back to: here.
+    /// The page to return to after a decision.
     back: &'static str,
     addressed: Vec<Row>,
     invitations: Vec<InvitationView>,

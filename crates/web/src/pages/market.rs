@@ -1,7 +1,8 @@
-//! The market for people: who can do what at what price, hiring, jobs, one's wallet; and for the operator the whole economy.
+//! The market for people: offers with prices, hiring, jobs and wallets; and for the operator the whole
+//! economy.
 //!
-//! Whoever is signed in acts as the owner of the account's wallets. Money moves in the acts of `chorus_app::market` and nowhere
-//! here; a form carries the id that makes it safe to send twice.
+//! A signed-in person acts as the owner of the account's wallets. Money moves only in the acts of
+//! `chorus_app::market`. Each form carries an idempotency id, so that sending it twice has one effect.
 
 mod chart;
 mod hire;
@@ -30,16 +31,16 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 use chorus_app::market::{discover, money};
-use chorus_app::{AppState, Error};
+use chorus_node::{AppState, Error};
 use chorus_protocol::market::{Discover, Found, Presence, SkillSearch, SkillSummary, WalletView};
 use chorus_protocol::words::Word;
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// As many offers as one page shows, and as many names of skills above them.
+/// The most offers, and the most skill names above them, on a page.
 const OFFERS: i64 = 20;
 const SKILLS: i64 = 12;
-/// The longest text that is looked for.
+/// The longest search text, in characters.
 const MAX_QUESTION: usize = 100;
 
 pub(crate) fn routes() -> Router<AppState> {
@@ -63,7 +64,7 @@ struct Asked {
     after: Option<String>,
 }
 
-/// What is looked for, as the form shows it again.
+/// The search, as the form shows it again.
 struct Wanted {
     q: String,
     skill: String,
@@ -86,18 +87,18 @@ impl Wanted {
         }
     }
 
-    /// Whether more than words is looked for.
+    /// Returns whether the search has filters besides words.
     fn is_fine(&self) -> bool {
         self.offline
             || [&self.skill, &self.max_cost, &self.min_reputation].iter().any(|field| !field.is_empty())
     }
 
-    /// The query of the form that asks several for their price.
+    /// Returns the query of the form that requests quotes.
     fn ask(&self) -> String {
         query(&[("skill", &self.skill)])
     }
 
-    /// The same with another skill, from the beginning or from a place.
+    /// Returns the query for another skill, from the beginning or from a cursor.
     fn link(&self, skill: &str, after: &str) -> String {
         query(&[
             ("q", &self.q),
@@ -115,7 +116,7 @@ impl Wanted {
 struct MarketPage {
     shell: Shell,
     wanted: Wanted,
-    /// What is wrong with what is looked for.
+    /// The error of the search.
     fault: String,
     skills: Vec<SkillSummary>,
     offers: Vec<OfferRow>,
@@ -126,14 +127,13 @@ struct MarketPage {
     jobs: Vec<jobs::Row>,
 }
 
-/// Somebody who can do it.
 struct OfferRow {
     found: Found,
     face: Face,
     seen: String,
     online: bool,
     standing: Standing,
-    /// Its reputation, as exactly as one compares at a glance.
+    /// The reputation, rounded for comparison at a glance.
     score: String,
     hire: String,
 }
@@ -156,7 +156,7 @@ async fn show(
     };
     let (found, fault) = match discover::discover(&app, search).await {
         Ok(found) => (Some(Arc::unwrap_or_clone(found)), String::new()),
-        // What was typed is shown again, with what is wrong with it.
+        // The form is shown again with its input and the error.
         Err(error) if error.code.status() < 500 => (None, crate::page::sentence(&error.message)),
         Err(error) => return Err(error.into()),
     };
@@ -176,7 +176,7 @@ async fn show(
         total,
         next,
         wallets: money::wallets(&app, visitor.caller.clone()).await?,
-        books: Books::count(&app).await?,
+        books: Books::count(&app, visitor.caller.clone()).await?,
         jobs: jobs::open(&app, &visitor).await?,
         wanted,
     })

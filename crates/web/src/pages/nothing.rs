@@ -1,4 +1,4 @@
-//! A path that is none, for a person: the usual surroundings, and ways on.
+//! The "not found" page, with the usual shell and links.
 
 use crate::page::{Fault, fault_page};
 use crate::shell::{Here, Shell};
@@ -6,7 +6,7 @@ use crate::visitor::person;
 use askama::Template;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use chorus_app::App;
+use chorus_node::App;
 
 #[derive(Template)]
 #[template(path = "nothing.html")]
@@ -15,7 +15,7 @@ struct NothingPage<'a> {
     path: &'a str,
 }
 
-/// The page that says that there is none.
+/// Renders the "not found" page.
 pub async fn show(app: &App, headers: &HeaderMap, path: &str) -> Result<Response, Fault> {
     let person = person(app, headers).await?;
     let shell = Shell::maybe_of(app, person.as_ref(), Here::Elsewhere).await?;

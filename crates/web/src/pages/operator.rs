@@ -1,5 +1,5 @@
-//! The operator's console: how the hub is, deliveries, who did what. The key is shown once and becomes a cookie that is good
-//! for an hour, on these pages only.
+//! The operator's console: health of the hub, deliveries and the audit log. Entering the operator key sets a
+//! cookie that lasts one hour and is sent to these pages only.
 
 mod audit;
 
@@ -19,23 +19,24 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
-use chorus_app::authenticate::is_operator;
-use chorus_app::caller::Caller;
-use chorus_app::charge::count_bad_secret;
 use chorus_app::choir::log::{self, LogHealth};
 use chorus_app::deliveries::{Asked, list};
 use chorus_app::operator::{RateLimit, StoreHealth};
-use chorus_app::quotas::{OFF, Quota, Quotas};
-use chorus_app::rate::rate_key;
-use chorus_app::{App, AppState, Error, Signup, accounts, agents, key_hash, operator};
+use chorus_app::{accounts, agents, operator};
+use chorus_node::authentication::is_operator;
+use chorus_node::caller::Caller;
+use chorus_node::caller::key_hash;
+use chorus_node::config::quotas::{OFF, Quota, Quotas};
+use chorus_node::source::rate_key;
+use chorus_node::{App, AppState, Error, Signup};
 use chorus_protocol::api::operator::Overview;
 use chorus_protocol::ids::CredentialId;
 use chorus_protocol::words::DeliveryState;
 
-/// The name of the cookie, and how long it is good.
+/// The name of the operator cookie, and its lifetime.
 const COOKIE: &str = "chorus_operator";
 const LIFE_MS: i64 = 60 * 60 * 1000;
-/// Of each state so many deliveries are counted.
+/// The most deliveries counted per state.
 const COUNTED: i64 = 200;
 
 pub(crate) fn routes() -> Router<AppState> {
@@ -49,7 +50,7 @@ pub(crate) fn routes() -> Router<AppState> {
         .merge(audit::routes())
 }
 
-/// Somebody whose browser has shown the operator's key.
+/// A visitor whose browser holds a valid operator cookie.
 pub(super) struct Operator;
 
 impl FromRequestParts<AppState> for Operator {
@@ -86,7 +87,7 @@ struct OperatorPage {
     shell: Shell,
     overview: Overview,
     store: StoreHealth,
-    /// None if its head cannot be signed.
+    /// `None` if the head of the log cannot be signed.
     log: Option<Log>,
     up: String,
     agents: i64,
@@ -94,7 +95,7 @@ struct OperatorPage {
     stored: String,
     writes: String,
     refused: String,
-    /// Whether the books balanced, and when that was counted.
+    /// The result of the last check of the books (`true` if they balanced), and its time.
     books: Option<(bool, Moment)>,
     rates: Vec<Rate>,
     limits: Vec<Limit>,
@@ -102,12 +103,12 @@ struct OperatorPage {
     invitations: Vec<Invitation>,
 }
 
-/// A rate that is limited, as a person reads it.
+/// A rate limit, formatted.
 struct Rate {
     what: &'static str,
     setting: &'static str,
     limit: String,
-    /// Who is refused now, and for how long.
+    /// The sources that are refused now, each with the remaining time.
     at_limit: Vec<String>,
 }
 
@@ -121,7 +122,7 @@ fn rate(limit: RateLimit) -> Rate {
     }
 }
 
-/// The transparency log as a person reads it.
+/// The transparency log, formatted.
 struct Log {
     health: LogHealth,
     newest: Option<Moment>,
@@ -144,7 +145,7 @@ async fn log(app: &AppState) -> Option<Log> {
     }
 }
 
-/// Bytes in the largest unit that says something.
+/// Formats bytes in the largest useful unit.
 fn bytes(count: i64) -> String {
     let units = ["KiB", "MiB", "GiB", "TiB"];
     let mut size = count as f64;
@@ -161,7 +162,6 @@ fn bytes(count: i64) -> String {
     format!("{size:.1} {unit}")
 }
 
-/// A limit as a person reads it.
 struct Limit {
     variable: &'static str,
     value: String,
@@ -178,7 +178,7 @@ fn limits(quotas: &Quotas) -> Vec<Limit> {
     .collect()
 }
 
-/// A number in groups of three.
+/// Formats a number in groups of three digits.
 fn readable(number: u64) -> String {
     let digits = number.to_string();
     let groups = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy);
@@ -222,7 +222,8 @@ async fn show(State(app): State<AppState>, headers: HeaderMap) -> Result<Respons
     })
 }
 
-/// The key, entered. Wrong ones are counted like wrong keys anywhere.
+/// Checks the operator key and sets the cookie. Wrong keys count against the client like any other wrong
+/// secret.
 async fn enter(
     State(app): State<AppState>,
     Context(context): Context,
@@ -230,7 +231,7 @@ async fn enter(
     form: Form,
 ) -> Result<Response, Fault> {
     if !is_operator(&app, &key_hash(&form.text("key"))) {
-        count_bad_secret(&app, rate_key(context.client))?;
+        app.limits.count_bad_secret(rate_key(context.client))?;
         let shown =
             KeyPage { shell: shell(&app, &headers).await?, fault: "This is not the operator’s key." };
         return fault_page(StatusCode::FORBIDDEN, &shown);
@@ -239,7 +240,7 @@ async fn enter(
     set_cookie(&app, &token, LIFE_MS / 1000)
 }
 
-/// Strict: it goes with nothing that begins on another site's page.
+/// Sets the cookie as `SameSite=Strict`: browsers omit it on requests from other sites.
 fn set_cookie(app: &App, token: &str, seconds: i64) -> Result<Response, Fault> {
     let cookie = format!("{COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/operator; Max-Age={seconds}");
     Ok(([(header::SET_COOKIE, cookies::set(app, &cookie)?)], Redirect::to("/operator")).into_response())
@@ -269,7 +270,7 @@ async fn replay(
     Ok(Redirect::to("/operator/deliveries").into_response())
 }
 
-/// A link by which somebody may have an account.
+/// Creates a sign-up link.
 async fn invite(
     State(app): State<AppState>,
     _: Operator,
@@ -278,7 +279,7 @@ async fn invite(
     form: Form,
 ) -> Result<Response, Fault> {
     let new = crate::form::body(serde_json::json!({"email": form.some("email")}))?;
-    let once = chorus_app::once::Once::NO_KEY;
+    let once = chorus_node::idempotency::Once::NO_KEY;
     let made = accounts::make_sign_up_code(&app, context, Caller::Operator, new, once).await?.result;
     page(&super::account::Secret {
         shell: shell(&app, &headers).await?,

@@ -1,4 +1,4 @@
-//! The rail by itself, for pages that stay open: what is new by now, where agents are at work, and how many need somebody.
+//! The rail as a fragment, for open pages: unread counts, agents at work, and agents that need attention.
 
 use crate::page::{Fault, page};
 use crate::shell::{Here, Shell};
@@ -8,10 +8,11 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
-use chorus_app::{AppState, fleet};
+use chorus_app::fleet;
+use chorus_node::AppState;
 use chorus_protocol::api::Page;
 
-/// As many agents as are looked at.
+/// The most agents that are examined.
 const MOST: i64 = 100;
 
 pub(crate) fn routes() -> Router<AppState> {

@@ -1,8 +1,8 @@
-//! The OpenAPI document, made readable: an overview of all operations, which can be searched, and for each group a page that
-//! shows what its operations take and answer, and a command that calls each.
+//! The API reference, rendered from the OpenAPI document: a searchable overview of all operations, and a page
+//! for each group with parameters, responses and a `curl` command for each operation.
 //!
-//! A script of those pages calls operations from there, with a key that is typed in and kept nowhere; without it they are for
-//! reading.
+//! A script calls operations from these pages. The key that a reader types is not stored. Without the script
+//! the pages are read-only.
 
 use crate::assets;
 use crate::page::{Fault, page};
@@ -11,10 +11,10 @@ use crate::visitor::person;
 use askama::Template;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use chorus_app::{App, Error};
+use chorus_node::{App, Error};
 use serde_json::{Map, Value};
 
-/// No example goes deeper.
+/// The deepest nesting of an example.
 const MAX_DEPTH: usize = 5;
 
 /// The longest search, in characters.
@@ -24,9 +24,9 @@ const MAX_SEARCH: usize = 200;
 #[template(path = "api.html")]
 struct OverviewPage<'o> {
     shell: Shell,
-    /// The words that were searched for; none if all is shown.
+    /// The search text; empty if all operations are shown.
     asked: String,
-    /// How many operations are shown.
+    /// The number of operations shown.
     count: usize,
     groups: Vec<(&'o Group, Vec<&'o Operation>)>,
 }
@@ -36,21 +36,21 @@ struct OverviewPage<'o> {
 struct GroupPage<'o> {
     shell: Shell,
     script: &'static str,
-    /// Where this hub is reached.
+    /// The public URL of this hub.
     base: &'o str,
     groups: &'o [Group],
     group: &'o Group,
 }
 
-/// Operations that belong together.
+/// A group of operations with one tag.
 pub struct Group {
     pub name: &'static str,
-    /// What they are about.
+    /// A description of the group.
     pub about: &'static str,
     pub operations: Vec<Operation>,
 }
 
-/// The page of all operations, or of those that have these words in whatever is said of them.
+/// Renders all operations, or those whose text contains all words of `asked`.
 pub async fn show(app: &App, headers: &HeaderMap, groups: &[Group], asked: &str) -> Result<Response, Fault> {
     let person = person(app, headers).await?;
     let shell = Shell::maybe_of(app, person.as_ref(), Here::Api).await?;
@@ -68,7 +68,7 @@ pub async fn show(app: &App, headers: &HeaderMap, groups: &[Group], asked: &str)
     page(&OverviewPage { shell, asked, count, groups })
 }
 
-/// The page of one group.
+/// Renders the page of one group.
 pub async fn show_group(
     app: &App,
     headers: &HeaderMap,
@@ -81,7 +81,7 @@ pub async fn show_group(
     page(&GroupPage { shell, script: assets::api_script(), base: &app.config.public_url, groups, group })
 }
 
-/// The operations of a document in these groups, each of which has a name and says what it is about.
+/// Groups the operations of a document. `names` holds the tag and the description of each group.
 pub fn groups(document: &Value, names: &[(&'static str, &'static str)]) -> Vec<Group> {
     let mut rest = operations(document);
     let mut groups = vec![];
@@ -93,40 +93,39 @@ pub fn groups(document: &Value, names: &[(&'static str, &'static str)]) -> Vec<G
     groups
 }
 
-/// Text with code in it: pieces, and whether each is code.
+/// Text with code spans: pieces, each with whether it is code.
 pub type Prose = Vec<(String, bool)>;
 
-/// One operation.
 pub struct Operation {
-    /// What it is about.
+    /// The tag of its group.
     pub tag: String,
-    /// Where it is on the page.
+    /// The id of its element on the page.
     pub anchor: String,
     pub method: String,
     pub path: String,
     pub summary: Prose,
     pub description: Prose,
     pub needs_key: bool,
-    /// Whether the hub sends it, and nobody calls it here.
+    /// True if this is a webhook: the hub sends it, and nobody calls it here.
     pub is_sent: bool,
-    /// What it takes in the query at least.
+    /// An example of the required query parameters.
     pub query: String,
-    /// The least body that it takes, if it takes one.
+    /// The smallest example body, if the operation takes one.
     pub body: Option<String>,
     pub fields: Vec<Field>,
     pub answers: Vec<(String, Prose)>,
 }
 
-/// One thing an operation takes.
+/// One parameter or body field of an operation.
 pub struct Field {
     pub name: String,
-    /// Where it goes: path, query, header, body.
+    /// The location: `path`, `query`, `header` or `body`.
     pub place: String,
     pub required: bool,
     pub description: Prose,
 }
 
-/// All operations of a document, in its order; then what the hub sends.
+/// Returns all operations of a document in its order, followed by the webhooks.
 pub fn operations(document: &Value) -> Vec<Operation> {
     let places = ["paths", "webhooks"].into_iter();
     places
@@ -166,12 +165,12 @@ fn fields(document: &Value, operation: &Value) -> Vec<Field> {
     parameters.chain(body_fields(document, body, "", true)).collect()
 }
 
-/// The schema of its body.
+/// Returns the schema of the request body.
 fn body_of(operation: &Value) -> Option<&Value> {
     operation.pointer("/requestBody/content/application~1json/schema")
 }
 
-/// What must be in the query, to be filled in.
+/// Returns the required query parameters with placeholders.
 fn query(operation: &Value) -> String {
     let parameters = operation["parameters"].as_array().into_iter().flatten();
     let required = parameters.filter(|one| one["in"] == "query" && one["required"] == true);
@@ -179,7 +178,7 @@ fn query(operation: &Value) -> String {
     if words.is_empty() { String::new() } else { format!("?{}", words.join("&")) }
 }
 
-/// The least value that a schema takes, or what comes close to it: what it means is to be filled in.
+/// Builds the smallest value of a schema's shape. The reader fills in meaningful values.
 fn example(document: &Value, schema: &Value, depth: usize) -> Value {
     let schema = resolve(document, schema);
     if let Some(given) = schema.get("example").or_else(|| schema["enum"].get(0)) {
@@ -204,7 +203,7 @@ fn example(document: &Value, schema: &Value, depth: usize) -> Value {
     }
 }
 
-/// The members of a body, those of objects inside it too. Nothing is required inside what is not.
+/// Returns the fields of a body, including those of nested objects. Fields of an optional object are optional.
 fn body_fields(document: &Value, schema: &Value, prefix: &str, needed: bool) -> Vec<Field> {
     let schema = resolve(document, schema);
     let required = |name: &String| {
@@ -228,19 +227,19 @@ fn body_fields(document: &Value, schema: &Value, prefix: &str, needed: bool) -> 
         .collect()
 }
 
-/// Follows references into the document's components: of something that may be absent, and of something that has several
-/// shapes, it is the first.
+/// Resolves references into the document's components. For an optional or a multi-shape schema it takes the
+/// first reference.
 fn resolve<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
     let target = ways(schema).find_map(|way| document.pointer(way["$ref"].as_str()?.strip_prefix('#')?));
     target.map_or(schema, |target| resolve(document, target))
 }
 
-/// What a schema says of itself, or the first of those it is made of.
+/// Returns the description of a schema, or of its first alternative that has one.
 fn description(schema: &Value) -> &Value {
     ways(schema).map(|way| &way["description"]).find(|text| text.is_string()).unwrap_or(&Value::Null)
 }
 
-/// A schema itself and those it is made of.
+/// Returns a schema and its alternatives.
 fn ways(schema: &Value) -> impl Iterator<Item = &Value> {
     let made_of =
         ["allOf", "anyOf", "oneOf"].into_iter().filter_map(|word| schema[word].as_array()).flatten();
@@ -255,14 +254,14 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// Splits at backticks: every second piece is code.
+/// Splits text at backticks: every second piece is code.
 fn prose(value: &Value) -> Prose {
     let pieces = value.as_str().unwrap_or_default().split('`');
     pieces.zip([false, true].into_iter().cycle()).map(|(piece, code)| (piece.to_owned(), code)).collect()
 }
 
 impl Operation {
-    /// Whether all of these words, in small letters, are in what is said of it.
+    /// Returns whether the operation's text contains all of these lower-case words.
     fn has_all(&self, words: &[String]) -> bool {
         if words.is_empty() {
             return true;
@@ -277,7 +276,7 @@ impl Operation {
         words.iter().all(|word| said.contains(word))
     }
 
-    /// The command that calls it, at a hub that is reached there.
+    /// Returns the `curl` command that calls the operation at `base`.
     fn curl(&self, base: &str) -> String {
         use std::fmt::Write as _;
         let method = if self.method == "GET" { String::new() } else { format!(" -X {}", self.method) };

@@ -1,4 +1,4 @@
-//! Finding messages by their words, and jumping to a conversation or an agent.
+//! Searching messages by words, and jumping to a conversation or an agent.
 
 use crate::extract::Query;
 use crate::page::{Fault, page, query};
@@ -11,13 +11,13 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
-use chorus_app::AppState;
 use chorus_app::conversation::{Question, conversation_id, find_messages, look_at};
+use chorus_node::AppState;
 use chorus_protocol::ids::EventId;
 use serde::Deserialize;
 
 const LIMIT: i64 = 20;
-/// The longest question, in characters.
+/// The longest search text, in characters.
 const MAX_QUESTION: usize = 200;
 
 pub(crate) fn routes() -> Router<AppState> {
@@ -27,7 +27,7 @@ pub(crate) fn routes() -> Router<AppState> {
 #[derive(Deserialize)]
 struct Asked {
     q: Option<String>,
-    /// The one conversation that is searched.
+    /// The only conversation to search, by id.
     #[serde(rename = "in")]
     within: Option<String>,
     after: Option<String>,
@@ -38,7 +38,7 @@ struct Asked {
 struct SearchPage {
     shell: Shell,
     q: String,
-    /// The one conversation that is searched, by id and name.
+    /// The only conversation that is searched, by id and name.
     within: Option<(String, String)>,
     found: Vec<Found>,
     next: Option<String>,
@@ -69,7 +69,7 @@ async fn show(
     if !q.is_empty() {
         let before = asked.after.as_deref().and_then(EventId::parse);
         let question = Question { text: q.clone(), within, before, limit: LIMIT };
-        let answer = find_messages(&app, visitor.who(), question).await?;
+        let answer = find_messages(&app, visitor.context.source(), visitor.who(), question).await?;
         let here = place.as_ref().map_or("", |(id, _)| id);
         next = answer.next.map(|next| query(&[("q", &q), ("in", here), ("after", &next)]));
         found.extend(answer.items.into_iter().map(|one| Found {

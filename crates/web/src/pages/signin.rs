@@ -1,7 +1,7 @@
-//! Signing in: by a link in a mail, on pages that work without scripts.
+//! Signing in by a mailed link, on pages that work without scripts.
 //!
-//! The page of a link does not use it up, so that a program which looks at the links in a mail does no harm; its button
-//! does.
+//! Opening the link does not consume it, so that a mail scanner that follows links does no harm. The button on
+//! its page does.
 
 use crate::cookies::new_cookie;
 use crate::extract::Path;
@@ -15,12 +15,13 @@ use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
-use chorus_app::mail::check_address;
-use chorus_app::{App, AppState, Error, accounts};
+use chorus_app::accounts;
+use chorus_node::config::mail::check_address;
+use chorus_node::{App, AppState, Error};
 use chorus_protocol::api::accounts::{EmailAddress, Line, SignIn};
 use chorus_protocol::code::Code;
 
-/// The longest sign-up code that is looked at.
+/// The longest sign-up code that is checked.
 const MAX_CODE: usize = 100;
 
 pub(crate) fn routes() -> Router<AppState> {
@@ -64,7 +65,7 @@ fn over(app: &App) -> Result<Response, Fault> {
     fault_page(StatusCode::GONE, &Over { shell: shell(app) })
 }
 
-/// The form for an address.
+/// Shows the form for an email address.
 async fn form(State(app): State<AppState>, uri: Uri) -> Result<Response, Fault> {
     let query = uri.query().unwrap_or_default().as_bytes();
     let invitation = url::form_urlencoded::parse(query).find(|(name, _)| name == "invitation");
@@ -73,7 +74,7 @@ async fn form(State(app): State<AppState>, uri: Uri) -> Result<Response, Fault> 
     page(&SignInPage { shell: shell(&app), email: String::new(), invitation, fault: "" })
 }
 
-/// The form, filled in.
+/// Sends the sign-in link.
 async fn send_form(
     State(app): State<AppState>,
     Context(context): Context,
@@ -91,7 +92,7 @@ async fn send_form(
     page(&LinkSent { shell: shell(&app) })
 }
 
-/// The page of a link: one button.
+/// Shows the page of a link, with one button.
 async fn link(State(app): State<AppState>, Path(token): Path<String>) -> Result<Response, Fault> {
     if !accounts::is_link_good(&app, &token).await? {
         return over(&app);
@@ -99,14 +100,14 @@ async fn link(State(app): State<AppState>, Path(token): Path<String>) -> Result<
     page(&Link { shell: shell(&app) })
 }
 
-/// The button of a link: it is used up, and a session begins.
+/// Consumes the link and starts a session.
 async fn use_link(
     State(app): State<AppState>,
     Context(context): Context,
     Path(token): Path<String>,
     Extension(OwnPage(own_page)): Extension<OwnPage>,
 ) -> Result<Response, Fault> {
-    // Or another site could sign somebody in as somebody else.
+    // Otherwise another site could sign a visitor in to a foreign account.
     if !own_page {
         return Err(Error::new(Code::Forbidden, "open the link, and use the button on its page").into());
     }

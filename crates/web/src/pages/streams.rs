@@ -1,6 +1,8 @@
-//! Work streams: those of a person's channels, and one of them: where it goes on, whose it is, who is at what, what was said last.
+//! Work streams: the list of those in a person's channels, and the page of one with its channels, owners,
+//! claims and last messages.
 //!
-//! Every change is a form, which needs no script. Who may do what is the act's to say; what one may not is not offered.
+//! Every change is a form that works without a script. The acts check permissions; the page offers only
+//! permitted changes.
 
 use super::channel::items::excerpt;
 use crate::extract::{Path, Query};
@@ -16,16 +18,16 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use chorus_app::conversation::FoundView;
-use chorus_app::once::Once;
 use chorus_app::work_streams::{self, Claimed, Closer, stream_id};
-use chorus_app::{AppState, Error};
+use chorus_node::idempotency::Once;
+use chorus_node::{AppState, Error};
 use chorus_protocol::api::streams::{NewStream, StreamChange, StreamMemberView, StreamPage, StreamView};
 use chorus_protocol::ids::StreamId;
 use chorus_protocol::words::{PrincipalKind, Word};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// As many as a page lists.
+/// The most streams on a page.
 const LIMIT: i64 = 50;
 
 pub(crate) fn routes() -> Router<AppState> {
@@ -40,18 +42,18 @@ pub(crate) fn routes() -> Router<AppState> {
 struct Place {
     id: String,
     name: String,
-    /// The stream goes on in it.
+    /// True if the stream runs in this channel.
     chosen: bool,
 }
 
 struct Part {
     face: Face,
     handle: String,
-    /// Where more is told of it, if it is an agent.
+    /// The link to the agent's card; `None` for a person.
     agent: Option<String>,
 }
 
-/// Something that was said.
+/// A recent message of the stream.
 struct Latest {
     channel: String,
     name: String,
@@ -102,7 +104,7 @@ struct OnePage {
     id: String,
     name: String,
     closed: Option<Moment>,
-    /// Where it goes on, of the visitor's channels.
+    /// The stream's channels among the visitor's.
     goes_on: Vec<Place>,
     lead: Option<Part>,
     leads: String,
@@ -112,12 +114,12 @@ struct OnePage {
     latest: Vec<Latest>,
     may_change: bool,
     takes_part: bool,
-    /// All that it could go on in.
+    /// All channels that the stream could run in.
     places: Vec<Place>,
     participants: String,
 }
 
-/// The visitor's channels, those that are chosen among them marked.
+/// Returns the visitor's channels, with the chosen ones marked.
 fn places(shell: &Shell, chosen: &[String]) -> Vec<Place> {
     let place = |entry: &crate::shell::Entry| Place {
         id: entry.id.clone(),
@@ -190,7 +192,7 @@ async fn form(State(app): State<AppState>, visitor: SignedIn) -> Result<Response
     page(&NewPage { places: places(&shell, &[]), shell, name, owners, participants, lead })
 }
 
-/// Handles with spaces or commas between them, with or without what stands before them in a message.
+/// Splits a list of handles at spaces and commas, and drops a leading `@`.
 fn words(text: &str) -> Vec<&str> {
     text.split([',', ' ', '\n'])
         .map(|word| word.trim().trim_start_matches('@'))
@@ -198,7 +200,7 @@ fn words(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// What a form says of a stream. Where it goes on and whose it is stay as they are if nothing is said of them.
+/// Builds the API body from a form. Channels and owners that the form leaves out stay unchanged.
 fn typed(form: &Form) -> Value {
     let mut said = Map::new();
     said.insert("name".into(), json!(form.text("name")));
@@ -254,7 +256,7 @@ async fn show(
 }
 
 impl OnePage {
-    /// The handles of those whose it is, as a form shows them.
+    /// Returns the handles of the owners, for the form.
     fn owning(&self) -> String {
         self.owners.iter().map(|owner| &*owner.handle).collect::<Vec<_>>().join(" ")
     }
@@ -272,7 +274,7 @@ async fn change(
     Ok(to(&stream.to_string()))
 }
 
-/// Taking part, having no part any more, closing.
+/// Joins, leaves or closes the stream.
 async fn act(
     State(app): State<AppState>,
     visitor: SignedIn,

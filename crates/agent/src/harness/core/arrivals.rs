@@ -1,4 +1,4 @@
-//! What comes in: a message is new, known, a piece of another, or takes the place of one; or one is taken back.
+//! Arriving messages: new, known, a piece of another, an edit, or a withdrawal.
 
 use super::Core;
 use super::event::Command;
@@ -12,7 +12,7 @@ use chorus_protocol::c2a::Claimed;
 use chorus_protocol::words::Disposition;
 
 impl Core {
-    /// The inbox handed over a message.
+    /// Handles a message from the inbox.
     pub(super) fn arrived(
         &mut self,
         turn: Turn,
@@ -34,7 +34,7 @@ impl Core {
         self.line_up(turn, now_ms, out);
     }
 
-    /// A service or a peer offers a message.
+    /// Handles a message offered by a service, a peer or a session.
     pub(super) fn offered(&mut self, taken: Taken, now_ms: i64, out: &mut Vec<Command>) {
         let turn = match taken.turn() {
             Ok(turn) if self.has_room() => turn,
@@ -46,14 +46,15 @@ impl Core {
         let waits = self.line.holds(&turn.id);
         if waits || self.works_on(&turn.id) || self.ledger.known(&taken.id) == Known::Done {
             if waits {
-                // What it says of itself now counts: nobody has seen it yet. What a claim has given stays.
+                // The newer version replaces the waiting one, which nobody has seen yet. A text received with
+                // a claim is kept.
                 self.write(Record::Took(taken), out);
                 let same = turn.message_id.clone();
                 if !(turn.withheld && self.line.shows(&turn.id)) {
                     self.line.edit(&same, turn.clone(), now_ms).ok();
                 }
             }
-            // Whether it may come again is the journal's to say: one that failed may.
+            // The journal decides whether the message may come again: a failed one may.
             out.push(Command::Accept);
             return out.push(Command::Tell(Activity::Repeated { message: turn.message_id }));
         }
@@ -62,12 +63,12 @@ impl Core {
         self.line_up(turn, now_ms, out);
     }
 
-    /// A new message takes its place among what waits.
+    /// Queues a new message.
     fn line_up(&mut self, turn: Turn, now_ms: i64, out: &mut Vec<Command>) {
         if turn.reason.is_some_and(interrupts) {
             self.interrupt(&turn, out);
         }
-        // What was begun before is gone on with by itself.
+        // A message whose processing had begun continues separately.
         if self.ledger.known(&turn.id) != Known::New {
             return self.line.push(Batch::single(turn, now_ms));
         }
@@ -79,7 +80,8 @@ impl Core {
                 });
                 match self.line.edit(&before, turn, now_ms) {
                     Ok(superseded) => return self.supersede(&superseded, out),
-                    // That was dealt with, or never came: this is a message like any other.
+                    // The earlier version was processed before, or never came, so this is a message like any
+                    // other.
                     Err(turn) => *turn,
                 }
             }
@@ -90,7 +92,8 @@ impl Core {
         self.line.say(source, turn, now_ms);
     }
 
-    /// Breaks off a turn for what belongs to it, if nothing was sent and its first piece has not waited for too long.
+    /// Cancels a turn to merge another piece into it, if nothing was sent and its first piece is recent
+    /// enough.
     fn break_off(&mut self, now_ms: i64, out: &mut Vec<Command>, which: impl Fn(&Task) -> bool) {
         let may = |task: &Task| {
             task.source.is_some() && now_ms.saturating_sub(task.began_ms) < LONGEST_MS && which(task)
@@ -98,7 +101,7 @@ impl Core {
         self.break_off_at_any_time(now_ms, out, may);
     }
 
-    /// The same however long it has waited: of two versions of a message one is answered.
+    /// Cancels a turn for an edit, regardless of its age: only one version of a message is answered.
     fn break_off_at_any_time(&mut self, now_ms: i64, out: &mut Vec<Command>, which: impl Fn(&Task) -> bool) {
         let place = self.tasks.iter().position(|task| task.can_be_broken_off() && which(task));
         let Some(place) = place else { return };
@@ -110,7 +113,7 @@ impl Core {
         self.line.give_back(task.into_batch(), now_ms);
     }
 
-    /// Ends what runs in a conversation because of a word that may not wait.
+    /// Ends the running turn of a conversation because of an urgent event.
     fn interrupt(&mut self, by: &Turn, out: &mut Vec<Command>) {
         let conversation = by.conversation();
         let is_meant = |task: &&mut Task| task.is_thinking() && task.turn.conversation() == conversation;
@@ -122,13 +125,13 @@ impl Core {
         task.put_an_end(&format!("{} put an end to it", by.message_id));
     }
 
-    /// A message was taken back.
+    /// Handles the withdrawal of a message.
     pub(super) fn withdraw(&mut self, message: &str, now_ms: i64, out: &mut Vec<Command>) {
         self.break_off(now_ms, out, |task| task.turns().any(|one| one.stands_for(message)));
         if let Some(id) = self.line.withdraw(message, now_ms) {
             return self.supersede(&id, out);
         }
-        // A message that stands alone, and nothing was said yet.
+        // A message that was not merged with others, and to which nothing was sent.
         let alone = |task: &&mut Task| task.turn.stands_for(message) && task.can_be_broken_off();
         let Some(task) = self.tasks.iter_mut().find(alone) else { return };
         out.extend(task.running.then_some(Command::CancelTurn { task: task.number }));
@@ -138,7 +141,7 @@ impl Core {
         task.steps.extend([Step::Done(Verdict::Superseded), Step::Idle]);
     }
 
-    /// Messages of a turn were taken back, and it says nothing: it is made of the others, if there are any.
+    /// Removes withdrawn messages from a turn and runs it again with the others, if there are any.
     pub(super) fn leave_out(&mut self, task: &mut Task, messages: &[String], out: &mut Vec<Command>) {
         let is_gone = |turn: &Turn| messages.contains(&turn.message_id);
         let (gone, mut rest): (Vec<_>, Vec<_>) = task.turns().cloned().partition(is_gone);
@@ -152,7 +155,7 @@ impl Core {
         }
     }
 
-    /// A claim is ours. What was withheld is worked on once its author has paused, as all that is typed, if it came with it.
+    /// Handles a successful claim. A withheld text that came with it is queued until its author has paused.
     pub(super) fn claimed(&mut self, task: &mut Task, claimed: Claimed, now_ms: i64) {
         let Some(event) = claimed.event else {
             let why = "nobody tells what was said".to_owned();
@@ -160,13 +163,13 @@ impl Core {
         };
         task.turn = task.turn.revealed(*event, &claimed.holder);
         match task.turn.source().filter(|_| self.profile.quiet_ms > 0) {
-            // Until then there is nothing to be done about it.
+            // Until then there is nothing to do.
             Some(source) => self.line.say(source, task.turn.clone(), now_ms),
             None => task.work(),
         }
     }
 
-    /// Another message, or nothing, has taken the place of one.
+    /// Records that a message was replaced or withdrawn.
     fn supersede(&mut self, id: &str, out: &mut Vec<Command>) {
         let done = Record::Done { id: id.to_owned(), end: End::Superseded, cursor: None, merged: vec![] };
         self.line.done(id, done).into_iter().for_each(|record| self.write(record, out));

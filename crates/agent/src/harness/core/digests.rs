@@ -1,8 +1,9 @@
-//! Digests that came, and knocks that were not taken up: shown before the next message that is answered, and never worth a turn of
-//! their own.
+//! Digests, and knocks that were not followed up. They are shown before the next message that is answered, and
+//! never start a turn of their own.
 //!
-//! They are in the journal until what a turn that showed them made of it is there too, so that neither a restart nor a turn that
-//! fails or is broken off loses one. One that was shown is not shown again, unless the process dies between the two lines.
+//! They stay in the journal until the result of a turn that showed them is recorded, so that neither a restart
+//! nor a failed or cancelled turn loses one. A digest is shown twice only if the process dies between the two
+//! journal records.
 
 use super::{Command, Core};
 use crate::harness::ledger::{Ledger, Record};
@@ -10,17 +11,17 @@ use crate::harness::turn::Turn;
 use chorus_protocol::words::Mode;
 use std::collections::BTreeMap;
 
-/// What a digest may hold, in characters.
+/// The longest digest that is kept, in characters.
 const MAX_CHARACTERS: usize = 2000;
 
-/// What came, as it is kept, if it is a digest.
+/// Returns the journal record of a message that is a digest.
 fn record(turn: &Turn) -> Option<Record> {
     let is_one = turn.mode == Some(Mode::Digest) && !turn.text.is_empty();
     let text = || turn.text.chars().take(MAX_CHARACTERS).collect();
     is_one.then(|| Record::Digest { id: turn.id.clone(), text: text() })
 }
 
-/// The same of a knock, as long as what was said is withheld.
+/// Returns the journal record of a knock whose text is still withheld.
 fn knock(turn: &Turn) -> Option<Record> {
     let knock = turn.knock.as_deref().filter(|_| turn.withheld)?;
     let line = crate::harness::prompt::knock_line(&turn.message_id, knock);
@@ -28,12 +29,12 @@ fn knock(turn: &Turn) -> Option<Record> {
     Some(Record::Knock { id: turn.id.clone(), text })
 }
 
-/// Which task shows which digest or knock, by its id.
+/// The task that shows each digest or knock, by its id.
 #[derive(Debug, Default)]
 pub(super) struct Digests(BTreeMap<String, u64>);
 
 impl Digests {
-    /// All of them that no other task shows.
+    /// Assigns all digests that no other task shows to this task.
     pub(super) fn of(&mut self, ledger: &Ledger, task: u64) -> Vec<String> {
         let mut texts = vec![];
         for (id, text) in ledger.digests() {
@@ -44,16 +45,16 @@ impl Digests {
         texts
     }
 
-    /// A task shows none any more: which it did.
+    /// Releases the digests of a task and returns their ids.
     pub(super) fn release(&mut self, task: u64) -> Vec<String> {
         self.0.extract_if(.., |_, by| *by == task).map(|(id, _)| id).collect()
     }
 }
 
 impl Core {
-    /// What came is to be shown, if it is a digest.
+    /// Stores a message that is a digest.
     pub(super) fn keep_digest(&mut self, turn: &Turn, out: &mut Vec<Command>) {
-        // What knocks again is perhaps taken up this time.
+        // A repeated knock may be followed up this time.
         if turn.withheld && self.ledger.digests().any(|(id, _)| *id == turn.id) {
             self.write(Record::Told { digests: vec![turn.id.clone()] }, out);
         }
@@ -62,14 +63,15 @@ impl Core {
         }
     }
 
-    /// What came is left, or another's: that it is there is to be shown, if it was no more than a knock.
+    /// Stores the knock of a message that is not processed here.
     pub(super) fn keep_knock(&mut self, turn: &Turn, out: &mut Vec<Command>) {
         if let Some(record) = knock(turn) {
             self.write(record, out);
         }
     }
 
-    /// A turn has ended: what it showed is told, unless it failed, for then perhaps nobody has seen it.
+    /// Marks the digests of a completed turn as shown. After a failure they are kept, because they may not
+    /// have been seen.
     pub(super) fn end_digests(&mut self, task: u64, failed: bool, out: &mut Vec<Command>) {
         let told = self.digests.release(task);
         if !told.is_empty() && !failed {
@@ -107,7 +109,7 @@ mod tests {
         assert_eq!(record(&turn("buffered", 0, "no digest")), None);
         for n in 0..MAX_DIGESTS + 2 {
             keep(&mut ledger, n);
-            // It comes again, and is the same.
+            // The same digest comes again.
             keep(&mut ledger, n);
         }
         let prompt = after_digests(&digests.of(&ledger, 1), "asked".into(), "d");
@@ -130,7 +132,7 @@ mod tests {
         keep(&mut ledger, 2);
         let other = digests.of(&ledger, 2);
         assert!(other.len() == 1 && other[0].contains("2 messages"), "{other:?}");
-        // The first was broken off: whoever comes next shows it.
+        // The first task was cancelled, so the next one shows its digest.
         assert_eq!(digests.release(1).len(), 1);
         assert_eq!(digests.of(&ledger, 3), first);
         ledger.apply(Record::Told { digests: digests.release(3) });

@@ -1,4 +1,4 @@
-//! What goes into the core and what comes out of it: plain data.
+//! The input and output of the core, as plain data.
 
 use super::post::{Post, Posted};
 use crate::harness::activity::Activity;
@@ -8,174 +8,127 @@ use crate::harness::turn::Turn;
 use chorus_attention::turn::Source;
 use chorus_protocol::channel::CallbackEvent;
 
-/// Something that happened.
+/// An input of the core.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// The inbox was opened for the first time, and begins after this place.
-    Began {
-        /// The place.
-        cursor: String,
-    },
-    /// The inbox handed over a message. It stays in the inbox until the journal says that it was dealt with, so none may be
-    /// left out: while there is no room the inbox is not read.
+    /// The inbox was opened for the first time, and begins after this position.
+    Began { cursor: String },
+    /// The inbox handed over a message. It stays in the inbox until the journal records it as done, so none
+    /// may be skipped: the inbox is not read while there is no room.
     Arrived {
-        /// What is to be answered.
         turn: Box<Turn>,
-        /// Its place in the inbox.
+        /// The position in the inbox.
         cursor: Option<String>,
     },
-    /// There is nothing to answer at this place of the inbox.
-    Nothing {
-        /// The place.
-        cursor: String,
-    },
-    /// A service or a peer offers a message. It is answered with [`Command::Accept`] or [`Command::Refuse`], at once.
+    /// There is nothing to answer at this position of the inbox.
+    Nothing { cursor: String },
+    /// A service, a peer or a session offers a message. The core answers at once with [`Command::Accept`] or
+    /// [`Command::Refuse`].
     Offered(Taken),
-    /// Somebody types.
+    /// An author is typing.
     Typing(Source),
-    /// A message was taken back, or is not to be answered any more.
+    /// A message was withdrawn, or no longer requires an answer.
     Withdrawn {
-        /// Which, as the other side calls it.
+        /// The id that the other side uses.
         message: String,
     },
-    /// A turn that runs shows something to its channel, and waits for [`Command::Resume`].
-    Shows {
-        /// Which.
-        task: u64,
-        /// What.
-        event: CallbackEvent,
-    },
-    /// A turn that runs has made a piece of its answer, and waits for [`Command::Resume`].
-    Grows {
-        /// Which.
-        task: u64,
-        /// The piece.
-        text: String,
-    },
-    /// A turn that runs is about to call a tool that may change something, and waits for [`Command::Resume`].
-    Acts {
-        /// Which turn.
-        task: u64,
-        /// Which tool.
-        tool: String,
-    },
-    /// A turn that ran has ended.
-    Ended {
-        /// Which.
-        task: u64,
-        /// What came of it.
-        outcome: Outcome,
-    },
-    /// What came of a request.
-    Posted {
-        /// Which.
-        number: u64,
-        /// What.
-        posted: Posted,
-    },
-    /// Nothing but that time has passed: see [`Core::wake_at_ms`](super::Core::wake_at_ms).
+    /// A running turn reports progress to its channel and waits for [`Command::Resume`].
+    Shows { task: u64, event: CallbackEvent },
+    /// A running turn has produced a piece of its answer and waits for [`Command::Resume`].
+    Grows { task: u64, text: String },
+    /// A running turn is about to call a tool that may change something and waits for [`Command::Resume`].
+    Acts { task: u64, tool: String },
+    /// A running turn has ended.
+    Ended { task: u64, outcome: Outcome },
+    /// A request has ended.
+    Posted { number: u64, posted: Posted },
+    /// Time has passed: see [`Core::wake_at_ms`](super::Core::wake_at_ms).
     Time,
-    /// Nothing will come any more: the agent is to end once it has dealt with everything that came.
+    /// No further messages will come. The agent stops once all messages are processed.
     Closed,
-    /// The agent is to end.
+    /// The agent is to stop.
     Stop,
 }
 
-/// Something to be done, in this order.
+/// An output of the core. Commands are executed in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
-    /// Write this to the journal, for good, before anything else is done. If that fails, the agent ends.
+    /// Writes a record to the journal, durably, before the next command. If that fails, the agent stops.
     Write(Record),
-    /// The message that was offered is taken, and ours to answer.
+    /// Accepts the offered message. From now on this agent must answer it.
     Accept,
-    /// The message that was offered is not taken.
-    Refuse {
-        /// Why.
-        why: String,
-    },
-    /// Have a message answered.
+    /// Refuses the offered message.
+    Refuse { why: String },
+    /// Starts a turn.
     Run(Box<Run>),
-    /// A turn that runs may go on.
-    Resume {
-        /// Which.
-        task: u64,
-    },
-    /// A turn that runs is to end, with everything it started. Nothing is heard of it any more.
-    CancelTurn {
-        /// Which.
-        task: u64,
-    },
-    /// Make a request.
+    /// Lets a running turn continue.
+    Resume { task: u64 },
+    /// Ends a running turn with everything it started. It sends no further events.
+    CancelTurn { task: u64 },
+    /// Starts a request.
     Post(Post),
-    /// The result of a request that is on its way does not matter any more.
-    CancelPost {
-        /// Which.
-        number: u64,
-    },
-    /// Tell whoever watches.
+    /// Drops a request in flight. Its result no longer matters.
+    CancelPost { number: u64 },
+    /// Reports an activity to the observer.
     Tell(Activity),
-    /// The agent has ended.
+    /// The agent has stopped.
     End,
 }
 
-/// A message to be answered.
+/// A turn to run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
-    /// Of this turn, and of no other.
+    /// The unique number of the task.
     pub task: u64,
-    /// What came: the last of what is answered together.
+    /// The last of the merged messages.
     pub turn: Turn,
-    /// What came before it and belongs to it, in order.
+    /// The earlier of the merged messages, in order.
     pub earlier: Vec<Turn>,
-    /// Digests that are shown before it.
+    /// The digests to show before the prompt.
     pub digests: Vec<String>,
-    /// What stands around the words of others in the prompt, which they cannot guess.
+    /// An unguessable text that delimits the words of others in the prompt.
     pub delimiter: String,
 }
 
 impl Run {
-    /// What is answered together, in order.
+    /// Returns all merged messages, in order.
     pub fn turns(&self) -> impl Iterator<Item = &Turn> {
         self.earlier.iter().chain([&self.turn])
     }
 
-    /// What to answer, as an agent of this name and culture is shown it.
+    /// Returns the prompt for an agent of this name and culture.
     pub fn prompt(&self, name: &str, culture: &str) -> String {
         let asked = prompt(&self.earlier, &self.turn, Own { name, culture }, &self.delimiter);
         after_digests(&self.digests, asked, &self.delimiter)
     }
 }
 
-/// What a driver made of a turn.
+/// The result of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// An answer.
     Say {
-        /// The answer.
         text: String,
-        /// Whether it ends before its end.
+        /// `true` if the answer was cut.
         cut: bool,
     },
-    /// There is nothing to say.
+    /// There is no answer.
     Silence,
-    /// A tool has said what there was to say.
+    /// A tool call has given the answer.
     Answered,
-    /// Messages of it were taken back: some before anything was made of it, or all of them.
+    /// Messages of the turn were withdrawn: some before it ran, or all of them.
     Withdrawn {
-        /// As the other side calls them.
+        /// The ids that the other side uses.
         messages: Vec<String>,
     },
-    /// There is no answer.
     Failed {
-        /// Why.
         why: String,
-        /// The same for programs.
+        /// A code for programs.
         code: &'static str,
     },
 }
 
 impl Outcome {
-    /// An answer as it was printed; one that holds nothing is silence.
+    /// Converts a printed answer. A blank one is silence.
     pub(crate) fn of(text: &str) -> Self {
         let text = text.trim_end();
         if text.trim().is_empty() { Self::Silence } else { Self::Say { text: text.to_owned(), cut: false } }

@@ -1,8 +1,8 @@
-//! What waits to be dealt with: pieces that are put together, turns that wait for their conversation, and the places of
-//! the inbox that nobody may go on after yet.
+//! The queue of messages: pieces that are being merged, turns that wait for their conversation, and the inbox
+//! positions that are not processed yet.
 //!
-//! Conversations are worked on side by side, so messages are not done with in the order in which they came. The journal
-//! knows one place of the inbox to go on after: everything before it was dealt with. [`Line::move_cursor`] says how far that is.
+//! Conversations are processed in parallel, so messages do not finish in the order in which they came. The
+//! journal stores one inbox position up to which everything is processed; [`Line::move_cursor`] returns it.
 
 use crate::harness::ledger::{End, Record};
 use crate::harness::turn::Turn;
@@ -10,24 +10,24 @@ use chorus_attention::turn::{Arrival, Assembled, Assembly, Piece, Source};
 use chorus_protocol::words::{Mode, Priority};
 use std::collections::{HashMap, VecDeque};
 
-/// So many conversations are remembered by when something was begun there.
+/// The number of conversations whose last start is remembered.
 const MAX_BEGUN: usize = 1000;
 
-/// What is dealt with together.
+/// Messages that are answered together.
 #[derive(Debug)]
 pub(super) struct Batch {
-    /// Whose words, if more of them may come.
+    /// The author and conversation of the pieces. `None` if no more can come.
     pub(super) source: Option<Source>,
-    /// When the first came.
+    /// The time of the first message.
     pub(super) began_ms: i64,
-    /// What was said before the last, in order.
+    /// The messages before the last, in order.
     pub(super) earlier: Vec<Turn>,
-    /// The last: what is answered.
+    /// The last message, which the answer refers to.
     pub(super) turn: Turn,
 }
 
 impl Batch {
-    /// One message by itself.
+    /// Creates a batch of one message.
     pub(super) fn single(turn: Turn, now_ms: i64) -> Self {
         Self { source: None, began_ms: now_ms, earlier: vec![], turn }
     }
@@ -43,25 +43,25 @@ impl Batch {
     }
 }
 
-/// A place of the inbox.
+/// A position of the inbox.
 #[derive(Debug)]
 struct Place {
     cursor: String,
-    /// The message that is there.
+    /// The id of the message at this position.
     turn: String,
-    /// Whether it was dealt with.
     done: bool,
-    /// What is to be written once the journal gets there: a message that failed may be tried again until then.
+    /// The record to write once everything before is processed. Until then a failed message may be tried
+    /// again.
     record: Option<Record>,
 }
 
-/// See the [module](self).
+/// The queue; see the [module](self).
 #[derive(Debug)]
 pub(super) struct Line {
     assembly: Assembly<Turn>,
     ready: VecDeque<Batch>,
     places: VecDeque<Place>,
-    /// When something was begun last in a conversation, counted.
+    /// For each conversation, the count at which a turn was started last.
     begun: HashMap<String, u64>,
     count: u64,
 }
@@ -77,57 +77,58 @@ impl Line {
         }
     }
 
-    /// How many messages wait.
+    /// Returns the number of waiting messages.
     pub(super) fn len(&self) -> usize {
         self.assembly.pieces().count() + self.ready.iter().flat_map(Batch::turns).count()
     }
 
-    /// When the next turn has been put together.
+    /// Returns the time at which the next merged turn is due.
     pub(super) fn next_due_ms(&self) -> Option<i64> {
         self.assembly.next_due_ms()
     }
 
-    /// Whether a message of this id waits.
+    /// Checks whether a message with this id is waiting.
     pub(super) fn holds(&self, id: &str) -> bool {
         let pieces = self.assembly.pieces().map(|piece| &piece.body);
         pieces.chain(self.ready.iter().flat_map(Batch::turns)).any(|turn| turn.id == id)
     }
 
-    /// Whether such a message says what was said.
+    /// Checks whether the waiting message with this id has its text.
     pub(super) fn shows(&self, id: &str) -> bool {
         let pieces = self.assembly.pieces().map(|piece| &piece.body);
         let mut all = pieces.chain(self.ready.iter().flat_map(Batch::turns));
         all.any(|turn| turn.id == id && !turn.withheld)
     }
 
-    /// Somebody types.
+    /// Records that an author is typing.
     pub(super) fn typing(&mut self, source: Source, now_ms: i64) {
         self.assembly.take(Arrival::Typing(source), now_ms);
     }
 
-    /// A message that is dealt with by itself.
+    /// Queues a message that is processed separately.
     pub(super) fn push(&mut self, batch: Batch) {
         self.ready.push_back(batch);
     }
 
-    /// A message that may be a piece of what its author says.
+    /// Queues a message that may be a piece of its author's text.
     pub(super) fn say(&mut self, source: Source, turn: Turn, now_ms: i64) {
         self.recall(|batch| batch.source.as_ref() == Some(&source), now_ms);
         let mode = turn.mode.unwrap_or(Mode::Buffered);
         self.assembly.take(Arrival::Message(source, mode, piece(turn)), now_ms);
     }
 
-    /// A message that takes the place of one that waits, if it does; the id of that.
+    /// Replaces a waiting message by its edit and returns the id of the replaced one. Returns the edit if none
+    /// is waiting.
     pub(super) fn edit(&mut self, supersedes: &str, turn: Turn, now_ms: i64) -> Result<String, Box<Turn>> {
         self.recall(|batch| batch.turns().any(|one| one.stands_for(supersedes)), now_ms);
         if let Some((supersedes, known)) = self.standing(supersedes) {
             if turn.withheld {
-                // What it says now is to be claimed before it can be put together with anything.
+                // The edited text must be claimed before it can be merged.
                 self.assembly.take(Arrival::Deleted(supersedes), now_ms);
                 self.ready.push_front(Batch::single(turn, now_ms));
                 return Ok(known);
             }
-            // Its source is that of what it replaces.
+            // The assembly uses the source of the replaced message.
             let source = Source { author: String::new(), conversation: String::new() };
             let mode = turn.mode.unwrap_or(Mode::Buffered);
             let edited = Arrival::Edited { supersedes, source, mode, piece: piece(turn) };
@@ -141,7 +142,7 @@ impl Line {
         }
     }
 
-    /// A message that waits was taken back; its id.
+    /// Removes a waiting message that was withdrawn and returns its id.
     pub(super) fn withdraw(&mut self, message_id: &str, now_ms: i64) -> Option<String> {
         self.recall(|batch| batch.turns().any(|one| one.stands_for(message_id)), now_ms);
         if let Some((standing, known)) = self.standing(message_id) {
@@ -152,13 +153,13 @@ impl Line {
         self.ready.remove(place).map(|batch| batch.turn.id)
     }
 
-    /// As what a message stands among what is put together, since it was changed perhaps, and the turn's id.
+    /// Returns the current id, perhaps that of an edit, and the turn's id of a message that is being merged.
     fn standing(&self, message_id: &str) -> Option<(String, String)> {
         let piece = self.assembly.pieces().find(|piece| piece.body.stands_for(message_id))?;
         Some((piece.event_id.clone(), piece.body.id.clone()))
     }
 
-    /// Puts what may still be changed back among what is put together.
+    /// Moves a turn that may still change back to the pieces that are being merged.
     fn recall(&mut self, which: impl Fn(&Batch) -> bool, now_ms: i64) {
         let place = self.ready.iter().position(|batch| batch.source.is_some() && which(batch));
         if let Some(batch) = place.and_then(|place| self.ready.remove(place)) {
@@ -166,7 +167,7 @@ impl Line {
         }
     }
 
-    /// Puts back a turn that was broken off before anything was sent.
+    /// Puts back a turn that was cancelled before anything was sent.
     pub(super) fn give_back(&mut self, batch: Batch, now_ms: i64) {
         let Batch { source, began_ms, mut earlier, turn } = batch;
         let Some(source) = source else { return self.ready.push_front(Batch::single(turn, began_ms)) };
@@ -175,7 +176,7 @@ impl Line {
         self.assembly.give_back(Assembled { source, pieces, began_ms }, now_ms);
     }
 
-    /// The next turn whose conversation is free.
+    /// Returns the next turn whose conversation is free.
     pub(super) fn next(&mut self, now_ms: i64, free: impl Fn(&str) -> bool) -> Option<Batch> {
         while let Some(assembled) = self.assembly.due(now_ms) {
             self.ready.extend(Batch::of(assembled));
@@ -190,8 +191,8 @@ impl Line {
         Some(batch)
     }
 
-    /// Where somebody is in a hurry first, then where nothing was begun for longest: who says much holds up nobody else. Of one
-    /// conversation the first comes first.
+    /// Returns the position of the next turn: urgent conversations first, then the one whose last start is
+    /// longest ago, so that a busy conversation delays no other. Within a conversation the order is kept.
     fn next_place(&self, free: impl Fn(&str) -> bool) -> Option<usize> {
         let mut waiting: HashMap<String, (usize, bool)> = HashMap::new();
         for (place, batch) in self.ready.iter().enumerate() {
@@ -205,23 +206,23 @@ impl Line {
         in_turn.min().map(|(_, _, place)| place)
     }
 
-    /// Whether something could be begun now.
+    /// Checks whether a turn could start now.
     pub(super) fn is_ready(&self, free: impl Fn(&str) -> bool) -> bool {
         self.ready.iter().any(|batch| free(&batch.turn.conversation()))
     }
 
-    /// The message `turn` is at this place of the inbox.
+    /// Records the inbox position of a message.
     pub(super) fn arrived(&mut self, turn: &str, cursor: String) {
         self.places.push_back(Place { cursor, turn: turn.to_owned(), done: false, record: None });
     }
 
-    /// There is nothing to deal with at this place of the inbox.
+    /// Records an inbox position without a message to process.
     pub(super) fn nothing(&mut self, cursor: String) {
         self.places.push_back(Place { cursor, turn: String::new(), done: true, record: None });
     }
 
-    /// A message was dealt with as `record` says; what is to be written now. That a message failed while others before it
-    /// wait is written when these are done with: until then nobody goes on after it.
+    /// Marks a message as processed and returns the records to write now. The record of a failed message is
+    /// held back while earlier messages are in progress.
     pub(super) fn done(&mut self, turn: &str, record: Record) -> Vec<Record> {
         let behind = self.places.iter().find(|place| !place.done).is_some_and(|first| first.turn != turn);
         let failed = matches!(record, Record::Done { end: End::Failed, .. });
@@ -235,12 +236,12 @@ impl Line {
         self.move_cursor()
     }
 
-    /// Nothing more is done about a message.
+    /// Marks a message as processed without a record.
     pub(super) fn passed(&mut self, turn: &str) {
         self.places.iter_mut().filter(|place| place.turn == turn).for_each(|place| place.done = true);
     }
 
-    /// How far everything was dealt with, if that has moved, with what was to be written until there.
+    /// Advances over the processed positions and returns the records to write for them.
     pub(super) fn move_cursor(&mut self) -> Vec<Record> {
         let (mut records, mut rest) = (vec![], None);
         while let Some(place) = self.places.pop_front_if(|place| place.done) {
@@ -273,7 +274,7 @@ mod tests {
         Batch::single(Turn::chat(&data.to_string()).unwrap(), 0)
     }
 
-    /// However much is said in one conversation, another waits for a turn of it and no longer.
+    /// A busy conversation delays another by at most one turn.
     #[test]
     fn who_says_much_holds_up_nobody_else() {
         let mut line = Line::new(0);

@@ -1,7 +1,7 @@
-//! What a C2A host is told and asked: which events entered a turn, how far it is, what became of them, and the answer.
+//! Messages to a C2A host: the events in a turn, its progress, their disposition, and the answer.
 //!
-//! Pure. An answer is the tool `chat.send_message`, which the host knows again by its key; a claim is one that may be made
-//! again too. Notices are repeated only as far as that does no harm.
+//! Pure. An answer is a call of the tool `chat.send_message`, which the host deduplicates by its key. A claim
+//! may be repeated too. Notifications are repeated only where that is harmless.
 
 use super::post::{LAST, Outgoing, PERSISTENT, REPORTS, Receiver, To};
 use super::task::Task;
@@ -19,23 +19,23 @@ use chorus_protocol::words::{
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// How long somebody else's claim, or an offer to somebody else, is waited out.
+/// The time to wait for another agent's claim, or for an offer to another agent, to expire.
 const CLAIM_PATIENCE_MS: i64 = 60_000;
 
-/// The longest reason or message that a host takes, in characters.
+/// The longest reason or message that a host accepts, in characters.
 const MAX_WORDS: usize = 1000;
 
-/// What a harness does about a message before anything is made of it.
+/// The decision about a message before a turn is started.
 pub(super) enum Attend {
-    /// It is worked on.
+    /// A turn is started.
     Work,
-    /// It is ours only if we get the claim, and what was said comes with it.
+    /// The message must be claimed first. Its text comes with the claim.
     Claim,
-    /// No turn is spent on it.
+    /// No turn is started.
     Leave(Disposition, &'static str),
 }
 
-/// What the policy, and how it is to be shown, make of a message.
+/// Decides by the response policy and the injection mode.
 pub(super) fn attend(turn: &Turn) -> Attend {
     match (turn.policy, turn.mode) {
         (Some(Policy::MustNotRespond), _) => Attend::Leave(Disposition::Ignored, "it is not to be answered"),
@@ -45,7 +45,7 @@ pub(super) fn attend(turn: &Turn) -> Attend {
         }
         _ if !turn.withheld => Attend::Work,
         (Some(Policy::MustRespond), _) => Attend::Claim,
-        // What a person adds for whoever was asked before is no chatter: the hub gives that one more than low priority.
+        // A person's addition for an agent that was asked before is delivered with more than low priority.
         (_, _)
             if turn.reason == Some(Reason::ThreadParticipation)
                 && turn.author == Some(AuthorKind::Human)
@@ -60,7 +60,7 @@ pub(super) fn attend(turn: &Turn) -> Attend {
     }
 }
 
-/// What the host is told of something that others would see in the channel.
+/// Creates the notification to the host for a progress report.
 pub(super) fn shown(
     task: &mut Task,
     event: &CallbackEvent,
@@ -81,7 +81,7 @@ pub(super) fn shown(
         }
         CallbackEvent::Status { status } => status.clone(),
         CallbackEvent::ToolCall { name, .. } => format!("calls {name}"),
-        // What became of it is said as its disposition; what a tool gave is the model's.
+        // The outcome is sent as a disposition. A tool's result is for the model only.
         _ => return None,
     };
     let (progress_token, progress) = (WireId(task.turn.message_id.clone()), task.shown.into());
@@ -90,18 +90,18 @@ pub(super) fn shown(
     Some(notice(Method::Progress, progress, false, now_ms + patience_ms))
 }
 
-/// What the host is told became of an event.
+/// Creates the notification of an event's disposition.
 pub(super) fn disposed(
     turn: &Turn,
     disposition: Disposition,
     why: Option<&str>,
     deadline_ms: i64,
 ) -> Option<Outgoing> {
-    // Overlooking what must be answered is not for a harness to decide: it stays open.
+    // The harness may not ignore a message that requires an answer, so it stays open.
     let open = turn.policy == Some(Policy::MustRespond) && disposition == Disposition::Ignored;
     let is_told = match turn.back {
         Back::Session(_) => true,
-        // What came by an inbox is answered, or not; that it is a part of what came later nothing else says.
+        // An inbox has no other way to tell that a message was merged into a later one.
         Back::Callback(_) => turn.kind == EntryKind::Chat && disposition == Disposition::Superseded,
         Back::Envelope(_) => false,
     };
@@ -117,7 +117,7 @@ fn notice(method: Method, params: impl Serialize, last: bool, deadline_ms: i64) 
     Outgoing::new(to, Receiver::KnowsKeys, if last { LAST } else { REPORTS }, deadline_ms)
 }
 
-/// An answer; nothing, if there is no conversation to say it in.
+/// Creates the call that sends an answer. Returns `None` if there is no conversation to answer in.
 pub(super) fn answer(turn: &Turn, back: &SessionBack, text: &str, deadline_ms: i64) -> Option<Outgoing> {
     let conversation_id = WireId(back.conversation.clone()?);
     let kind = turn.place.as_ref().and_then(|place| place.kind.as_deref());
@@ -131,7 +131,7 @@ pub(super) fn answer(turn: &Turn, back: &SessionBack, text: &str, deadline_ms: i
         in_reply_to: Some(WireId(turn.message_id.clone())),
         idempotency_key: IdempotencyKey(turn.answer_key()),
         visibility,
-        // Whoever the text names is meant, and nobody else.
+        // The answer is addressed to the agents and people mentioned in the text.
         directedness: Directedness::ToMe,
         text: text.to_owned(),
         intent: None,
@@ -143,7 +143,7 @@ pub(super) fn answer(turn: &Turn, back: &SessionBack, text: &str, deadline_ms: i
     Some(Outgoing::new(to, Receiver::KnowsKeys, PERSISTENT, deadline_ms))
 }
 
-/// Whether somebody waits for an answer to what a hub said.
+/// Checks whether a message from a hub requires an answer.
 pub(super) fn is_to_be_answered(turn: &Turn) -> bool {
     let by_hub = match turn.back {
         Back::Session(_) => true,
@@ -153,7 +153,7 @@ pub(super) fn is_to_be_answered(turn: &Turn) -> bool {
     by_hub && turn.policy == Some(Policy::MustRespond)
 }
 
-/// The reaction that says it was read. The same again changes nothing.
+/// Creates the reaction `seen`. Repeating it changes nothing.
 pub(super) fn seen(turn: &Turn, deadline_ms: i64) -> Outgoing {
     let in_reply_to = WireId(turn.message_id.clone());
     let reaction = React { in_reply_to, signal: Signal::Seen, eta: None, removed: false };
@@ -161,7 +161,7 @@ pub(super) fn seen(turn: &Turn, deadline_ms: i64) -> Outgoing {
     Outgoing::new(to, Receiver::KnowsKeys, LAST, deadline_ms)
 }
 
-/// A claim of an event.
+/// Creates the claim of an event.
 pub(super) fn claim(turn: &Turn, now_ms: i64) -> Outgoing {
     let event_id = WireId(turn.message_id.clone());
     let claim = Claim { event_id, ttl_ms: CLAIM_TTL_MS, release: false };

@@ -1,8 +1,8 @@
-//! Something that leaves the agent, and how often and how long it is tried.
+//! A request of the agent with its retry policy.
 //!
-//! Pure: whoever sends it says what came of one try, and the [`Outgoing`] whether there is another, and when. While the
-//! hub is away there is nothing better to do than to wait for it; others are given minutes. What knows no keys is not
-//! sent again once it may have arrived.
+//! Pure: the caller reports the result of one try, and the [`Outgoing`] decides whether and when to try again.
+//! An unreachable hub is retried for a long time; other receivers for minutes. A receiver that does not
+//! support idempotency keys is not sent a request again that may have arrived.
 
 use crate::{Backoff, Retry, SendBody};
 use chorus_protocol::c2a::{ChatTool, Claimed, Method};
@@ -11,91 +11,78 @@ use serde_json::{Map, Value};
 use std::fmt;
 use std::time::Duration;
 
-/// How often a receiver that the hub cannot reach is tried.
+/// The number of tries for a receiver that the hub cannot reach.
 const RECEIVER_TRIES: u32 = 4;
 
-/// How answers are tried again: as long as there is time.
+/// The retry policy of answers: until the deadline.
 pub(super) const PERSISTENT: Retry =
     Retry { tries: u32::MAX, failed_deliveries: false, backoff: Backoff { base_ms: 500, max_ms: 30_000 } };
 
-/// How reports are.
+/// The retry policy of progress reports.
 pub(super) const REPORTS: Retry =
     Retry { tries: 2, failed_deliveries: false, backoff: Backoff { base_ms: 250, max_ms: 1000 } };
 
-/// How the last one is.
+/// The retry policy of final reports.
 pub(super) const LAST: Retry =
     Retry { tries: 10, failed_deliveries: false, backoff: Backoff { base_ms: 250, max_ms: 10_000 } };
 
-/// One request, to be made once. Whatever comes of it is told with its number.
+/// One request, to be made once. Its result is reported with its number.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Post {
-    /// Of this try, and of no other.
+    /// The unique number of this try.
     pub number: u64,
-    /// Where to, and what.
     pub to: To,
 }
 
-/// Where something goes, and what. The addresses are secrets.
+/// The destination and content of a request. The addresses are secrets.
 #[derive(Clone, PartialEq)]
 pub enum To {
     /// An event to a message's callback.
     Callback {
-        /// The callback.
         url: String,
-        /// The same for every try of the same event.
+        /// The idempotency key, the same for every try of the event.
         key: String,
-        /// What is said or shown.
         event: CallbackEvent,
     },
-    /// A piece of an answer that is being made, to a sender that listens.
+    /// A piece of a streamed answer, to a sender that listens.
     Piece {
-        /// Where it listens, once.
+        /// The sender's stream, which works once.
         url: String,
-        /// The piece.
         text: String,
     },
-    /// An answer to a sender that listens for it: all of it, whatever pieces went before.
+    /// The whole answer to a sender that listens, regardless of the pieces sent before.
     Stream {
-        /// Where it listens, once.
+        /// The sender's stream, which works once.
         url: String,
-        /// The answer.
         text: String,
     },
-    /// Why a sender that listens gets no answer.
+    /// An error to a sender that listens.
     StreamError {
-        /// Where it listens, once.
+        /// The sender's stream, which works once.
         url: String,
-        /// Why.
         why: String,
-        /// The same for programs.
+        /// A code for programs.
         code: String,
     },
-    /// An envelope straight to a peer.
+    /// An envelope directly to a peer.
     Peer {
-        /// Where it receives.
+        /// The peer's address.
         url: String,
-        /// The envelope.
         body: SendBody,
     },
     /// A tool of the session's host.
     Tool {
-        /// Which.
         tool: ChatTool,
-        /// With what; a key among it, where a second call would be a second message.
+        /// The arguments, with an idempotency key if a second call would send a second message.
         arguments: Map<String, Value>,
     },
-    /// Something that the session's host is told.
-    Notice {
-        /// What.
-        method: Method,
-        /// The same in full.
-        params: Map<String, Value>,
-    },
+    /// A notification to the session's host.
+    Notice { method: Method, params: Map<String, Value> },
     /// An envelope through the hub.
     Hub {
-        /// The same for every try.
+        /// The idempotency key, the same for every try.
         key: String,
-        /// The envelope, and for whom.
+        /// The envelope with its receiver.
         body: SendBody,
     },
 }
@@ -115,39 +102,38 @@ impl fmt::Debug for To {
     }
 }
 
-/// What came of one try.
+/// The result of one try.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Posted {
-    /// It arrived, now or before under the same key.
+    /// The request arrived, now or before under the same key.
     Arrived,
-    /// A claim is ours; what was said, if the host tells.
+    /// The claim succeeded. It contains the text if the host sends it.
     Given(Box<Claimed>),
-    /// Nobody listens at this stream.
+    /// The stream has no listener.
     Gone {
-        /// Whether it says so itself: then it has perhaps carried an answer before, since it works once.
+        /// `true` if the stream's server said so. Since a stream works once, it may have carried an answer
+        /// before.
         refused: bool,
     },
-    /// The hub took it and could not reach the receiver.
+    /// The hub accepted the message but could not reach the receiver.
     Undelivered {
-        /// Why.
         why: String,
-        /// Whether that may pass.
+        /// `true` if a retry may succeed.
         again: bool,
     },
-    /// It did not arrive, or nobody can tell.
+    /// The request failed, or its result is unknown.
     Failed {
-        /// Why.
         why: String,
-        /// How long to wait at least before another try may succeed; none when it never will.
+        /// The minimum pause before a retry. `None` if a retry cannot succeed.
         retry_after_ms: Option<u64>,
-        /// Whether it may have arrived all the same.
+        /// `true` if the request may have arrived.
         perhaps_arrived: bool,
     },
 }
 
 impl Posted {
-    /// The same of an answer that a process which died may have sent: a stream that cannot be reached does not tell
-    /// whether it has carried it, and has to be asked again.
+    /// Adjusts the result for an answer that an earlier process may have sent. An unreachable stream does not
+    /// tell whether it carried the answer, so it must be tried again.
     pub(super) fn unless_gone(self) -> Self {
         match self {
             Self::Gone { refused: false } => {
@@ -159,39 +145,39 @@ impl Posted {
     }
 }
 
-/// What came of all tries.
+/// The result of all tries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Conclusion {
     Arrived,
     Gone {
         refused: bool,
     },
-    /// Not sent; or `perhaps_sent` to somebody who could not tell a second one from the first.
+    /// The request was not sent; or `perhaps_sent` to a receiver that would not recognize a duplicate.
     Unsent {
         why: String,
         perhaps_sent: bool,
     },
 }
 
-/// How much care something that leaves needs.
+/// The receiver's ability to recognize duplicates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Receiver {
-    /// It knows keys: the hub.
+    /// The receiver supports idempotency keys: the hub.
     KnowsKeys,
-    /// It knows what it is sent again, but not a second answer that goes another way: a peer that is sent a numbered turn,
-    /// or the hub when the sender might be answered on its stream next time.
+    /// The receiver recognizes a repeated request, but not a second answer that comes another way: a peer that
+    /// is sent a numbered turn, or the hub if the sender might be answered on its stream next time.
     KnowsRepeats,
-    /// It may not know what came before.
+    /// The receiver may not recognize duplicates.
     Forgetful,
 }
 
-/// See the [module](self).
+/// A request with its state; see the [module](self).
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Outgoing {
     pub(super) to: To,
     receiver: Receiver,
     retry: Retry,
-    /// Given up at this moment.
+    /// The time at which the request is given up, in milliseconds.
     pub(super) deadline_ms: i64,
     outages: u32,
     undelivered: u32,
@@ -200,19 +186,19 @@ pub(super) struct Outgoing {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// The try of this number is on its way.
+    /// The try with this number is in flight.
     Flies(u64),
-    /// Not tried before this moment.
+    /// The next try is not before this time, in milliseconds.
     Rests(i64),
 }
 
 impl Outgoing {
-    /// To be tried at once.
+    /// Creates a request that is due at once.
     pub(super) fn new(to: To, receiver: Receiver, retry: Retry, deadline_ms: i64) -> Self {
         Self { to, receiver, retry, deadline_ms, outages: 0, undelivered: 0, state: State::Rests(i64::MIN) }
     }
 
-    /// The try that is on its way, if one is.
+    /// Returns the number of the try in flight.
     pub(super) fn flies(&self) -> Option<u64> {
         match self.state {
             State::Flies(number) => Some(number),
@@ -220,12 +206,12 @@ impl Outgoing {
         }
     }
 
-    /// Whether a second one under the same key is known for what it is.
+    /// Checks whether the receiver deduplicates by idempotency key.
     pub(super) fn knows_keys(&self) -> bool {
         self.receiver == Receiver::KnowsKeys
     }
 
-    /// When something has to be done about it.
+    /// Returns the time of the next action.
     pub(super) fn due_ms(&self) -> i64 {
         match self.state {
             State::Flies(_) => self.deadline_ms,
@@ -233,19 +219,19 @@ impl Outgoing {
         }
     }
 
-    /// The next try.
+    /// Starts the next try.
     pub(super) fn fly(&mut self, number: u64) -> Post {
         self.state = State::Flies(number);
         Post { number, to: self.to.clone() }
     }
 
-    /// There was no more time.
+    /// Returns the conclusion for a request past its deadline.
     pub(super) fn late(&self) -> Conclusion {
         let perhaps_sent = self.receiver != Receiver::KnowsKeys;
         Conclusion::Unsent { why: "nobody took it in time".into(), perhaps_sent }
     }
 
-    /// What a try comes to: nothing yet when there will be another.
+    /// Evaluates a try. Returns `None` if there will be another.
     pub(super) fn judge(&mut self, posted: Posted, now_ms: i64, random: u64) -> Option<Conclusion> {
         let pause = match posted {
             Posted::Arrived | Posted::Given(_) => return Some(Conclusion::Arrived),
@@ -292,7 +278,8 @@ mod tests {
     #[test]
     fn what_may_have_arrived_is_sent_again_only_to_whoever_can_tell() {
         use Receiver::{Forgetful, KnowsKeys, KnowsRepeats};
-        // Whom, whether it passes, whether it may have arrived: whether it is tried again, else whether it counts as sent.
+        // The receiver, the retry pause, whether it may have arrived; then `None` for a retry, else whether it
+        // counts as sent.
         for (receiver, retry, perhaps, expected) in [
             (KnowsKeys, Some(0), true, None),
             (KnowsKeys, None, true, Some(false)),
@@ -326,7 +313,7 @@ mod tests {
             let count = (1..100).find(|_| outgoing.judge(failed(Some(0), false), 0, 0).is_some());
             assert_eq!(count, Some(tries));
         }
-        // A hub that was away has not tried the receiver.
+        // A try that did not reach the hub does not count as a try of the receiver.
         let mut outgoing = outgoing(Receiver::KnowsKeys, PERSISTENT);
         let unreachable = || Posted::Undelivered { why: "away".into(), again: true };
         for _ in 0..3 {

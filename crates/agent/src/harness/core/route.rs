@@ -1,8 +1,8 @@
-//! The way back: where an answer goes, and what of it fits.
+//! The route of an answer: its destination and its size limit.
 //!
-//! To a callback and through the hub it goes under a key made of the message, the same for every try and after every
-//! restart. Other services and peers know no keys: an answer that may have reached one is not sent again, unless it is a
-//! numbered turn.
+//! To a callback and through the hub, an answer is sent under a key derived from the message, the same for
+//! every try and after every restart. Other services and peers do not support keys: an answer that may have
+//! reached one is not sent again, unless it is a numbered turn.
 
 use super::notice;
 use super::post::{LAST, Outgoing, PERSISTENT, REPORTS, Receiver, To};
@@ -15,37 +15,38 @@ use chorus_protocol::channel::{CallbackEvent, MAX_BODY, MAX_CONTENT};
 use chorus_protocol::words::EntryKind;
 use url::Url;
 
-/// How many conversations are worked on side by side unless said.
+/// The default number of conversations processed in parallel.
 pub const AT_ONCE: usize = 4;
 
 /// The longest text of an envelope, in characters.
 const MAX_ENVELOPE: usize = 10_000;
 
-/// How long the hub is waited for: as long as a callback is good.
+/// The time for which the hub is retried: the lifetime of a callback.
 const HUB_PATIENCE_MS: i64 = 24 * 60 * 60 * 1000;
 
-/// How long anybody else is.
+/// The time for which any other receiver is retried.
 const PATIENCE_MS: i64 = 5 * 60 * 1000;
 
-/// How long one report may hold the turn up.
+/// The time that one progress report may delay the turn.
 pub(super) const REPORT_PATIENCE_MS: i64 = 5000;
 
-/// Who the agent is, how it works, and whom it reaches.
+/// The agent's identity, settings and peers.
 #[derive(Debug, Clone)]
 pub struct Profile {
-    /// Its name, or its address.
+    /// The agent's name, or its address.
     pub name: String,
-    /// The culture its user lives in.
+    /// The culture of the agent's user.
     pub culture: String,
-    /// The address of its hub, if it has one.
+    /// The URL of its hub. `None` for an agent without a hub.
     pub hub: Option<String>,
-    /// Where peers are answered; others are answered through the hub.
+    /// The addresses for replies to peers. Others are answered through the hub.
     pub peers: Peers,
-    /// How many conversations it works on side by side.
+    /// The number of conversations processed in parallel.
     pub at_once: usize,
-    /// How long a person must have paused before what it said is answered; if 0, every message is answered by itself.
+    /// The pause after a person's last message before the agent answers. With 0 every message is answered
+    /// separately.
     pub quiet_ms: i64,
-    /// Whether what must be answered, and gets no words, is answered with the reaction `seen`.
+    /// Adds the reaction `seen` to a message that requires an answer if the driver gives none.
     pub seen: bool,
 }
 
@@ -63,10 +64,10 @@ impl Default for Profile {
     }
 }
 
-/// What to do with an answer.
+/// The decision about an answer.
 pub(super) enum Route {
     Send(Box<Outgoing>),
-    /// It may have arrived, and nobody there could tell a second one.
+    /// The answer may have arrived, and the receiver would not recognize a duplicate.
     PerhapsSent,
     Nowhere(String),
 }
@@ -78,7 +79,7 @@ impl Route {
 }
 
 impl Profile {
-    /// Whether a callback leads to the agent's own hub. Only that is known to know keys.
+    /// Checks whether a callback leads to the agent's own hub. Only that is known to support idempotency keys.
     fn is_own(&self, turn: &Turn, callback: &str) -> bool {
         let origin = |url: &str| Url::parse(url).ok().map(|url| url.origin().ascii_serialization());
         turn.kind == EntryKind::Chat || self.hub.as_deref().is_some_and(|hub| origin(hub) == origin(callback))
@@ -92,9 +93,10 @@ impl Profile {
         }
     }
 
-    /// What of an answer fits on its way, and whether it had to be cut.
+    /// Cuts an answer to the limit of its route. Returns whether it was cut.
     pub(super) fn fit(&self, turn: &Turn, text: &str) -> (String, bool) {
-        // The hub says an envelope to a connection string as a message of this name, and makes one of its answer.
+        // The hub delivers an envelope to a connection string under such an id, and turns the answer back into
+        // an envelope.
         let envelope = match &turn.back {
             Back::Callback(url) => turn.message_id.starts_with("msg_") && self.is_own(turn, url),
             Back::Envelope(_) => true,
@@ -107,7 +109,7 @@ impl Profile {
         (cut, shorter)
     }
 
-    /// The way of an answer. `again` is whether it may have been sent before, by a process that died; `stream` whether
+    /// Returns the route of an answer. `again` is `true` if a process that died may have sent it; `stream` if
     /// the sender may still listen.
     pub(super) fn answer(&self, turn: &Turn, text: &str, again: bool, stream: bool, now_ms: i64) -> Route {
         let outgoing =
@@ -151,8 +153,8 @@ impl Profile {
         outgoing(to, receiver, HUB_PATIENCE_MS)
     }
 
-    /// The way of a piece of an answer: to a sender that listens, or to a channel of the agent's own hub, where it is seen while it
-    /// grows. Nobody else sees it before it is whole.
+    /// Returns the request for a piece of an answer: to a sender that listens, or to a channel of the agent's
+    /// own hub. Returns `None` for all others, who see only the whole answer.
     pub(super) fn piece(&self, turn: &Turn, text: String, key: String, now_ms: i64) -> Option<Outgoing> {
         match &turn.back {
             Back::Envelope(back) => {
@@ -166,8 +168,8 @@ impl Profile {
         }
     }
 
-    /// The way of something that the channel is shown; an envelope has none. The `last` report, until `last`, is worth
-    /// more patience than others: the channel must end in a true state.
+    /// Returns the request for a progress report. An envelope has none. A final report (`last_ms`) is retried
+    /// longer, because the channel must end in the correct state.
     pub(super) fn report(
         &self,
         turn: &Turn,
@@ -184,7 +186,7 @@ impl Profile {
     }
 }
 
-/// Tells a sender that listens why there is no answer. Nobody else can be told.
+/// Creates the error for a sender that listens. Other senders cannot be told.
 pub(super) fn stream_error(turn: &Turn, why: &str, code: &str, deadline_ms: i64) -> Option<Outgoing> {
     let Back::Envelope(back) = &turn.back else { return None };
     let url = back.reply_stream.clone()?;
@@ -192,7 +194,7 @@ pub(super) fn stream_error(turn: &Turn, why: &str, code: &str, deadline_ms: i64)
     Some(Outgoing::new(to, Receiver::Forgetful, REPORTS, deadline_ms))
 }
 
-/// What an answer takes over from its question.
+/// Adds the members that an answer takes over from its envelope.
 fn reply_members(mut body: SendBody, turn: &Turn, back: &EnvelopeBack) -> SendBody {
     body = body.with("in_reply_to", turn.message_id.as_str()).with("reply_depth", back.depth + 1);
     if let Some(conversation) = &back.conversation {
@@ -204,7 +206,7 @@ fn reply_members(mut body: SendBody, turn: &Turn, back: &EnvelopeBack) -> SendBo
     body
 }
 
-/// How many characters of a text fit into so many bytes of JSON.
+/// Returns the number of characters of a text that fit into so many bytes of JSON.
 fn characters_in(text: &str, bytes: usize) -> usize {
     let sizes = text.chars().map(|c| match c {
         '"' | '\\' => 2,
@@ -235,9 +237,9 @@ mod tests {
         let profile = Profile { name: "a".into(), hub: Some("http://s".into()), ..Profile::default() };
         for (message, text, most) in [
             ("evt_1", "x".repeat(150_000), 100_000),
-            // What an envelope may hold, also when it came by a connection string.
+            // The limit of an envelope also applies if it came by a connection string.
             ("msg_1", "x".repeat(20_000), 10_000),
-            // And what a body may hold: three bytes each.
+            // The limit of a body: three bytes for each character.
             ("evt_1", "字".repeat(99_000), 87_040),
         ] {
             let (fitted, cut) = profile.fit(&turn(message), &text);
@@ -246,7 +248,7 @@ mod tests {
             assert!(serde_json::to_vec(&event).unwrap().len() <= MAX_BODY);
         }
         let turn = turn("msg_1");
-        // The hub is waited for as long as its callbacks are good, whichever way the message came.
+        // The hub is retried for the lifetime of its callbacks, for every way the message came.
         assert_eq!(profile.receiver(&turn, "http://s/cb"), (Receiver::KnowsKeys, HUB_PATIENCE_MS));
         let elsewhere = Profile { hub: None, ..profile };
         assert_eq!(elsewhere.receiver(&turn, "http://s/cb"), (Receiver::Forgetful, PATIENCE_MS));

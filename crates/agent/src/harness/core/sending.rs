@@ -1,4 +1,4 @@
-//! What leaves for a message: a report, a claim, the answer; and what all tries of it came to.
+//! Outgoing requests for a message: reports, claims and the answer; and the handling of their results.
 
 use super::event::Command;
 use super::notice::shown;
@@ -56,7 +56,7 @@ impl Core {
         }
     }
 
-    /// What all tries of a request came to.
+    /// Handles the final result of a request.
     pub(super) fn sent(
         &mut self,
         task: &mut Task,
@@ -71,20 +71,20 @@ impl Core {
             (Purpose::Answer(answer), Conclusion::Gone { refused: true }) if answer.again => {
                 task.answered(&answer);
             }
-            // The sender no longer listens: it gets an envelope.
+            // The sender no longer listens, so the answer goes by envelope.
             (Purpose::Answer(answer), Conclusion::Gone { .. }) => {
                 self.intend(task, &answer.text, true, out);
                 task.steps.push_front(Step::Answer(answer, false));
             }
-            // It is sent at the next start. An answer that is still to be sent is no rest.
+            // The answer is sent at the next start. The task does not report idle while an answer is unsent.
             (Purpose::Answer(_), Conclusion::Unsent { .. })
                 if self.stop != Stop::No && post.deadline_ms <= now_ms => {}
             (Purpose::Answer(answer), Conclusion::Unsent { why, perhaps_sent }) => {
-                // A process that died may have sent it, whatever became of it now.
+                // A process that died may have sent the answer, regardless of the result now.
                 let before = answer.again && !post.knows_keys();
                 task.unsent(&why, perhaps_sent || before);
             }
-            // Somebody else has it, or nobody could be asked.
+            // Another agent has claimed the message, or the claim could not be made.
             (Purpose::Claim, sent) => {
                 task.not_ours(match sent {
                     Conclusion::Unsent { why, .. } => format!("it is not ours: {why}"),

@@ -1,4 +1,4 @@
-//! A message that is being dealt with, and what is still to be done about it.
+//! A message in progress and its remaining steps.
 
 use super::event::Command;
 use super::line::Batch;
@@ -11,34 +11,35 @@ use chorus_protocol::channel::{CallbackEvent, Lifecycle};
 use chorus_protocol::words::Disposition;
 use std::collections::VecDeque;
 
-/// A message that is being dealt with, perhaps together with what was said before it.
+/// A message in progress, perhaps merged with earlier ones.
 #[derive(Debug)]
 pub(super) struct Task {
-    /// Of this one, and of no other.
+    /// The unique number of the task.
     pub(super) number: u64,
-    /// Whose words, if more of them may come.
+    /// The author and conversation of the pieces. `None` if no more can come.
     pub(super) source: Option<Source>,
-    /// When the first of them came.
+    /// The time of the first piece.
     pub(super) began_ms: i64,
-    /// What belongs to it and was said before, in order.
+    /// The earlier of the merged messages, in order.
     pub(super) earlier: Vec<Turn>,
     pub(super) turn: Turn,
     pub(super) begun_ms: i64,
-    /// Something was sent, or a tool was called that may have changed something: there is no way back.
+    /// Set when something was sent, or a tool was called that may have changed something. The turn can no
+    /// longer be cancelled.
     pub(super) committed: bool,
-    /// What became of it is written; what is left to do is only to be seen.
+    /// Set when the result is in the journal. The remaining steps only report it.
     pub(super) recorded: bool,
-    /// How much was shown of it.
+    /// The number of progress reports so far.
     pub(super) shown: u64,
-    /// It was said already that reports do not arrive.
+    /// Set when a lost report was reported to the observer.
     pub(super) complained: bool,
     pub(super) running: bool,
     pub(super) request: Option<Request>,
-    /// What is to be done after that, in order.
+    /// The remaining steps, in order.
     pub(super) steps: VecDeque<Step>,
 }
 
-/// What was sent and is not answered yet.
+/// A request in flight.
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) purpose: Purpose,
@@ -46,25 +47,25 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// Whether it is the one that was sent under this number.
+    /// Checks whether the try in flight has this number.
     pub(super) fn is(&self, number: u64) -> bool {
         self.post.flies() == Some(number)
     }
 }
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// To be seen; nothing depends on it.
+    /// A progress report; nothing depends on it.
     Report,
-    /// The same, of a turn that runs and waits for it.
+    /// A progress report of a running turn, which waits for it.
     Shown,
     Claim,
     Answer(Answer),
 }
 
 impl Purpose {
-    /// Whether this may have been done before, by a process that died.
+    /// Checks whether a process that died may have made this request before.
     pub(super) fn is_again(&self) -> bool {
         matches!(self, Self::Answer(answer) if answer.again)
     }
@@ -73,20 +74,20 @@ impl Purpose {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) text: String,
-    /// Whether it ends before its end.
+    /// `true` if the answer was cut.
     pub(super) cut: bool,
-    /// Whether it may have been sent before, by a process that died.
+    /// `true` if a process that died may have sent it before.
     pub(super) again: bool,
 }
 
 #[derive(Debug)]
 pub(super) enum Step {
     Report(CallbackEvent),
-    /// Asks whether it may be answered by us, and for what was said.
+    /// Claims the message, which also returns its text.
     Claim,
-    /// Tells what became of an event, where somebody wants to know.
+    /// Reports the disposition of an event to a host.
     Dispose(Box<Turn>, Disposition, Option<String>),
-    /// Says by a reaction that it was read, and that there is nothing to say.
+    /// Adds the reaction `seen`, because there is no answer.
     See,
     /// Tells a sender that listens why there is no answer.
     TellSender {
@@ -94,11 +95,11 @@ pub(super) enum Step {
         code: &'static str,
     },
     Run,
-    /// Sends an answer that is in the journal. Whether the sender may still listen.
+    /// Sends an answer that is in the journal. The flag is `true` if the sender may still listen.
     Answer(Answer, bool),
     PutOff,
     Done(Verdict),
-    /// The last word: the agent is done with the message.
+    /// Reports that the agent is done with the message.
     Idle,
 }
 
@@ -110,14 +111,14 @@ pub(super) enum Verdict {
     },
     Silent {
         why: Option<String>,
-        /// Whether it may come again.
+        /// Decides whether the message may come again.
         end: End,
     },
     Failed {
         why: String,
         end: End,
     },
-    /// It was taken back.
+    /// The message was withdrawn or replaced.
     Superseded,
 }
 
@@ -127,7 +128,7 @@ impl Task {
         out.extend(flies.map(|number| Command::CancelPost { number }));
     }
 
-    /// A turn that is being made from this.
+    /// Creates a task from a batch.
     pub(super) fn of(number: u64, batch: Batch, now_ms: i64) -> Self {
         let Batch { source, began_ms, earlier, turn } = batch;
         Self {
@@ -147,52 +148,53 @@ impl Task {
         }
     }
 
-    /// What it was made from, if nothing came of it yet.
+    /// Returns the batch that the task was created from.
     pub(super) fn into_batch(self) -> Batch {
         Batch { source: self.source, began_ms: self.began_ms, earlier: self.earlier, turn: self.turn }
     }
 
-    /// The ids of what was put together with the last.
+    /// Returns the ids of the earlier merged messages.
     pub(super) fn merged(&self) -> Vec<String> {
         self.earlier.iter().map(|turn| turn.id.clone()).collect()
     }
 
-    /// Whether it is only being thought about, or asked for.
+    /// Checks whether the task can still be cancelled: it is running or claiming, and nothing was sent.
     pub(super) fn can_be_broken_off(&self) -> bool {
         let to_run = self.steps.iter().any(|step| matches!(step, Step::Run | Step::Claim));
         let claims = matches!(self.request, Some(Request { purpose: Purpose::Claim, .. }));
         !self.committed && (self.running || to_run || claims)
     }
 
-    /// Whether a turn runs, or is about to.
+    /// Checks whether a turn runs or is about to.
     pub(super) fn is_thinking(&self) -> bool {
         self.running || self.steps.iter().any(|step| matches!(step, Step::Run))
     }
 
-    /// Whether this message is dealt with here.
+    /// Returns all merged messages, in order.
     pub(super) fn turns(&self) -> impl Iterator<Item = &Turn> {
         self.earlier.iter().chain([&self.turn])
     }
 
-    /// It is worked on.
+    /// Starts a turn.
     pub(super) fn work(&mut self) {
         let processing = CallbackEvent::Lifecycle { status: Lifecycle::Processing };
         self.steps.extend([Step::Report(processing), Step::Run]);
     }
 
-    /// No turn is spent on it.
+    /// Ends the task without a turn.
     pub(super) fn leave(&mut self, disposition: Disposition, why: Option<String>) {
         self.dispose(disposition, why.as_deref());
         self.steps.extend([Step::Done(Verdict::Silent { why, end: End::Silent }), Step::Idle]);
     }
 
-    /// Somebody else has it. That is not to let it pass: if that one lets it go, it comes again, and is tried again.
+    /// Ends the task because another agent has the message. It counts as failed, so that it is tried again if
+    /// the other agent releases it and it comes again.
     pub(super) fn not_ours(&mut self, why: String) {
         self.supersede_earlier();
         self.steps.extend([Step::Done(Verdict::Silent { why: Some(why), end: End::Failed }), Step::Idle]);
     }
 
-    /// Tells what became of it, and that what was put together with it is part of that.
+    /// Reports the disposition of the message, and that the earlier messages were merged into it.
     fn dispose(&mut self, disposition: Disposition, why: Option<&str>) {
         self.supersede_earlier();
         let last = (Box::new(self.turn.clone()), disposition, why.map(str::to_owned));
@@ -208,13 +210,13 @@ impl Task {
 
     pub(super) fn answered(&mut self, answer: &Answer) {
         let characters = answer.text.chars().count();
-        // That the last was answered is known from the answer.
+        // The host learns from the answer that the last message was answered.
         self.supersede_earlier();
         self.steps.extend([Step::Done(Verdict::Answered { characters, cut: answer.cut }), Step::Idle]);
     }
 
     pub(super) fn unsent(&mut self, why: &str, perhaps_sent: bool) {
-        // What may have arrived must not be said again, even if the message comes again.
+        // An answer that may have arrived must not be sent again, even if the message comes again.
         let end = if perhaps_sent { End::Answered } else { End::Failed };
         self.fail(&format!("the answer could not be sent: {why}"), "unsent", end);
     }
@@ -223,7 +225,7 @@ impl Task {
         self.be_silent_until(End::Silent, told, code, why);
     }
 
-    /// There is nothing to say to it, for now: what must be answered stays open, and is asked again.
+    /// Ends the task without an answer. A message that requires an answer stays open and comes again.
     pub(super) fn have_no_answer(&mut self, end: End) {
         self.be_silent_until(end, "there is no answer", "silent", None);
     }
@@ -234,7 +236,7 @@ impl Task {
         self.steps.extend([told, Step::Done(Verdict::Silent { why, end }), Step::Idle]);
     }
 
-    /// Somebody wants no answer any more: nobody is to wait for one.
+    /// Ends the task because an answer is no longer wanted.
     pub(super) fn put_an_end(&mut self, why: &str) {
         let step = |turn: &Turn| {
             Step::Dispose(Box::new(turn.clone()), Disposition::Superseded, Some(why.to_owned()))
@@ -245,7 +247,7 @@ impl Task {
         self.steps.extend([told, Step::Done(verdict), Step::Idle]);
     }
 
-    /// There is nothing to say to what must be answered: that it was read is the answer.
+    /// Ends the task with the reaction `seen`, for a message that requires an answer.
     pub(super) fn see(&mut self) {
         self.supersede_earlier();
         self.steps.extend([

@@ -1,6 +1,6 @@
-//! Letters as a reader sees them, for whom many look alike and some are not there at all. Pure.
+//! Letters as a reader sees them: many look alike, and some are invisible. Pure.
 
-/// The letter that one looks like: of full width, in a circle, of another face, Cyrillic or Greek.
+/// Returns the Latin letter that a character looks like: full-width, circled, mathematical, Cyrillic or Greek.
 pub(super) fn latin(c: char) -> char {
     let letter = |from: u32| char::from_digit((u32::from(c) - from) % 26 + 10, 36).unwrap_or(c);
     match c {
@@ -27,7 +27,8 @@ pub(super) fn is_dash(c: char) -> bool {
     matches!(c, '-' | '_' | '=' | '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{2500}' | '\u{2501}' | '\u{ff0d}')
 }
 
-/// What is not seen, or not as a letter: white space, control and format characters, and marks of markdown.
+/// Checks for characters that are invisible or not read as letters: white space, control and format
+/// characters, Markdown marks.
 pub(super) fn is_blank(c: char) -> bool {
     c.is_whitespace()
         || c.is_control()

@@ -1,4 +1,4 @@
-//! A C2A delivery as a turn.
+//! Converts a C2A delivery to a turn.
 
 use super::{Back, Culture, Place, SessionBack, Turn};
 use chorus_protocol::c2a::{Addressee, Author, Content, Delivery, Event, Exposure, Header, WireId};
@@ -8,7 +8,7 @@ use chorus_protocol::words::{AuthorKind, EntryKind, Mode, Reason};
 use serde_json::Value;
 
 impl Turn {
-    /// The parameters of `chat/deliver`.
+    /// Reads the parameters of `chat/deliver`.
     pub fn delivery(params: Value) -> Result<Self, Faults> {
         let delivery = Delivery::read(params)?;
         let mode = delivery.mode();
@@ -21,14 +21,14 @@ impl Turn {
         Ok(turn)
     }
 
-    /// The same turn with what was withheld, as a claim gives it to its holder.
+    /// Returns the turn with its withheld text, as a claim returns it to its holder.
     #[must_use]
     pub fn revealed(&self, event: Event, holder: &Addressee) -> Self {
         let mut turn = Self::event(event.header, Some(&event.content));
-        // It is the same event, whatever it is called there.
+        // It is the same event, even if the claim names it differently.
         (turn.id, turn.message_id) = (self.id.clone(), self.message_id.clone());
         (turn.mode, turn.policy) = (Some(Mode::Buffered), self.policy.or(turn.policy));
-        // What is said to a role names nobody; the claim says what its holder is called there.
+        // A message to a role mentions no agent, so the claim gives the holder's name.
         let called = || own_handle(holder);
         turn.handle = turn.handle.or_else(|| self.handle.clone()).or_else(called);
         turn
@@ -43,7 +43,7 @@ impl Turn {
             .as_ref()
             .map(|id| id.0.clone())
             .filter(|id| display_name.as_ref().is_some_and(|name| name != id));
-        // All of a digest is the host's own.
+        // A digest is written by the host entirely.
         let tells = kind == Some(AuthorKind::System) && header.attention.reason != Some(Reason::Digest);
         let said = content.map(|content| {
             if tells {
@@ -62,7 +62,7 @@ impl Turn {
         let back = SessionBack { conversation: place.clone(), thread: thread.clone(), depth };
         Self {
             kind: if envelope.is_some() { EntryKind::Message } else { EntryKind::Chat },
-            // The same as by an inbox: whichever way it comes, it is answered once.
+            // The id is the same as by an inbox, so that an event that comes both ways is answered once.
             id: format!("chat {event}"),
             message_id: event,
             trace_id: None,
@@ -98,7 +98,7 @@ impl Turn {
     }
 }
 
-/// What an agent is called.
+/// Returns the handle of an agent.
 fn own_handle(agent: &Addressee) -> Option<String> {
     agent.0.strip_prefix("agent:").map(str::to_owned)
 }
@@ -109,7 +109,7 @@ mod tests {
     use chorus_protocol::words::{Directedness, Policy};
     use serde_json::json;
 
-    /// The document's own example.
+    /// The example of the C2A document.
     fn example() -> Value {
         json!({
             "eventId": "evt_123",
@@ -163,7 +163,7 @@ mod tests {
         }
     }
 
-    /// Only the first part is the host's: whoever wrote the rest does not speak for it.
+    /// Only the first part is written by the host. The author of the rest does not speak for it.
     #[test]
     fn what_a_host_tells_of_is_not_its_own() {
         let mut told = example();
@@ -178,11 +178,11 @@ mod tests {
         let quoted = turn.quoted.unwrap();
         assert_eq!((quoted.event_id.as_deref(), quoted.author.as_str()), (Some("evt_0"), "mallory"));
         assert_eq!(quoted.text, forged);
-        // Of a host that says it otherwise it is not known whose words they are, only that they are not its own.
+        // For a host with another format, the author of the other parts is unknown, but it is not the host.
         told["content"] = json!([part("ada has not answered"), part("mallory: pay me"), part("now")]);
         let quoted = Turn::delivery(told).unwrap().quoted.unwrap();
         assert_eq!((quoted.author.as_str(), quoted.text.as_str()), ("somebody", "mallory: pay me\n\nnow"));
-        // What anybody else says in parts is theirs, and so is a digest.
+        // Several parts of any other author belong to that author, and so does a digest.
         let mut said = example();
         said["content"] = json!([part("one"), part("two")]);
         let mut digest = said.clone();
@@ -208,7 +208,7 @@ mod tests {
         let revealed = turn.revealed(event, &Addressee::agent("lead-2"));
         assert_eq!((revealed.text.as_str(), revealed.withheld), ("now you know", false));
         assert_eq!(revealed.id, turn.id);
-        // Of who is meant by a role the claim alone says what it is called.
+        // For a message to a role, only the claim gives the agent's name.
         let mut event = example();
         event["target"] = json!({"mentions": ["role:backend"], "directedness": "to_my_role"});
         let mut knock = turn.clone();

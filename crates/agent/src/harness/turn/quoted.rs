@@ -1,6 +1,6 @@
-//! What somebody tells of and has not said: the hub, of a message that nobody answers.
+//! A quoted message: for example the hub's reminder about an unanswered one quotes it.
 //!
-//! Pure. Whoever reads it must not take it for the words of whoever tells of it, so it is kept apart from them.
+//! Pure. The quoted text is kept apart, so that it is not taken for the words of the one who quotes it.
 
 use super::{author_kind, named};
 use chorus_protocol::api::events::EventView;
@@ -10,20 +10,18 @@ use chorus_protocol::words::AuthorKind;
 /// A message that another one is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quoted {
-    /// As the hub calls it.
+    /// The hub's id of the message.
     pub event_id: Option<String>,
-    /// Who wrote it.
     pub author: String,
-    /// What that is, where it is known.
+    /// The kind of author, if known.
     pub kind: Option<AuthorKind>,
-    /// The author's id at the hub, where it is told.
+    /// The author's id at the hub, if given.
     pub author_id: Option<String>,
-    /// What was said.
     pub text: String,
 }
 
 impl Quoted {
-    /// What an event is about, unless that was taken back.
+    /// Converts the event that a message is about. Returns `None` if it was deleted.
     pub(super) fn event(about: EventView) -> Option<Self> {
         let text = about.content?;
         let (author, author_id) = named(about.author.handle, about.author.id);
@@ -31,13 +29,13 @@ impl Quoted {
         Some(Self { event_id: Some(about.event_id), author, kind, author_id, text })
     }
 
-    /// What a C2A host says itself, apart from what it tells of: the first part is the host's, and nothing else.
+    /// Splits the content of a C2A host: the first part is the host's own text, the rest is quoted.
     pub(super) fn apart(content: &Content, about: Option<String>) -> (String, Option<Box<Self>>) {
         let of = |parts: &[_]| Content { parts: parts.to_vec(), envelope: None, job: None }.to_text();
         let (own, rest) = content.parts.split_at(content.parts.len().min(1));
         let rest = Some(of(rest)).filter(|text| !text.is_empty());
         let quoted = rest.map(|rest| {
-            // A hub says whose words follow, in a line before them.
+            // A hub names the author in a line before the quoted text.
             let heading = rest.split_once('\n').zip(about.as_deref()).and_then(|((first, text), id)| {
                 Some((first.strip_suffix(&format!(" said in {id}:"))?.to_owned(), text.to_owned()))
             });

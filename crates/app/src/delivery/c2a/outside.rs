@@ -1,9 +1,9 @@
-//! What comes to an agent from outside any conversation of this hub, in the language of C2A: envelopes, posts of other services, work,
-//! what came of it, and digests.
+//! Items from outside any conversation of this hub, in C2A: envelopes, posts of other services, jobs, their
+//! results, and digests.
 
-use crate::app::App;
 use crate::attention::{FOREIGN, envelopes};
 use chorus_attention::{self as engine, capabilities::Capabilities};
+use chorus_node::App;
 use chorus_protocol::attention::Attention;
 use chorus_protocol::c2a::{
     Addressee, Author, Content, Conversation as Place, Delivery, Event, Exposure, Header, IdempotencyKey,
@@ -20,12 +20,12 @@ use chorus_store::deliveries::Entry;
 use chorus_store::obligations::Obligation;
 use serde_json::{Map, Value};
 
-/// As much of what another service calls somebody is shown.
+/// Characters of a sender's name from another service that are shown.
 const MAX_NAME: usize = 256;
-/// The input of a job is said in its text up to so many bytes; it is beside it in any case.
+/// Bytes of a job's input that are included in the text. The structured data always contains it.
 const MAX_INPUT: usize = 16 * 1024;
 
-/// Something that is for one agent alone.
+/// An item for one agent alone.
 pub struct Brought {
     event: EventId,
     header: Header,
@@ -34,7 +34,7 @@ pub struct Brought {
 }
 
 impl Brought {
-    /// The params that bring it, for the how many'th time.
+    /// Returns the params of the delivery for this attempt.
     pub fn params(self, receiver: AgentId, attempt: i64) -> Result<String, serde_json::Error> {
         let Self { event, header, mode, content } = self;
         let role = (mode != ShownMode::Digest).then(|| "user".to_owned());
@@ -44,7 +44,7 @@ impl Brought {
         serde_json::to_string(&Delivery { header, exposure, reliability })
     }
 
-    /// The same for an agent that asks for it, with what it made of it.
+    /// Returns the event for an agent that asks for it, with its disposition.
     pub fn event(self, known: Option<&Obligation>) -> Event {
         let Self { mut header, content, .. } = self;
         if let Some(known) = known {
@@ -56,20 +56,19 @@ impl Brought {
     }
 }
 
-/// A relay envelope on its way.
+/// A relay envelope for delivery.
 pub struct Envelope<'a> {
     pub event: EventId,
     pub conversation: ConversationId,
-    /// The sender's address.
     pub sender: &'a str,
-    /// As it was received.
+    /// The envelope as it was received.
     pub body: &'a str,
     pub created_at: i64,
-    /// What can be shown where it goes; unless said, what the open session shows.
+    /// The display capabilities at the target. `None` means those of the open session.
     pub shows: Option<Capabilities>,
 }
 
-/// An envelope: a direct message, with the envelope beside its text.
+/// Renders an envelope as a direct message, with the envelope as structured data.
 pub fn envelope(
     app: &App,
     receiver: AgentId,
@@ -78,7 +77,7 @@ pub fn envelope(
 ) -> Result<Brought, serde_json::Error> {
     let envelope: Map<String, Value> = serde_json::from_str(said.body)?;
     let text = envelope.get("original_text").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let shows = said.shows.or_else(|| app.live.shows(receiver)).unwrap_or_default();
+    let shows = said.shows.or_else(|| app.transport.live.shows(receiver)).unwrap_or_default();
     let attention = envelopes::meaning(&EnvelopeText::read(said.body), shows);
     let place = Place::new(said.conversation, ConversationKind::Dm, None);
     let header = Header {
@@ -95,19 +94,20 @@ pub fn envelope(
     Ok(Brought { event: said.event, header, mode, content })
 }
 
-/// What another service posted.
+/// Renders a post of another service.
 pub fn foreign(
     app: &App,
     receiver: AgentId,
     entry: &Entry,
     posted: &str,
 ) -> Result<Brought, serde_json::Error> {
-    // It was checked when it came.
+    // The post was validated when it arrived.
     let posted: Value = serde_json::from_str(posted)?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (sender, content) = (text(&posted["message"]["sender"]), text(&posted["message"]["content"]));
     let sender: String = sender.chars().take(MAX_NAME).collect();
-    let attention = envelopes::meaning_of_post(&content, app.live.shows(receiver).unwrap_or_default());
+    let attention =
+        envelopes::meaning_of_post(&content, app.transport.live.shows(receiver).unwrap_or_default());
     let header = Header {
         source: Some(Source {
             platform: "channel".into(),
@@ -125,7 +125,7 @@ pub fn foreign(
     Ok(Brought { event: entry.event, header, mode, content: Content::text(content) })
 }
 
-/// A digest: counts and ids, all of them the hub's own, and nothing that anybody wrote.
+/// Renders a digest: counts and ids of the hub itself, and no member's text.
 pub fn digest(app: &App, entry: &Entry) -> Result<Brought, serde_json::Error> {
     let told: DigestBody = serde_json::from_str(&entry.body)?;
     let place = Place {
@@ -144,7 +144,7 @@ pub fn digest(app: &App, entry: &Entry) -> Result<Brought, serde_json::Error> {
     Ok(Brought { event: entry.event, header, mode: ShownMode::Digest, content })
 }
 
-/// A job: an assignment until its deadline, with the job as its worker reads it beside a sentence.
+/// Renders a job as an assignment until its deadline, with the job request as structured data.
 pub fn job(app: &App, name: &str, entry: &Entry, job: &str) -> Result<Brought, serde_json::Error> {
     let job: Map<String, Value> = serde_json::from_str(job)?;
     let skill = job.get("skill_name").and_then(Value::as_str).unwrap_or_default();
@@ -158,10 +158,10 @@ pub fn job(app: &App, name: &str, entry: &Entry, job: &str) -> Result<Brought, s
     let deadline = job.get("deadline_at").and_then(Value::as_str).and_then(parse_rfc3339);
     let deadline_ms = deadline.map(|deadline| (deadline - entry.created_at).max(0));
     let attention = Attention { reason: Reason::Assignment, deadline_ms, ..FOREIGN };
-    Ok(work(app, name, entry, (Intent::Assignment, text, job), attention))
+    Ok(work(app, name, entry, WorkItem { intent: Intent::Assignment, text, data: job }, attention))
 }
 
-/// A question what a job would cost.
+/// Renders a question for a quote.
 pub fn quote(app: &App, name: &str, entry: &Entry) -> Result<Brought, serde_json::Error> {
     let asked: Map<String, Value> = serde_json::from_str(&entry.body)?;
     let member = |name: &str| asked.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -172,10 +172,10 @@ pub fn quote(app: &App, name: &str, entry: &Entry) -> Result<Brought, serde_json
         member("quote_id")
     );
     let attention = Attention { reason: Reason::Assignment, policy: Policy::MayRespond, ..FOREIGN };
-    Ok(work(app, name, entry, (Intent::Question, text, asked), attention))
+    Ok(work(app, name, entry, WorkItem { intent: Intent::Question, text, data: asked }, attention))
 }
 
-/// What came of a job that the agent hired for: it asks for nothing.
+/// Renders the result of a job that the agent hired for. It asks for nothing.
 pub fn result(
     app: &App,
     name: &str,
@@ -186,14 +186,21 @@ pub fn result(
     let status = told.get("status").and_then(Value::as_str).unwrap_or("not kept any more");
     let text = format!("What came of a job you hired for: {status}.");
     let attention = Attention { reason: Reason::StatusBroadcast, policy: Policy::MayRespond, ..FOREIGN };
-    Ok(work(app, name, entry, (Intent::Status, text, told), attention))
+    Ok(work(app, name, entry, WorkItem { intent: Intent::Status, text, data: told }, attention))
+}
+
+/// Something about a job, as text and as data.
+struct WorkItem {
+    intent: Intent,
+    text: String,
+    data: Map<String, Value>,
 }
 
 fn work(
     app: &App,
     name: &str,
     entry: &Entry,
-    (intent, text, job): (Intent, String, Map<String, Value>),
+    WorkItem { intent, text, data }: WorkItem,
     attention: Attention,
 ) -> Brought {
     let place = place(entry, WireConversationKind::Tool);
@@ -203,7 +210,7 @@ fn work(
         ..direct(app, entry.event, entry.created_at, place, name)
     };
     header.attention.intent = Some(intent);
-    let content = Content { parts: vec![Part::Text { text }], envelope: None, job: Some(job) };
+    let content = Content { parts: vec![Part::Text { text }], envelope: None, job: Some(data) };
     Brought { event: entry.event, header, mode: ShownMode::Immediate, content }
 }
 
@@ -216,7 +223,7 @@ fn place(entry: &Entry, kind: WireConversationKind) -> Place {
     Place { id, kind, stream_id: None, thread_id: None, name: None, glyphs: None }
 }
 
-/// The header of something that is for this agent alone.
+/// Returns the header of an item for this agent alone.
 fn direct(app: &App, event: EventId, created_at: i64, place: Place, name: &str) -> Header {
     Header {
         event_id: event.into(),

@@ -1,10 +1,10 @@
 use super::*;
-use crate::app::App;
-use crate::config::Config;
 use crate::conversation::{act, delete, say};
-use crate::once::Once;
-use crate::secrets::MasterKey;
 use chorus_environment::{Environment, ManualClock};
+use chorus_node::App;
+use chorus_node::Config;
+use chorus_node::idempotency::Once;
+use chorus_node::secrets::MasterKey;
 use chorus_protocol::api::messages::NewMessage;
 use chorus_protocol::ids::{AccountId, AgentId, ConversationId, EventId, Principal};
 use chorus_protocol::words::ConversationKind;
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 const KEY: KeyHash = [3; 32];
 
-/// A hub with bob in a channel, whose clock stands still: what carries a time is the same twice.
+/// A hub with bob in a channel. Its clock stands still, so that times are reproducible.
 struct Fixture {
     app: AppState,
     bob: Identity,
@@ -28,7 +28,7 @@ struct Fixture {
 
 impl Fixture {
     async fn new() -> Self {
-        // It brings the TLS provider which the hub's own client needs.
+        // This installs the TLS provider that the hub's own client needs.
         drop(chorus_testkit::http::client());
         let environment = Environment::seeded(1, &ManualClock::new(1_774_000_800_000));
         let config = Config::new(environment.uuid_v4(), "hub.example", [0; 32], MasterKey::new([7; 32]));
@@ -38,7 +38,7 @@ impl Fixture {
         let bob = Identity { id: AgentId(app.environment.uuid_v7()), name: "bob".into() };
         let ann = Principal::from(AccountId(app.environment.uuid_v7()));
         let new = act(&app, ann, ConversationId(app.environment.uuid_v7()));
-        let (kind, name) = (ConversationKind::Channel, "plans".to_owned());
+        let (kind, name) = (ConversationKind::Channel, "plans".into());
         let channel = Conversation {
             context: Some("What we do next".into()),
             ..Conversation::new(new.conversation, kind, name, ann, new.now)
@@ -82,7 +82,7 @@ async fn a_chat_is_the_same_from_its_transaction_and_from_the_store() {
     let content = "@bob look at this: \u{e9}\n| a | table |";
     hub.say(content).await;
     let framed = next(&mut first).await;
-    let cached = hub.app.live.frames.after(Dialect::Sse, hub.bob.id.0, 0, FRAME_BYTES).unwrap();
+    let cached = hub.app.transport.live.frames.after(Dialect::Sse, hub.bob.id.0, 0, FRAME_BYTES).unwrap();
     assert_eq!((framed.as_bytes(), 1), (&*cached.0, cached.1));
     assert!(framed.contains(r#""reason":"direct_mention""#) && framed.contains(r#""name":"plans""#));
 
@@ -98,7 +98,7 @@ async fn a_steady_chat_is_not_read_from_the_store() {
     for n in 0..100 {
         hub.say(&format!("@bob number {n}")).await;
     }
-    // What is not there cannot be read there.
+    // With the rows deleted, the entries can only come from the frames.
     let forget = |tx: &mut dyn Tx| tx.query("DELETE FROM chats RETURNING seq", &[]);
     assert_eq!(hub.app.store.write::<_, StoreError, _>(forget).await.unwrap().len(), 100);
     let mut heard = String::new();
@@ -112,9 +112,9 @@ async fn a_steady_chat_is_not_read_from_the_store() {
 async fn what_was_taken_back_is_not_handed_out_from_the_frames() {
     let hub = Fixture::new().await;
     let mut reader = hub.open(None).await;
-    let following = hub.app.live.follow(hub.channel.0);
+    let following = hub.app.transport.live.follow(hub.channel.into());
     let said = hub.say("@bob not meant for you").await;
-    let of_followers = || hub.app.live.frames.after(Dialect::Sse, hub.channel.0, 2, FRAME_BYTES);
+    let of_followers = || hub.app.transport.live.frames.after(Dialect::Sse, hub.channel.0, 2, FRAME_BYTES);
     assert!(of_followers().is_some());
     delete(&hub.app, hub.ann, (hub.channel, said), Once::NO_KEY).await.unwrap();
     assert!(of_followers().is_none());
@@ -128,7 +128,7 @@ async fn what_is_long_is_read_from_the_store() {
     let hub = Fixture::new().await;
     let mut reader = hub.open(None).await;
     hub.say(&format!("@bob {}", "\u{1f600}".repeat(99_000))).await;
-    assert_eq!(hub.app.live.frames.after(Dialect::Sse, hub.bob.id.0, 0, FRAME_BYTES), None);
+    assert_eq!(hub.app.transport.live.frames.after(Dialect::Sse, hub.bob.id.0, 0, FRAME_BYTES), None);
     assert!(next(&mut reader).await.contains("\u{1f600}"));
 }
 
@@ -140,7 +140,7 @@ async fn to_give_is_not_to_hand() {
     hub.say("@bob two").await;
     let through = reader.next().await.unwrap().through;
     assert_eq!((through, reader.inbox.handed()), (2, 0));
-    // Whoever acknowledges one of the two is handed the other again.
+    // After acknowledging one of the two, the connection gets the other again.
     reader.hand(1);
     drop(reader);
     let mut again = hub.open(None).await;

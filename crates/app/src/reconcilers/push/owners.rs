@@ -1,28 +1,28 @@
-//! Telling agents' owners that a connection is broken.
+//! Notifies agents' owners by mail that a connection is broken.
 //!
-//! Once for each break, by mail, and as well as can be: what is lost is lost, and the agent's record says it too. An agent that is
-//! mended and breaks again and again does not fill its owner's mailbox.
+//! Each break is reported once, without retries: a lost mail stays lost, and the agent's record shows the
+//! break too. An agent that breaks again and again does not fill its owner's mailbox.
 
-use crate::app::{App, AppState};
-use crate::mail_limits::{Asker, Notice};
-use crate::mailer::Letter;
+use chorus_node::limits::mail::{Asker, Notice};
+use chorus_node::transport::mailer::Letter;
+use chorus_node::{App, AppState};
 use chorus_protocol::ids::AgentId;
 use chorus_protocol::time::rfc3339;
 use chorus_store::{StoreError, Tx, accounts, directory};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// How long after a mail about an agent there is no other.
+/// The minimum time between two mails about one agent.
 const QUIET_MS: i64 = 10 * 60 * 1000;
 
-/// Who was written to about which agent, and when.
+/// The time of the last mail about each agent.
 #[derive(Default)]
 pub(super) struct Owners {
     told: HashMap<AgentId, i64>,
 }
 
 impl Owners {
-    /// Writes to the owner of an agent whose connection broke, if it has one.
+    /// Notifies the owner of an agent whose connection broke, if it has one.
     pub(super) fn tell(&mut self, app: &AppState, agent: AgentId) {
         let now = app.elapsed();
         self.told.retain(|_, at| now < *at + QUIET_MS);
@@ -31,16 +31,18 @@ impl Owners {
         }
         self.told.insert(agent, now);
         let hub = Arc::clone(app);
-        app.tasks.spawn(async move {
+        app.tasks.tracker.spawn(async move {
             match letter(&hub, agent).await {
-                Ok(Some(letter)) => match hub.mailer.slot(&letter.to, Asker::Hub(Notice::BrokenConnection)) {
-                    Ok(Some(slot)) => hub.mailer.send(letter, slot).await,
-                    Ok(None) => {}
-                    Err(_) => tracing::warn!(
-                        %agent,
-                        "an owner was not told of a broken connection: too many mails are on their way"
-                    ),
-                },
+                Ok(Some(letter)) => {
+                    match hub.transport.mailer.slot(&letter.to, Asker::Hub(Notice::BrokenConnection)) {
+                        Ok(Some(slot)) => hub.transport.mailer.send(letter, slot).await,
+                        Ok(None) => {}
+                        Err(_) => tracing::warn!(
+                            %agent,
+                            "an owner was not told of a broken connection: too many mails are on their way"
+                        ),
+                    }
+                }
                 Ok(None) => {}
                 Err(error) => tracing::warn!(
                     error = &error as &dyn std::error::Error,

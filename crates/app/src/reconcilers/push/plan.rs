@@ -1,15 +1,15 @@
-//! What there is to do about a delivery whose turn it is.
+//! Plans the next attempt of a due delivery.
 
-use crate::app::{App, AppState};
-use crate::attention::digesting;
+use crate::attention::digests;
 use crate::delivery::agreement::Agreement;
 use crate::delivery::bridge::{StoredChat, UNREADABLE_CONNECTION};
-use crate::delivery::job_result::Callback;
+use crate::delivery::job_result::JobCallback;
 use crate::delivery::{harness, job, job_result};
-use crate::sealing;
-use crate::secrets::WebhookSecret;
-use crate::webhooks;
 use bytes::Bytes;
+use chorus_node::secrets::WebhookSecret;
+use chorus_node::secrets::sealed_posts;
+use chorus_node::secrets::webhooks;
+use chorus_node::{App, AppState};
 use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::EntryKind;
 use chorus_store::deliveries::{self, Hold, Transport, Way};
@@ -20,14 +20,15 @@ use chorus_store::{StoreError, Tx, conversations, market};
 const GONE: &str = "what was said is gone";
 
 pub(super) enum Plan {
-    /// It is POSTed there, over the connection of this epoch, signed with these, and taken like this.
+    /// POST the body to this URL, over the connection of this epoch and signed with these secrets. `takes`
+    /// says how the recipient accepts it.
     Post { url: String, body: Bytes, epoch: i64, proven: bool, secrets: Vec<WebhookSecret>, takes: Agreement },
-    /// This is the outcome, without a try and perhaps for a reason.
+    /// Record this outcome without a request, with an optional reason.
     Without(Outcome, Option<String>),
 }
 
 impl Plan {
-    /// Until its end, unless something changes.
+    /// Waits until the delivery's end unless something changes.
     fn wait(due: &Due, over: bool, why: String) -> Self {
         if over {
             Self::Without(Outcome::Dead, Some(why))
@@ -49,14 +50,14 @@ pub(super) async fn plan(app: &AppState, due: &Due) -> Result<Plan, StoreError> 
 fn plan_in(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Plan, StoreError> {
     let now = app.now();
     let over = now >= due.give_up_at;
-    if app.stopping.is_cancelled() {
+    if app.tasks.stopping.is_cancelled() {
         return Ok(Plan::Without(Outcome::Again(now), None));
     }
     let agent = directory::by_id(tx, due.id.agent)?;
     let (agent, body) = match (agent, due.kind) {
         (agent, EntryKind::Result) => match job_result::pushed(tx, app, due)? {
-            Ok(Callback { url, body, by_agent: false }) => {
-                // An owner without an agent: there is nobody to prove an address, and no secret to sign with.
+            Ok(JobCallback { url, body, by_agent: false }) => {
+                // An owner without an agent has nobody to prove an address and no secret to sign with.
                 let (secrets, takes) = (vec![], Agreement::ALL);
                 return Ok(Plan::Post { url, body, epoch: 0, proven: false, secrets, takes });
             }
@@ -74,7 +75,7 @@ fn plan_in(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Plan, StoreError> {
     if let Some(why) = held(&agent) {
         return Ok(Plan::wait(due, over, why));
     }
-    // Whatever waited long for its turn gets one try.
+    // A delivery that waited past its end for its turn still gets one attempt.
     if over && due.attempt > 1 {
         return Ok(Plan::Without(Outcome::Dead, None));
     }
@@ -94,16 +95,16 @@ fn plan_in(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Plan, StoreError> {
                 let outcome = Outcome::Broken(agent.epoch);
                 return Ok(Plan::Without(outcome, Some(UNREADABLE_CONNECTION.into())));
             }
-            // Whoever pasted a connection string has shown that it wants what is sent there.
+            // An owner that pasted a connection string has agreed to deliveries there.
             url => (url.flatten(), true),
         },
-        // It has answered `initialize`.
+        // The harness has answered `initialize`.
         Transport::Harness => (agent.harness, true),
         Transport::Webhook if due.kind == EntryKind::Job => (agent.endpoint.map(job::url), agent.proven),
         Transport::Webhook => (agent.endpoint, agent.proven),
         Transport::Inbox => (None, agent.proven),
     };
-    // Until it has a way again.
+    // The delivery waits until the agent has a route again.
     let Some(url) = url else {
         let why = "the agent has no harness, no endpoint and no connection string";
         return Ok(Plan::wait(due, over, why.into()));
@@ -111,7 +112,7 @@ fn plan_in(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Plan, StoreError> {
     Ok(Plan::Post { url, body, epoch: agent.epoch, proven, secrets, takes })
 }
 
-/// Why nothing is POSTed to an agent until somebody lets it, if that is so.
+/// Returns the reason why deliveries to this agent are on hold, or `None`.
 fn held(agent: &Agent) -> Option<String> {
     match deliveries::way_of_push(agent) {
         Way::WaitForOwner(Hold::Disabled) => Some("the agent is disabled".to_owned()),
@@ -126,30 +127,31 @@ fn held(agent: &Agent) -> Option<String> {
     }
 }
 
-/// What is POSTed, each time with a fresh callback; or why nothing is. A harness is told the same in C2A.
+/// Builds the body of the POST, each time with a fresh callback, or returns the reason why there is none. A
+/// harness gets the same content in C2A.
 fn body(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Result<Bytes, &'static str>, StoreError> {
     match due.kind {
         EntryKind::Chat => {}
         EntryKind::Channel => {
             let event = conversations::event_by_id(tx, due.event)?;
             let open = |event: conversations::Event| {
-                sealing::open_post(&app.config.master_key, event.id, &event.body).into()
+                sealed_posts::open_post(&app.config.master_key, event.id, &event.body).into()
             };
             return Ok(event.map(open).ok_or(GONE));
         }
         EntryKind::Job => return job::pushed(tx, app, due),
         EntryKind::Result => return Ok(job_result::pushed(tx, app, due)?.map(|call| call.body)),
-        // Whoever is away is not asked.
+        // An agent that is offline is not asked for a quote.
         EntryKind::Quote => return Ok(Err("a question is never pushed")),
-        // A harness is told it in C2A; nobody else is.
+        // Only a harness gets a digest by POST, in C2A.
         EntryKind::Digest if due.transport != Transport::Harness => {
             return Ok(Err("a digest goes to a session or a harness only"));
         }
         EntryKind::Digest => {
-            let leads = digesting::still_leads(tx, (due.id.agent, due.conversation.0))?;
+            let leads = digests::still_leads(tx, (due.id.agent, due.conversation.0))?;
             return Ok(if leads { Ok(Bytes::new()) } else { Err("the agent does not lead there any more") });
         }
-        // Its sender waits for the outcome and decides what then.
+        // The sender waits for the outcome of an envelope and decides about a retry.
         EntryKind::Message => return Ok(Err("an envelope is never pushed")),
     }
     let Some(said) = StoredChat::read(tx, due.id)? else { return Ok(Err(GONE)) };

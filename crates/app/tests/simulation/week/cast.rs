@@ -1,33 +1,34 @@
-//! Who is there: ten people, fifty agents of theirs, half of them harnesses, in twenty channels; ten of the agents have a skill. In
-//! some channels an agent leads, and through others a work stream goes, which a harness leads.
+//! The participants: ten people and their fifty agents, half of them harnesses, in twenty channels; ten agents
+//! have a skill. Some channels have an agent as lead, and others have a work stream led by a harness.
 
 use super::harness::Agent;
 use super::host::{Host, Key};
 use crate::hub::{body, context};
 use chorus_app::accounts::make_account;
-use chorus_app::caller::{Caller, Identity, Person};
+use chorus_app::agents;
 use chorus_app::conversation::{Added, add_member, make_channel};
 use chorus_app::market::money::mint;
 use chorus_app::market::register::register;
-use chorus_app::once::Once;
-use chorus_app::transport::dialect::Dialect;
 use chorus_app::work_streams::make_stream;
-use chorus_app::{agents, key_hash};
 use chorus_environment::ManualClock;
+use chorus_node::caller::key_hash;
+use chorus_node::caller::{Caller, Identity, Person};
+use chorus_node::idempotency::Once;
+use chorus_node::transport::dialect::Dialect;
 use chorus_protocol::ids::ConversationId;
 use serde_json::{Value, json};
 
 pub(crate) const PEOPLE: usize = 10;
 pub(crate) const AGENTS: usize = 50;
 pub(crate) const CHANNELS: usize = 20;
-/// So many of the agents can be hired.
+/// The number of agents that can be hired.
 pub(crate) const WORKERS: usize = 10;
-/// What each person has to begin with.
+/// The initial credits of each person.
 const GRANTED: u32 = 20;
 
 pub(crate) struct Channel {
     pub(crate) id: ConversationId,
-    /// Who is in it, by their numbers.
+    /// The members, by their numbers.
     pub(crate) people: Vec<usize>,
     pub(crate) agents: Vec<usize>,
 }
@@ -49,7 +50,7 @@ pub(crate) fn make_agents(host: &mut Host, people: &[Person], seed: u64, clock: 
     let made = (0..AGENTS).map(|n| {
         let (owner, name) = (&people[n % PEOPLE], format!("agent{n}"));
         let new = body(json!({"name": name}));
-        // Registrations are limited.
+        // Registrations are rate limited.
         clock.advance(3000);
         let made = host.run(async |app| agents::make(app, owner, context(), new, Once::NO_KEY).await);
         let made = made.unwrap().result;
@@ -61,14 +62,14 @@ pub(crate) fn make_agents(host: &mut Host, people: &[Person], seed: u64, clock: 
             host.run(async |app| register(app, caller, context(), new, Once::NO_KEY).await).unwrap();
         }
         let key = Key { identity, hash: key_hash(&made.api_key) };
-        // Jobs come by the inbox.
+        // Jobs arrive by the inbox.
         let dialect = if n < WORKERS || n % 2 == 0 { Dialect::Sse } else { Dialect::C2a };
         Agent::new(name, key, dialect, n % 7 == 3, seed.wrapping_mul(1009).wrapping_add(n as u64), clock)
     });
     made.collect()
 }
 
-/// Two people and five agents in each; every agent is in two of them.
+/// Creates channels with two people and five agents each; every agent is in two of them.
 pub(crate) fn make_channels(host: &mut Host, people: &[Person], agents: &[Agent]) -> Vec<Channel> {
     let made = (0..CHANNELS).map(|n| {
         let (owner, other) = (n % PEOPLE, (n + 1 + n / PEOPLE) % PEOPLE);
@@ -82,7 +83,7 @@ pub(crate) fn make_channels(host: &mut Host, people: &[Person], agents: &[Agent]
         add(host, id, json!({"account": people[other].email, "handle": format!("person{other}")}));
         for agent in &members {
             let roles: &[&str] = if is_ops(*agent) { &["ops"] } else { &[] };
-            // Where an agent leads, it is the one that is told of what nobody answers; a harness also of the rest.
+            // A lead gets escalations; a lead with a harness also gets digests.
             let first = if n % 4 == 0 { first_harness(&members, agents) } else { members.first().copied() };
             let lead = Some(*agent) == first && n % 2 == 0;
             let address = agents[*agent].key.identity.id.to_string();
@@ -101,7 +102,7 @@ fn first_harness(members: &[usize], agents: &[Agent]) -> Option<usize> {
     members.iter().copied().find(|agent| agents[*agent].dialect == Dialect::C2a)
 }
 
-/// Through each two channels without a lead that have the same owner.
+/// Creates a work stream through each two channels of the same owner without a lead.
 pub(crate) fn make_streams(host: &mut Host, people: &[Person], agents: &[Agent], channels: &[Channel]) {
     for n in (1..CHANNELS / 2).step_by(2) {
         let (one, other) = (&channels[n], &channels[n + CHANNELS / 2]);

@@ -1,9 +1,9 @@
-//! An agent of the week: the real core of the harness, and around it a disk that outlives it and whatever it is waiting for.
+//! An agent of the week: the real core of the harness, with a disk that survives crashes and its pending work.
 
 use super::host::Key;
 use chorus_agent::harness::{Core, Event, Ledger, Post, Profile, Run, Taken, Turn};
-use chorus_app::transport::dialect::{Dialect, delivered};
 use chorus_environment::{Environment, ManualClock};
+use chorus_node::transport::dialect::{Dialect, delivered};
 use chorus_protocol::c2a::Cancelled;
 use chorus_protocol::market::JobHandout;
 use chorus_protocol::rpc::{Id, Message};
@@ -15,25 +15,25 @@ pub(crate) struct Agent {
     pub(crate) name: String,
     pub(crate) key: Key,
     pub(crate) dialect: Dialect,
-    /// It takes its time, now and then more than there is.
+    /// True if it takes long, sometimes longer than the deadline.
     pub(crate) is_slow: bool,
     seed: u64,
     clock: ManualClock,
     pub(crate) life: u64,
-    /// What it wrote to its journal.
+    /// The contents of its journal.
     pub(crate) disk: Ledger,
     pub(crate) process: Option<Process>,
 }
 
-/// What a crash takes away.
+/// The state that a crash destroys.
 pub(crate) struct Process {
     pub(crate) core: Core,
-    /// What is being made, by its task.
+    /// The running turns, by task.
     pub(crate) running: BTreeMap<u64, Box<Run>>,
-    /// What is on its way, by its number.
+    /// The requests in flight, by number.
     pub(crate) flying: BTreeMap<u64, Post>,
     pub(crate) connection: Option<Connection>,
-    /// The last place of its inbox that it received.
+    /// The last inbox position it received.
     pub(crate) received: Option<i64>,
     pub(crate) wakes_at: Option<i64>,
 }
@@ -41,11 +41,11 @@ pub(crate) struct Process {
 pub(crate) struct Connection {
     pub(crate) number: u64,
     parser: Parser,
-    /// What was sent before arrives before.
+    /// The earliest arrival of the next data, so that data arrives in order.
     pub(crate) arrives_at: i64,
 }
 
-/// What an agent makes of what arrives.
+/// An agent's interpretation of arriving data.
 pub(crate) enum Arrival {
     Tell(Event),
     /// A delivery, which is acknowledged once it is in the journal.
@@ -66,7 +66,7 @@ impl Agent {
         Self { name, key, dialect, is_slow, seed, clock, life: 0, disk, process: None }
     }
 
-    /// Another process begins where the journal ends, with chance of its own.
+    /// Starts a new process at the end of the journal, with its own randomness.
     pub(crate) fn start(&mut self) {
         self.life += 1;
         let profile = Profile {
@@ -92,14 +92,14 @@ impl Agent {
         process.received = Some(after);
     }
 
-    /// Where it goes on reading, as far as it knows; a harness is told by the host.
+    /// Returns the position from which it resumes; a C2A harness gets it from the host.
     pub(crate) fn place(&self, again: bool) -> Option<i64> {
         let written = self.disk.cursor().map(|cursor| cursor.parse().unwrap());
         let received = self.process.as_ref().and_then(|process| process.received);
         received.filter(|_| !again).or(written).filter(|_| self.dialect == Dialect::Sse)
     }
 
-    /// What a piece of its session means.
+    /// Parses a piece of its session.
     pub(crate) fn receive(&mut self, bytes: &[u8]) -> Vec<Arrival> {
         if self.dialect != Dialect::Sse {
             return delivery(bytes).into_iter().collect();
@@ -118,7 +118,7 @@ impl Agent {
                 continue;
             }
             assert_eq!(event.event, "chat");
-            // What was taken back says nothing any more.
+            // A deleted message has no text.
             arrivals.push(Arrival::Tell(match Turn::chat(&event.data) {
                 Ok(turn) => Event::Arrived { turn: Box::new(turn), cursor: Some(id) },
                 Err(_) => Event::Nothing { cursor: id },

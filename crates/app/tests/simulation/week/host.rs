@@ -1,21 +1,22 @@
-//! The hub of the week: its real acts, sessions and background work on a store that runs in place, and outlives every process.
+//! The hub of the week: its real acts, sessions and background work on an in-place store that survives every
+//! process.
 //!
-//! Sessions are the real readers, looked at without waiting; of the WebSocket's loop only the window is here, as its session
-//! has it. What a crash takes away is the runtime with everything on it, so nothing of a dead process is ever finished.
+//! Sessions are the real readers, polled without waiting. Of the WebSocket loop only the window is used. A
+//! crash drops the runtime with everything on it, so nothing of a dead process is ever finished.
 
 use crate::hub::app;
-use chorus_app::AppState;
 use chorus_app::c2a::{self, Harness};
-use chorus_app::caller::Identity;
 use chorus_app::delivery::REDELIVERY_MS;
 use chorus_app::delivery::reader::{Holds, Piece, Reader};
 use chorus_app::market::reconcile::end_overdue;
 use chorus_app::reconcilers::steps::{self, Settings};
 use chorus_app::reconcilers::ticks::Ticks;
-use chorus_app::transport::dialect::Dialect;
-use chorus_app::transport::window::Window;
 use chorus_attention::digest::EVERY_MS;
 use chorus_environment::{Environment, ManualClock};
+use chorus_node::AppState;
+use chorus_node::caller::Identity;
+use chorus_node::transport::dialect::Dialect;
+use chorus_node::transport::window::Window;
 use chorus_protocol::c2a::Capabilities;
 use chorus_protocol::ids::AgentId;
 use chorus_store::directory::KeyHash;
@@ -29,7 +30,7 @@ use std::task::Poll;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::yield_now;
 
-/// So old an open inbox's lease may be when something happens: the hub ticks more often than it does here.
+/// The oldest lease of an open inbox when a step runs. The real hub ticks more often than it does here.
 const RENEW_MS: i64 = 30_000;
 
 pub(crate) struct Host {
@@ -40,7 +41,8 @@ pub(crate) struct Host {
     process: Option<Process>,
 }
 
-/// What a crash takes away. Sessions first: they leave their last words to the runtime, which forgets them.
+/// The state that a crash destroys. Sessions are dropped first: they hand their last work to the runtime,
+/// which discards it.
 struct Process {
     sessions: BTreeMap<AgentId, Session>,
     ticks: Ticks,
@@ -51,11 +53,11 @@ struct Process {
 
 struct Session {
     reader: Reader,
-    /// What a harness has not acknowledged; of an inbox that is streamed nothing.
+    /// The deliveries that a harness has not acknowledged; `None` for a streamed inbox.
     window: Option<Window>,
 }
 
-/// Who connects.
+/// The identity of a connecting agent.
 #[derive(Debug, Clone)]
 pub(crate) struct Key {
     pub(crate) identity: Identity,
@@ -106,7 +108,7 @@ impl Host {
         self.process.as_mut().expect("the hub runs")
     }
 
-    /// Takes an act, in a hub that has renewed the leases of its inboxes as it always does.
+    /// Runs an act, after renewing the leases of open inboxes.
     pub(crate) fn run<T>(&mut self, act: impl AsyncFnOnce(&AppState) -> T) -> T {
         let now = self.clock.now();
         let process = self.process();
@@ -123,7 +125,7 @@ impl Host {
         })
     }
 
-    /// Opens a session; the place after which it begins.
+    /// Opens a session. Returns the position after which it begins.
     pub(crate) fn connect(&mut self, key: &Key, dialect: Dialect, place: Option<i64>) -> i64 {
         let Key { identity, hash } = key.clone();
         let agent = identity.id;
@@ -147,20 +149,20 @@ impl Host {
         begins
     }
 
-    /// The hub sees that a connection is gone.
+    /// Records that a connection is gone.
     pub(crate) fn disconnect(&mut self, agent: AgentId) {
         let process = self.process();
         let session = process.sessions.remove(&agent);
         process.runtime.block_on(async {
             drop(session);
-            // Its last words are said at once: nothing here waits.
+            // Its last work is done at once, because nothing here waits.
             for _ in 0..4 {
                 yield_now().await;
             }
         });
     }
 
-    /// What a connection is to be sent now.
+    /// Returns the pieces to send to a connection now.
     pub(crate) fn read(&mut self, agent: AgentId) -> Vec<Piece> {
         let now = self.clock.now();
         let Some(process) = &mut self.process else { return vec![] };
@@ -187,7 +189,7 @@ impl Host {
         }
     }
 
-    /// What a harness has not taken for a while, once more.
+    /// Returns unacknowledged deliveries that are due again.
     pub(crate) fn read_again(&mut self, agent: AgentId) -> Vec<Piece> {
         let now = self.clock.now();
         let Some(process) = &mut self.process else { return vec![] };
@@ -202,14 +204,14 @@ impl Host {
         pieces
     }
 
-    /// A connection took everything up to this place.
+    /// Records that a connection received everything up to this position.
     pub(crate) fn hand(&mut self, agent: AgentId, place: i64) {
         if let Some(session) = self.process.as_ref().and_then(|process| process.sessions.get(&agent)) {
             session.reader.hand(place);
         }
     }
 
-    /// A harness has what is at this place.
+    /// Records a harness's acknowledgement of this position.
     pub(crate) fn acknowledge(&mut self, agent: AgentId, place: i64) {
         let Some(process) = &mut self.process else { return };
         let Some(Session { reader, window: Some(window) }) = process.sessions.get_mut(&agent) else { return };
@@ -222,7 +224,7 @@ impl Host {
         }
     }
 
-    /// Takes a turn of the background work, the market's too.
+    /// Runs one turn of the background work, including the market's.
     pub(crate) fn take_turn(&mut self) {
         let process = self.process();
         let app = Arc::clone(&process.app);
@@ -232,35 +234,35 @@ impl Host {
         });
     }
 
-    /// When there is something for the background work to do.
+    /// Returns the time at which the background work has something to do.
     pub(crate) fn next_due(&mut self) -> Option<i64> {
         let windows = self.process.iter().flat_map(|process| process.sessions.values());
         let unacked = windows.filter_map(|session| session.window.as_ref()?.next_due()).min();
         let now = self.clock.now();
         let stored = self.query(move |tx| {
             let mut times = vec![];
-            // Who leads is told of what happened once it is there, and of nothing else.
+            // A lead gets a digest when it connects, and nothing else.
             let told = tx.first(
-                "SELECT MIN(d.since_at) FROM digests d JOIN inboxes i ON i.agent_id = d.agent_id
+                "SELECT MIN(d.since_at) AS at FROM digests d JOIN inboxes i ON i.agent_id = d.agent_id
                  WHERE i.open_until > $1 AND i.shows LIKE '%digest%'
                    AND (EXISTS (SELECT 1 FROM events e WHERE e.conversation_id = d.scope_id AND e.seq > d.through)
                      OR EXISTS (SELECT 1 FROM work_stream_events w WHERE w.stream_id = d.scope_id AND w.place > d.through))",
                 &[now.into()],
             )?;
-            times.extend(told.map_or(Ok(None), |mut row| row.opt_int(0))?.map(|since| since + EVERY_MS));
+            times.extend(told.map_or(Ok(None), |mut row| row.opt_int("at"))?.map(|since| since + EVERY_MS));
             for sql in [
-                "SELECT MIN(next_at) FROM chats WHERE next_at IS NOT NULL",
-                "SELECT MIN(next_at) FROM claims WHERE next_at IS NOT NULL",
-                "SELECT MIN(deadline_at) FROM jobs WHERE status = 'PENDING'",
+                "SELECT MIN(next_at) AS at FROM chats WHERE next_at IS NOT NULL",
+                "SELECT MIN(next_at) AS at FROM claims WHERE next_at IS NOT NULL",
+                "SELECT MIN(deadline_at) AS at FROM jobs WHERE status = 'PENDING'",
             ] {
-                times.extend(tx.first(sql, &[])?.map_or(Ok(None), |mut row| row.opt_int(0))?);
+                times.extend(tx.first(sql, &[])?.map_or(Ok(None), |mut row| row.opt_int("at"))?);
             }
             Ok(times)
         });
         stored.into_iter().chain(unacked).min()
     }
 
-    /// Reads what the database holds, whether or not a hub runs on it.
+    /// Reads from the database, whether or not a hub runs on it.
     pub(crate) fn query<T: Send + 'static>(
         &self,
         query: impl Fn(&mut dyn Tx) -> Result<T, StoreError> + Send + 'static,

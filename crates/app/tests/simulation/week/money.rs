@@ -1,11 +1,12 @@
-//! Jobs and money in the week: hiring, results that are late, come twice or say something else, cancellations and transfers. At every
-//! step it all adds up, and nothing is held for a job that has ended.
+//! Jobs and credits in the week: hiring, late, duplicate and contradictory results, cancellations and
+//! transfers. At every step the books balance, and nothing is held for an ended job.
 
 use super::cast::{PEOPLE, WORKERS};
 use super::story::{Happening, Story};
 use crate::hub::body;
-use chorus_app::caller::Caller;
 use chorus_app::market::{hire, jobs, money, results};
+use chorus_node::caller::Caller;
+use chorus_node::idempotency::Once;
 use chorus_protocol::ids::JobId;
 use chorus_protocol::market::JobHandout;
 use chorus_store::TxExt;
@@ -13,15 +14,15 @@ use chorus_store::market::ledger;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// So often a result is sent to a hub that does not answer.
+/// The most attempts to send a result to a hub that does not answer.
 const MAX_TRIES: u32 = 20;
 
-/// Something that a person does with its money.
+/// A person's action on the market.
 #[derive(Debug, Clone)]
 pub(crate) struct Deal {
     person: usize,
     act: Act,
-    /// The person knows what became of it.
+    /// True if the person knows the outcome.
     done: bool,
 }
 
@@ -78,20 +79,24 @@ impl Story {
         let caller = Caller::Account(self.people[person].clone());
         let outcome = self.host.run(async |app| match &act {
             Act::Hire(job) => {
-                hire::hire(app, caller, body(job.clone())).await.map(|job| format!("{:?}", job.status))
+                let hired = hire::hire(app, caller, body(job.clone()), Once::NO_KEY).await;
+                hired.map(|done| format!("{:?}", done.result.status))
             }
             Act::Cancel(id) => {
                 let id = jobs::id(id).unwrap();
-                jobs::cancel(app, caller, id).await.map(|job| format!("{:?}", job.status))
+                jobs::cancel(app, caller, id, Once::NO_KEY)
+                    .await
+                    .map(|done| format!("{:?}", done.result.status))
             }
             Act::Transfer(transfer) => {
-                money::transfer(app, caller, body(transfer.clone())).await.map(|_| "moved".to_owned())
+                let moved = money::transfer(app, caller, body(transfer.clone()), Once::NO_KEY).await;
+                moved.map(|_| "moved".to_owned())
             }
         });
         let outcome = outcome.map_err(|error| error.code);
         self.world.note(format_args!("person{person} {act:?}: {outcome:?}"));
         self.add_up();
-        // Whoever does not hear what became of it asks again; and whoever does, sometimes too.
+        // A person without a response asks again, and sometimes one with a response does too.
         self.deals[n].done = !self.goes_wrong(20);
         if self.goes_wrong(30) || !self.deals[n].done {
             self.deals[n].done = false;
@@ -99,7 +104,7 @@ impl Story {
         }
     }
 
-    /// An agent has a job: it works on it for a while, and remembers to say what came of it, whatever happens.
+    /// An agent accepts a job, works on it for a while, and reports the result even after a crash.
     pub(crate) fn take_job(&mut self, n: usize, job: Box<JobHandout>) {
         self.world.note(format_args!("agent{n} gets the job {}", job.job_id));
         let most = if self.world.chance(20) { 400_000 } else { 20_000 };
@@ -124,13 +129,13 @@ impl Story {
         let outcome = outcome.map_err(|error| error.code);
         self.world.note(format_args!("agent{n} reports {result}: {outcome:?}"));
         self.add_up();
-        // Its answer was lost, or it is sent twice.
+        // The response was lost, or the result is sent twice.
         if self.goes_wrong(25) && tries < MAX_TRIES {
             self.soon(5, 30_000, again);
         }
     }
 
-    /// What a worker says of a job; now and then something else each time it is asked.
+    /// Returns a worker's result of a job; sometimes a different one each time.
     fn result(&mut self, id: JobId) -> Value {
         match self.world.below(6) {
             0 => json!({"job_id": id.to_string(), "status": "FAILURE", "error_message": "it did not work"}),
@@ -140,19 +145,19 @@ impl Story {
         }
     }
 
-    /// What must hold of the money at any time.
+    /// Checks the invariants of the books.
     pub(crate) fn add_up(&mut self) {
         let (sums, wrong) = self.host.query(|tx| {
             let sums = ledger::sums(tx)?;
             let mut wrong = vec![];
             for sql in [
-                "SELECT COUNT(*) FROM wallets WHERE balance < 0",
-                "SELECT COUNT(*) FROM holds h LEFT JOIN jobs j ON j.id = h.job_id
+                "SELECT COUNT(*) AS count FROM wallets WHERE balance < 0",
+                "SELECT COUNT(*) AS count FROM holds h LEFT JOIN jobs j ON j.id = h.job_id
                  WHERE j.id IS NULL OR j.status <> 'PENDING' OR h.amount <> j.budget",
-                "SELECT COUNT(*) FROM jobs j LEFT JOIN holds h ON h.job_id = j.id
+                "SELECT COUNT(*) AS count FROM jobs j LEFT JOIN holds h ON h.job_id = j.id
                  WHERE j.status = 'PENDING' AND h.job_id IS NULL",
             ] {
-                wrong.push(tx.first(sql, &[])?.map_or(Ok(0), |mut row| row.int(0))?);
+                wrong.push(tx.first(sql, &[])?.map_or(Ok(0), |mut row| row.int("count"))?);
             }
             Ok((sums, wrong))
         });

@@ -1,34 +1,35 @@
-//! What people do in the week: they say things, change them and take them back, and do not always hear that it was done.
+//! The actions of people in the week: they post, edit and delete messages, and do not always get the response.
 
 use super::story::{Happening, Story};
 use crate::hub::body;
 use chorus_app::conversation::{delete, edit, say};
-use chorus_app::once::Once;
+use chorus_node::idempotency::Once;
+use chorus_protocol::api::messages::EditResult;
 use chorus_protocol::ids::EventId;
 use serde_json::json;
 
-/// What a person does in a channel.
+/// A person's action in a channel.
 #[derive(Debug, Clone)]
 pub(crate) struct Saying {
     pub(crate) person: usize,
     pub(crate) channel: usize,
     pub(crate) act: Act,
-    /// What the hub said became of it.
+    /// The resulting event, if the response arrived.
     pub(crate) done: Option<EventId>,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) enum Act {
     Say(String),
-    /// The same in the thread of the last thing that was said there.
+    /// A message in the thread of the channel's last message.
     GoOn(String),
-    /// Of the saying with this number.
+    /// An edit of the action with this number.
     Edit(usize, String),
     TakeBack(usize),
 }
 
 impl Story {
-    /// A few things that are said in one channel, and what goes wrong meanwhile.
+    /// Schedules a few messages in one channel, and the faults during them.
     pub(super) fn set_scene(&mut self, time: i64) {
         let channel = self.world.below(self.channels.len() as i64) as usize;
         let mut at = time;
@@ -100,7 +101,10 @@ impl Story {
                 Some(target) => self.host.run(async |app| {
                     let once = Once::new(app, "api", &who, "edit", Some(&key), text.as_bytes());
                     let new = body(json!({"content": text}));
-                    edit(app, who, (place, target), new, once).await.map(|noted| Some(noted.result.event_id))
+                    edit(app, who, (place, target), new, once).await.map(|edited| match edited.result {
+                        EditResult::Changed(noted) => Some(noted.event_id),
+                        EditResult::Held(_) => None,
+                    })
                 }),
             },
             Act::TakeBack(which) => match target(*which) {
@@ -113,14 +117,14 @@ impl Story {
         };
         let outcome = said.as_ref().map_err(|error| error.code);
         self.world.note(format_args!("person{person} in channel{channel}: {act:?}: {outcome:?}"));
-        // What was taken back can be neither changed nor gone on with.
+        // A deleted message can be neither edited nor continued.
         let said = match said {
             Ok(said) => said,
             Err(error) if matches!(act, Act::Say(_)) => panic!("{error:?}"),
             Err(_) => return,
         };
         if self.goes_wrong(15) {
-            // Whoever said it did not hear that it was said.
+            // The author did not get the response.
             return self.soon(500, 2000, Happening::Says(n));
         }
         self.sayings[n].done = said;

@@ -1,11 +1,12 @@
-//! What agents ask of the hub: callbacks, tools, notices; each may be lost, come twice, or come late, and so may its answer.
+//! Requests of agents to the hub: callbacks, tools, notifications. Each may be lost, duplicated or late, and
+//! so may its response.
 
 use super::story::{Happening, Story};
 use chorus_agent::harness::{Event, Post, Posted, To};
 use chorus_app::c2a::{self, Harness};
 use chorus_app::channel::callback;
-use chorus_app::once::Once;
-use chorus_app::{AppState, Error};
+use chorus_node::idempotency::Once;
+use chorus_node::{AppState, Error};
 use chorus_protocol::c2a::{Capabilities, ChatTool, Claimed, Recorded, RefusalCode, ToolFailure, ToolResult};
 use chorus_protocol::channel::CallbackEvent;
 use chorus_protocol::code::Code;
@@ -20,13 +21,13 @@ impl Story {
             return self.soon(5, 500, Happening::Answered { agent: n, life, number: post.number, posted });
         }
         if self.goes_wrong(8) {
-            // A duplicate that may come much later.
+            // A duplicate that may arrive much later.
             self.soon(5, 90_000, Happening::Requested { agent: n, life, post: post.clone() });
         }
         self.soon(5, 400, Happening::Requested { agent: n, life, post });
     }
 
-    /// A request reaches the hub, whether or not who made it still lives.
+    /// Handles a request at the hub, whether or not its sender still runs.
     pub(crate) fn request(&mut self, n: usize, life: u64, Post { number, to }: Post) {
         let key = self.agents[n].key.clone();
         let is_notice = matches!(to, To::Notice { .. });
@@ -80,7 +81,7 @@ async fn take_callback(app: &AppState, url: &str, key: &str, event: &CallbackEve
     taken.await.map_or_else(refused, |_| Posted::Arrived)
 }
 
-/// What the client makes of a tool's answer.
+/// Converts a tool's response as the client does.
 async fn call(harness: &Harness, tool: ChatTool, arguments: Map<String, Value>) -> Posted {
     let Value::Object(params) = json!({"name": tool.as_str(), "arguments": arguments}) else {
         unreachable!()
@@ -106,7 +107,7 @@ fn failed(why: &str, retry_after_ms: Option<u64>, perhaps_arrived: bool) -> Post
     Posted::Failed { why: why.into(), retry_after_ms, perhaps_arrived }
 }
 
-/// What the client makes of a refusal.
+/// Converts an error as the client does.
 fn refused(error: Error) -> Posted {
     if error.code == Code::IdempotencyConflict {
         return Posted::Arrived;

@@ -1,6 +1,6 @@
-//! What happens in the week: people say things (`people`); whoever is woken answers, falls silent, fails, or takes
-//! too long; requests, answers and acknowledgements are lost, come twice and in another order; hub and agents crash. Then
-//! there is peace, and all of it comes to rest.
+//! The course of the week: people post (`people`); woken agents answer, stay silent, fail or take too long;
+//! requests, responses and acknowledgements are lost, duplicated and reordered; hub and agents crash. Then the
+//! faults stop, and everything comes to rest.
 
 use super::cast::{self, Channel};
 use super::harness::{Agent, Arrival};
@@ -9,8 +9,8 @@ use super::money::Deal;
 use super::people::Saying;
 use crate::world::World;
 use chorus_agent::harness::{Command, Event, Outcome, Post, Posted};
-use chorus_app::caller::Person;
 use chorus_app::delivery::reader::Holds;
+use chorus_node::caller::Person;
 use chorus_protocol::ids::EventId;
 use chorus_protocol::market::JobHandout;
 use std::collections::BTreeMap;
@@ -20,15 +20,15 @@ const BEGINS_AT: i64 = 1_800_000_000_000;
 const MINUTE: i64 = 60_000;
 const HOUR: i64 = 60 * MINUTE;
 pub(crate) const WEEK: i64 = 7 * 24 * HOUR;
-/// What nobody takes is given up after a day, and what is escalated then has its own time.
+/// Deliveries are given up after a day, and their escalations take further time.
 const ENDS_AT: i64 = WEEK + 3 * 24 * HOUR;
-/// While something happens the hub is looked at so often, and else only when something is due.
+/// The interval of the hub's turns during activity. Otherwise a turn runs only when something is due.
 const TURN_MS: i64 = 2000;
 const RESTLESS_MS: i64 = 6000;
 const MAX_HAPPENINGS: u64 = 50_000;
 
-/// Something that happens. People, agents and channels are meant by their number; what belongs to a process or a connection that
-/// is gone happens to nobody.
+/// One step of the simulation. People, agents and channels are named by number. A step for a process or
+/// connection that is gone has no effect.
 #[derive(Debug)]
 pub(crate) enum Happening {
     Says(usize),
@@ -56,7 +56,7 @@ pub(crate) struct Story {
     pub(crate) channels: Vec<Channel>,
     pub(crate) sayings: Vec<Saying>,
     pub(crate) deals: Vec<Deal>,
-    /// Who holds what, and until when, as it was seen last.
+    /// The last seen holder of each event, and until when.
     pub(crate) holders: BTreeMap<EventId, (chorus_protocol::ids::Principal, i64)>,
     connections: u64,
     answers: u64,
@@ -65,7 +65,7 @@ pub(crate) struct Story {
 }
 
 impl Story {
-    /// Everybody is there, and what will happen is set.
+    /// Creates the participants and schedules the first steps.
     pub(crate) fn new(seed: u64) -> Self {
         let mut world = World::new(seed, BEGINS_AT);
         let rerun_every = world.below(4) as u32;
@@ -108,7 +108,7 @@ impl Story {
         self.look_at(0);
     }
 
-    /// Until nothing happens any more.
+    /// Runs until nothing is scheduled.
     pub(crate) fn play(&mut self) {
         for _ in 0..MAX_HAPPENINGS {
             let Some(happening) = self.world.next() else { return };
@@ -118,7 +118,7 @@ impl Story {
         panic!("it does not come to rest");
     }
 
-    /// Whether something goes wrong that does so in so many of a hundred cases.
+    /// Returns `true` in `percent` of a hundred cases, while faults happen.
     pub(crate) fn goes_wrong(&mut self, percent: i64) -> bool {
         self.world.age() < WEEK && self.world.chance(percent)
     }
@@ -171,7 +171,7 @@ impl Story {
         }
     }
 
-    /// The hub takes a turn after so long at the latest.
+    /// Schedules a turn of the hub after this time at the latest.
     pub(crate) fn look_at(&mut self, after: i64) {
         let at = self.world.now() + after;
         if at < self.turn.1 {
@@ -203,7 +203,7 @@ impl Story {
         }
     }
 
-    /// The process of an agent, if it is still this one.
+    /// Returns the process of an agent, if it is still this one.
     pub(crate) fn process(&mut self, n: usize, life: u64) -> Option<&mut super::harness::Process> {
         let agent = &mut self.agents[n];
         agent.process.as_mut().filter(|_| agent.life == life)
@@ -231,11 +231,11 @@ impl Story {
             return;
         }
         self.world.note(format_args!("{} crashes", self.agents[n].name));
-        // Sometimes the hub does not see it before another connection takes over.
+        // Sometimes the hub does not notice before another connection takes over.
         if self.host.is_up() && self.world.chance(50) {
             self.host.disconnect(self.agents[n].key.identity.id);
         }
-        // Now and then nobody starts it again for hours.
+        // Sometimes nobody restarts it for hours.
         let most = if self.world.chance(20) { 5 * HOUR } else { 20_000 };
         self.soon(100, most, Happening::AgentStarts(n));
     }
@@ -255,18 +255,18 @@ impl Story {
         if !self.host.is_up() {
             return self.soon(200, 4000, Happening::Connects { agent: n, life });
         }
-        // Now and then it goes on where its journal is, and gets again what it has not dealt with.
+        // Sometimes it resumes at its journal and gets unfinished entries again.
         let again = self.goes_wrong(30);
         let agent = &self.agents[n];
         let after = self.host.connect(&agent.key, agent.dialect, agent.place(again));
         self.connections += 1;
         self.agents[n].connected(self.connections, after);
-        if self.agents[n].dialect == chorus_app::transport::dialect::Dialect::Sse {
+        if self.agents[n].dialect == chorus_node::transport::dialect::Dialect::Sse {
             self.tell(n, Event::Began { cursor: after.to_string() });
         }
     }
 
-    /// What is new is on its way to whoever is connected.
+    /// Schedules new data for connected agents.
     fn read_what_is_new(&mut self) {
         if !self.host.is_up() {
             return;
@@ -310,7 +310,7 @@ impl Story {
             return;
         }
         let life = self.agents[n].life;
-        if self.agents[n].dialect == chorus_app::transport::dialect::Dialect::Sse {
+        if self.agents[n].dialect == chorus_node::transport::dialect::Dialect::Sse {
             self.host.hand(self.agents[n].key.identity.id, place);
         }
         for arrival in self.agents[n].receive(bytes) {
@@ -331,7 +331,7 @@ impl Story {
         }
     }
 
-    /// Offers an agent something; whether it took it.
+    /// Offers an event to an agent. Returns whether it accepted.
     fn offer(&mut self, n: usize, event: Event) -> bool {
         let now = self.world.now();
         let Some(process) = &mut self.agents[n].process else { return false };
@@ -340,7 +340,7 @@ impl Story {
         self.carry_out(n, commands) && taken
     }
 
-    /// Tells an agent something and does what it says, unless it dies in the middle of it.
+    /// Passes an event to an agent and performs its actions, unless it crashes in between.
     pub(crate) fn tell(&mut self, n: usize, event: Event) {
         let now = self.world.now();
         let Some(process) = &mut self.agents[n].process else { return };

@@ -1,4 +1,4 @@
-//! What must hold once the week has come to rest, and of claims at any time.
+//! The invariants that must hold once the week has come to rest, and those of claims at any time.
 
 use super::people::Act;
 use super::story::Story;
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// More than any week holds.
 const ALL: i64 = 100_000;
 
-/// How much there was of what, so that nobody praises an empty world.
+/// The amount of activity, so that an empty world does not count as a success.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) said: usize,
@@ -44,7 +44,7 @@ impl Tally {
     }
 }
 
-/// As what an agent was given a message that it was not given itself: that another has not answered it.
+/// Returns the escalation by which an agent learned of a message that it was not given itself.
 fn told_of(
     given: &BTreeMap<(EventId, AgentId), Obligation>,
     message: EventId,
@@ -58,14 +58,14 @@ fn told_of(
 }
 
 impl Story {
-    /// Nobody gets a claim before whoever had it is done with it.
+    /// Asserts that nobody gets a claim before the former holder has ended it.
     pub(crate) fn look_at_claims(&mut self) {
         let now = self.world.now();
         let held = self.host.query(|tx| {
             let sql = "SELECT event_id FROM claims WHERE holder IS NOT NULL";
             let mut held = vec![];
             for mut row in tx.query(sql, &[])? {
-                held.extend(claims::of(tx, EventId(row.uuid(0)?))?);
+                held.extend(claims::of(tx, EventId(row.uuid("event_id")?))?);
             }
             Ok(held)
         });
@@ -106,7 +106,8 @@ impl Story {
                 assert!(texts.insert(content(event)), "it was said twice: {event:?}");
                 let target = event.target.expect("agents only answer");
                 targets.insert((target, agent));
-                // What was changed is given again, and its answer belongs to the message; the text says which was answered.
+                // An edit is delivered again, and its answer belongs to the message; the text tells which
+                // version was answered.
                 let content = content(event);
                 let named = content.rsplit(' ').next().and_then(EventId::parse);
                 let answered = named
@@ -121,14 +122,15 @@ impl Story {
         for (target, agent) in answers.keys() {
             let known = given.get(&(*target, *agent));
             let policy = known.map(|known| known.attention.policy);
-            // What was only found may be answered by nobody that was not given it.
+            // A found message may be answered only by agents that were given it.
             assert!(
                 policy.is_some_and(|policy| policy != Policy::MustNotRespond),
                 "{target} {agent}: {policy:?}"
             );
         }
         tally.escalations = escalations.len();
-        // Of these messages agents were told that another has not answered: each may have ended before or after its agent answered that.
+        // Escalations of these messages were delivered. Each may have ended before or after the agent answered
+        // it.
         let told = given.iter().filter(|((event, _), _)| escalations.contains(event));
         let told: BTreeSet<_> = told.map(|((_, agent), known)| (first_of(&given, known), *agent)).collect();
         let done = self.done_jobs();
@@ -146,16 +148,17 @@ impl Story {
         tally
     }
 
-    /// Who leads was told of all that it was not given, and of nothing twice; how many digests there were.
+    /// Asserts that leads were told of everything they did not receive, and of nothing twice. Returns the
+    /// number of digests.
     fn judge_digests(&self, given: &BTreeMap<(EventId, AgentId), Obligation>) -> usize {
         let (told, untold) = self.host.query(|tx| {
             let mut told = vec![];
             let sql = "SELECT d.agent_id, e.id, e.body FROM deliveries d JOIN events e ON e.id = d.event_id
                        WHERE d.kind = 'digest'";
             for mut row in tx.query(sql, &[])? {
-                told.push((AgentId(row.uuid(0)?), EventId(row.uuid(1)?), row.text(2)?));
+                told.push((AgentId(row.uuid("agent_id")?), EventId(row.uuid("id")?), row.text("body")?));
             }
-            // What was said where it leads, and neither by it nor to it.
+            // Messages in the lead's scope that are neither by it nor to it.
             let untold = "SELECT d.agent_id, d.scope_id, e.id FROM digests d JOIN inboxes i ON i.agent_id = d.agent_id
                    JOIN events e ON e.kind = 'message' AND e.author_id <> d.agent_id AND
                         (e.conversation_id = d.scope_id OR EXISTS (SELECT 1 FROM work_stream_events w
@@ -165,7 +168,8 @@ impl Story {
                    AND NOT EXISTS (SELECT 1 FROM chats c WHERE c.event_id = e.id AND c.agent_id = d.agent_id)";
             let mut expected = BTreeMap::<_, BTreeSet<_>>::new();
             for mut row in tx.query(untold, &[])? {
-                expected.entry((AgentId(row.uuid(0)?), row.uuid(1)?)).or_default().insert(EventId(row.uuid(2)?));
+                let lead = (AgentId(row.uuid("agent_id")?), row.uuid("scope_id")?);
+                expected.entry(lead).or_default().insert(EventId(row.uuid("id")?));
             }
             Ok((told, expected))
         });
@@ -184,32 +188,36 @@ impl Story {
         }
         for ((agent, scope), events) in untold {
             let counted = counted.get(&(agent, scope)).copied().unwrap_or(0);
-            // Something may have been given to it only after it was told of it.
+            // A message may have been delivered to it after the digest.
             assert!(counted >= events.len() as u64, "{agent} {scope}: {counted} of {events:?}");
         }
         told.len()
     }
 
-    /// The jobs that were done, each with who did it: a result is an answer.
+    /// Returns the completed jobs with their workers: a result is an answer.
     fn done_jobs(&self) -> BTreeSet<(EventId, AgentId)> {
         let done = self.host.query(|tx| {
             let rows = tx.query("SELECT event_id, agent_id FROM jobs WHERE status = 'SUCCESS'", &[])?;
-            let key = |mut row: chorus_store::Row| Ok((EventId(row.uuid(0)?), AgentId(row.uuid(1)?)));
+            let key = |mut row: chorus_store::Row| {
+                Ok((EventId(row.uuid("event_id")?), AgentId(row.uuid("agent_id")?)))
+            };
             rows.into_iter().map(key).collect::<Result<Vec<_>, StoreError>>()
         });
         done.into_iter().collect()
     }
 
-    /// What every agent was given, as it stands last.
+    /// Returns the last state of everything that agents were given.
     fn given(&self) -> BTreeMap<(EventId, AgentId), Obligation> {
         let now = self.world.now();
         let given = self.host.query(move |tx| {
-            let sql = "SELECT event_id, agent_id, COUNT(*), COUNT(DISTINCT disposition), COUNT(disposition)
+            let sql =
+                "SELECT event_id, agent_id, COUNT(*) AS given, COUNT(DISTINCT disposition) AS dispositions,
+                              COUNT(disposition) AS answered
                        FROM chats GROUP BY event_id, agent_id";
             let mut given = vec![];
             for mut row in tx.query(sql, &[])? {
-                let (event, agent) = (EventId(row.uuid(0)?), AgentId(row.uuid(1)?));
-                let counts = (row.int(2)?, row.int(3)?, row.int(4)?);
+                let (event, agent) = (EventId(row.uuid("event_id")?), AgentId(row.uuid("agent_id")?));
+                let counts = (row.int("given")?, row.int("dispositions")?, row.int("answered")?);
                 given.push((counts, obligations::of(tx, event, agent, now)?.expect("it is there")));
             }
             Ok(given)
@@ -223,15 +231,15 @@ impl Story {
 
     fn nothing_is_open(&self, given: &BTreeMap<(EventId, AgentId), Obligation>) {
         let (due, claims, jobs) = self.host.query(|tx| {
-            let open = "SELECT COUNT(*) FROM jobs WHERE status = 'PENDING'";
-            let jobs = tx.first(open, &[])?.map_or(Ok(0), |mut row| row.int(0))?;
+            let open = "SELECT COUNT(*) AS count FROM jobs WHERE status = 'PENDING'";
+            let jobs = tx.first(open, &[])?.map_or(Ok(0), |mut row| row.int("count"))?;
             Ok((obligations::due(tx, i64::MAX, ALL)?, claims::due(tx, i64::MAX, ALL)?, jobs))
         });
         let due: Vec<_> = due.iter().map(|key| &given[key]).collect();
         assert!(due.is_empty() && claims.is_empty() && jobs == 0, "still open: {due:?} {claims:?} {jobs}");
     }
 
-    /// Everything in a channel.
+    /// Returns all events in a channel.
     fn events(&self, n: usize) -> Vec<Event> {
         let (channel, who) = (self.channels[n].id, self.people[self.channels[n].people[0]].id);
         self.host.query(move |tx: &mut dyn Tx| {
@@ -243,7 +251,7 @@ impl Story {
         })
     }
 
-    /// What people were told is said is there, once.
+    /// Asserts that every confirmed message exists once.
     fn what_was_heard_is_there(&self, n: usize, events: &[Event]) {
         for saying in self.sayings.iter().filter(|saying| saying.channel == n) {
             let (Act::Say(text) | Act::GoOn(text)) = &saying.act else { continue };
@@ -253,7 +261,7 @@ impl Story {
         }
     }
 
-    /// What `may_pass` is one of several by which its agent was given the same message.
+    /// Asserts that an obligation has ended. With `may_pass` it is one of several for the same message.
     fn has_ended(known: &Obligation, answered: bool, may_pass: bool) {
         let disposition = known.disposition.expect("it has one");
         assert!(is_final(disposition), "{known:?}");
@@ -262,25 +270,27 @@ impl Story {
             "{known:?}"
         );
         assert!(answered || disposition != Disposition::Responded, "nobody answered: {known:?}");
-        // What must be answered is not overlooked: it stays so until somebody else was told, and it asks less then.
+        // An obligation that must be answered stays open until it was escalated; then it asks for less.
         let overlooked = known.attention.policy == Policy::MustRespond
             && matches!(disposition, Disposition::Ignored | Disposition::Acknowledged);
         assert!(!overlooked, "an obligation was forgotten: {known:?}");
     }
 
-    /// No job is paid twice, and what was held for it went back or was paid, to the last hundredth.
+    /// Asserts that no job is paid twice, and that every hold was paid or returned to the last hundredth.
     fn judge_money(&mut self, tally: &mut Tally) {
         self.add_up();
         let jobs = self.host.query(|tx| {
             let sql = "SELECT j.status, j.paid, j.budget,
-                    (SELECT COUNT(*) FROM ledger l WHERE l.job_id = j.id AND l.debit_id IS NOT NULL),
-                    (SELECT COALESCE(SUM(amount), 0) FROM ledger l WHERE l.job_id = j.id AND l.debit_id IS NOT NULL),
-                    (SELECT COALESCE(SUM(amount), 0) FROM ledger l WHERE l.job_id = j.id AND l.credit_id IS NOT NULL)
+                    (SELECT COUNT(*) FROM ledger l WHERE l.job_id = j.id AND l.debit_id IS NOT NULL) AS payments,
+                    (SELECT COALESCE(SUM(amount), 0) FROM ledger l WHERE l.job_id = j.id AND l.debit_id IS NOT NULL) AS debited,
+                    (SELECT COALESCE(SUM(amount), 0) FROM ledger l WHERE l.job_id = j.id AND l.credit_id IS NOT NULL) AS credited
                 FROM jobs j";
             let mut jobs = vec![];
             for mut row in tx.query(sql, &[])? {
-                let numbers = [row.int(1)?, row.int(2)?, row.int(3)?, row.int(4)?, row.int(5)?];
-                jobs.push((row.text(0)?, numbers));
+                let mut number = |column: &str| row.int(column);
+                let (paid, budget, payments) = (number("paid")?, number("budget")?, number("payments")?);
+                let numbers = [paid, budget, payments, number("debited")?, number("credited")?];
+                jobs.push((row.text("status")?, numbers));
             }
             Ok(jobs)
         });
@@ -298,7 +308,7 @@ fn content(event: &Event) -> String {
     body["content"].as_str().unwrap_or_default().to_owned()
 }
 
-/// The message that what an agent was given is a change of.
+/// Returns the message that a delivered edit belongs to.
 fn first_of(given: &BTreeMap<(EventId, AgentId), Obligation>, known: &Obligation) -> EventId {
     let (mut id, mut before) = (known.event, known.supersedes);
     while let Some(earlier) = before {

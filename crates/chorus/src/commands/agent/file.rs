@@ -1,4 +1,4 @@
-//! A file of agents: TOML, with every fault told at once with its place.
+//! A file of agents in TOML. All faults are reported at once, with their places.
 
 use super::plan::{AT_ONCE_RANGE, Plan, Plans, QUIET_RANGE};
 use chorus_protocol::faults::Faults;
@@ -6,17 +6,23 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use toml::{Table, Value};
 
-/// What any other number may be.
+/// The range of numbers without a range of their own.
 const ANY_NUMBER: RangeInclusive<u64> = 1..=1_000_000;
 
-/// The most agents of one file.
+/// The limit of agents in one file.
 const MAX_AGENTS: usize = 100;
 
-/// What a file may say of an agent.
-const MEMBERS: [&str; 28] = [
+/// The members of an agent's table.
+const MEMBERS: [&str; 34] = [
     "name",
     "channels",
     "exec",
+    "agent",
+    "acp",
+    "folder",
+    "mode",
+    "mcp",
+    "permission_timeout",
     "openai",
     "model",
     "openai_key_env",
@@ -44,8 +50,8 @@ const MEMBERS: [&str; 28] = [
     "owner",
 ];
 
-/// The agents of a file. What they do not say of themselves, `others` says: where they keep their state, what lets
-/// a new one in, and whom they call.
+/// Reads the agents of a file. `others` gives the values that apply to agents that do not set them, such as
+/// the state folder, the invitation and the outbound policy.
 pub(super) fn read(text: &str, faults: &mut Faults, others: &Plan) -> Plans {
     let table: Table = match text.parse() {
         Ok(table) => table,
@@ -85,7 +91,7 @@ pub(super) fn read(text: &str, faults: &mut Faults, others: &Plan) -> Plans {
     Plans(plans)
 }
 
-/// What is no TOML, with its line.
+/// Reports a TOML syntax error with its line.
 fn add_syntax(text: &str, error: &toml::de::Error, faults: &mut Faults) {
     let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
     let place = line.map_or_else(|| "file".to_owned(), |line| format!("line {line}"));
@@ -102,6 +108,13 @@ fn read_agent(agent: &Table, place: &str, faults: &mut Faults) -> Plan {
         url: member.text("url"),
         channels: member.texts("channels"),
         exec: member.texts("exec"),
+        preset: member.text("agent"),
+        acp: member.text("acp"),
+        rest: vec![],
+        folder: member.text("folder").map(PathBuf::from),
+        mode: member.text("mode"),
+        mcp: member.flag("mcp"),
+        permission_timeout: member.number("permission_timeout", ANY_NUMBER),
         openai: member.text("openai"),
         model: member.text("model"),
         key_variable: member.text("openai_key_env"),
@@ -232,6 +245,26 @@ mod tests {
         assert_eq!(plans[0], ("agent[0]".to_owned(), expected));
         assert_eq!(plans[1].1.state.as_deref(), Some(Path::new("there")));
         assert_eq!(plans[1].1.model.as_deref(), Some("m"));
+    }
+
+    #[test]
+    fn a_file_of_coding_agents() {
+        let text = "[[agent]]\nname = 'a'\nagent = 'claude'\nfolder = 'x'\nmode = 'm'\nmcp = true\npermission_timeout = 9\n\n\
+                    [[agent]]\nname = 'b'\nacp = 'b --acp'\n";
+        let mut faults = Faults::new();
+        let Plans(plans) = read(text, &mut faults, &Plan::default());
+        assert!(faults.is_empty(), "{faults}");
+        let expected = Plan {
+            name: Some("a".into()),
+            preset: Some("claude".into()),
+            folder: Some("x".into()),
+            mode: Some("m".into()),
+            mcp: true,
+            permission_timeout: Some(9),
+            ..Plan::default()
+        };
+        assert_eq!(plans[0].1, expected);
+        assert_eq!(plans[1].1.acp.as_deref(), Some("b --acp"));
     }
 
     #[test]

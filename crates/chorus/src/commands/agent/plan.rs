@@ -1,9 +1,10 @@
-//! What is wanted of agents: the same for flags and for a file, every fault told at once with its place.
+//! The requested agents, from flags or from a file. All faults are reported at once, with their places.
 
 use super::{Args, warn};
 use crate::global::Global;
 use chorus_agent::harness::{
-    AT_ONCE, AgentOptions, Driver, Exec, Guard, Listen, Offering, OpenAi, Peers, QUIET,
+    AT_ONCE, Acp, AgentOptions, Driver, Exec, Guard, Listen, Offering, OpenAi, PRESETS, Peers, Preset, QUIET,
+    split_command,
 };
 use chorus_agent::{Environment, Network, WebhookSecret};
 use chorus_protocol::address::Address;
@@ -16,25 +17,35 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How many conversations at once, and how many seconds of quiet, whether a flag says so or a file.
+/// The ranges for parallel conversations and for the pause in seconds, for flags and files alike.
 pub(super) const AT_ONCE_RANGE: RangeInclusive<u64> = 1..=64;
 pub(super) const QUIET_RANGE: RangeInclusive<u64> = 0..=30;
 
 const DEFAULT_STATE: &str = "./chorus-agent";
 
-/// Where a model's key is, unless somebody says otherwise.
+/// The default environment variable with a model's key.
 const KEY_VARIABLE: &str = "OPENAI_API_KEY";
 
-/// Where the secret is that requests to an agent are signed with, unless somebody says otherwise.
+/// The default environment variable with the webhook secret.
 const SECRET_VARIABLE: &str = "CHORUS_WEBHOOK_SECRET";
 
-/// One agent, as it was asked for.
+/// One requested agent.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) name: Option<String>,
     pub(super) url: Option<String>,
     pub(super) channels: Vec<String>,
     pub(super) exec: Vec<String>,
+    /// The name of a known coding agent.
+    pub(super) preset: Option<String>,
+    /// The command of a program that speaks ACP.
+    pub(super) acp: Option<String>,
+    /// More arguments of the coding agent.
+    pub(super) rest: Vec<String>,
+    pub(super) folder: Option<PathBuf>,
+    pub(super) mode: Option<String>,
+    pub(super) mcp: bool,
+    pub(super) permission_timeout: Option<u64>,
     pub(super) openai: Option<String>,
     pub(super) model: Option<String>,
     pub(super) key_variable: Option<String>,
@@ -50,7 +61,7 @@ pub(super) struct Plan {
     pub(super) peers: Vec<(String, String)>,
     pub(super) no_hub: bool,
     pub(super) invitation: Option<String>,
-    /// What requests must be signed with, or the file after @.
+    /// The secret by which requests must be signed, or its file after @.
     pub(super) webhook_secret: Option<String>,
     pub(super) allow_from: Vec<String>,
     pub(super) allow_private: Vec<String>,
@@ -58,16 +69,16 @@ pub(super) struct Plan {
     pub(super) at_once: Option<u64>,
     pub(super) quiet: Option<u64>,
     pub(super) seen: bool,
-    /// Each NAME=PRICE, or the file after @.
+    /// Each as NAME=PRICE, or a file after @.
     pub(super) skills: Vec<String>,
     pub(super) owner: Option<String>,
 }
 
-/// Several, each with its place in the file.
+/// Several agents, each with its place in the file.
 pub(super) struct Plans(pub(super) Vec<(String, Plan)>);
 
 impl Plan {
-    /// From flags.
+    /// Creates a plan from flags.
     pub(super) fn of(args: Args, faults: &mut Faults) -> Self {
         let mut peers = vec![];
         for peer in &args.peers {
@@ -76,14 +87,22 @@ impl Plan {
                 None => faults.add("peer", "must be AGENT=URL"),
             }
         }
-        // Of use only to an agent that has a server of its own; other agents of this shell may have one.
+        // The secret is used only by an agent with its own server. Other agents of the same shell may have
+        // one.
         let variable = (args.connection.is_some() || args.direct.is_some())
             .then(|| std::env::var(SECRET_VARIABLE).ok().filter(|secret| !secret.is_empty()));
         Self {
             name: args.name,
             url: None,
             channels: args.channels,
-            exec: [args.exec, args.rest].concat(),
+            rest: if args.exec.is_empty() { args.rest.clone() } else { vec![] },
+            exec: if args.exec.is_empty() { vec![] } else { [args.exec, args.rest].concat() },
+            preset: args.agent,
+            acp: args.acp,
+            folder: args.folder,
+            mode: args.mode,
+            mcp: args.mcp,
+            permission_timeout: args.permission_timeout,
             openai: args.openai,
             model: args.model,
             key_variable: args.openai_key_env,
@@ -111,7 +130,7 @@ impl Plan {
         }
     }
 
-    /// What the harness needs; it counts only if there are no faults.
+    /// Converts the plan to the harness's options. The result is valid only if there are no faults.
     fn options(self, place: &str, global: &Global, faults: &mut Faults) -> Option<AgentOptions> {
         let at = |name: &str| if place.is_empty() { name.to_owned() } else { format!("{place}.{name}") };
         let name = self.name.clone().unwrap_or_default();
@@ -137,7 +156,7 @@ impl Plan {
             name,
             url: (!self.no_hub).then_some(url),
             invitation: self.invitation,
-            // An agent that a person starts belongs to that person.
+            // An agent started with a person's token belongs to that person.
             key: None,
             token: global.key().filter(|key| key.starts_with("ct_")).map(str::to_owned),
             state: self.state.clone().unwrap_or_else(|| DEFAULT_STATE.into()),
@@ -156,10 +175,12 @@ impl Plan {
         })
     }
 
-    /// Nothing is accepted that would do nothing.
+    /// Refuses options that would have no effect.
     fn check_use(&self, at: &impl Fn(&str) -> String, faults: &mut Faults) {
         let server = self.connection.is_some() || self.direct.is_some();
         let needs_server = "is of use only with connection or direct";
+        let is_acp = self.acp.is_some() || self.preset.is_some();
+        let needs_acp = "is of use only with agent or acp";
         for (name, useless, what) in [
             (
                 "connection_url",
@@ -175,6 +196,10 @@ impl Plan {
                 !self.skills.is_empty() && (server || self.exec.is_empty()),
                 "are served with exec, by the inbox or c2a",
             ),
+            ("folder", self.folder.is_some() && !is_acp, needs_acp),
+            ("mode", self.mode.is_some() && !is_acp, needs_acp),
+            ("mcp", self.mcp && !is_acp, needs_acp),
+            ("permission_timeout", self.permission_timeout.is_some() && !is_acp, needs_acp),
             ("owner", self.owner.is_some() && self.skills.is_empty(), "is of use only with skills"),
             ("url", self.no_hub && self.url.is_some(), "must not be given together with no_hub"),
             ("channels", self.no_hub && !self.channels.is_empty(), "must not be given together with no_hub"),
@@ -200,6 +225,9 @@ impl Plan {
         let limit = self.timeout.map(Duration::from_secs);
         if limit.is_some_and(|limit| limit.is_zero() || limit > Duration::from_hours(24)) {
             faults.add(&at("timeout"), "must be 1 to 86400 seconds");
+        }
+        if self.acp.is_some() || self.preset.is_some() {
+            return self.acp_driver(limit, at, faults).map(|acp| Driver::Acp(Box::new(acp)));
         }
         match (self.exec.split_first(), &self.openai, &self.model) {
             (Some((program, args)), None, None) if !program.is_empty() => {
@@ -227,10 +255,58 @@ impl Plan {
                 }
             }
             _ => {
-                faults.add(&at("exec"), "either exec (a program), or openai and model, must be given");
+                faults.add(
+                    &at("exec"),
+                    "one of exec (a program), agent (a coding agent), acp, or openai and model must be given",
+                );
                 None
             }
         }
+    }
+
+    /// Reads the settings of a coding agent.
+    fn acp_driver(
+        &self,
+        limit: Option<Duration>,
+        at: &impl Fn(&str) -> String,
+        faults: &mut Faults,
+    ) -> Option<Acp> {
+        if !self.exec.is_empty() || self.openai.is_some() || (self.acp.is_some() && self.preset.is_some()) {
+            faults.add(&at("acp"), "only one of exec, agent, acp and openai may be given");
+            return None;
+        }
+        let folder = self.folder.clone().unwrap_or_else(|| ".".into());
+        let folder = match folder.canonicalize() {
+            Ok(folder) if folder.is_dir() => folder,
+            _ => {
+                faults.add(&at("folder"), format_args!("there is no folder {}", folder.display()));
+                return None;
+            }
+        };
+        let rest = self.rest.clone();
+        let mut acp = if let Some(name) = &self.preset {
+            let Some(preset) = Preset::named(name) else {
+                let names: Vec<_> = PRESETS.iter().map(|preset| preset.name).collect();
+                faults.add(&at("agent"), format_args!("must be one of {}", names.join(", ")));
+                return None;
+            };
+            Acp::preset(preset, rest, folder)
+        } else {
+            let words = self.acp.as_deref().and_then(split_command);
+            let Some((program, args)) = words.as_deref().and_then(<[String]>::split_first) else {
+                faults.add(&at("acp"), "must be a command, such as 'gemini --acp'");
+                return None;
+            };
+            Acp::new(program, [args, rest.as_slice()].concat(), folder)
+        };
+        let permission = self.permission_timeout.map(Duration::from_secs);
+        if permission.is_some_and(|limit| limit.is_zero() || limit > Duration::from_hours(24)) {
+            faults.add(&at("permission_timeout"), "must be 1 to 86400 seconds");
+        }
+        acp.limit = limit.unwrap_or(acp.limit);
+        acp.permission_limit = permission.unwrap_or(acp.permission_limit);
+        (acp.mode, acp.mcp) = (self.mode.clone(), self.mcp);
+        Some(acp)
     }
 
     fn listen(&self, at: &impl Fn(&str) -> String, faults: &mut Faults) -> Listen {
@@ -274,7 +350,7 @@ impl Plan {
     }
 }
 
-/// Networks, as far as they are some.
+/// Parses networks and reports the faults of the others.
 fn networks(texts: &[String], place: &str, faults: &mut Faults) -> Vec<Network> {
     let mut networks = vec![];
     for text in texts {
@@ -287,7 +363,7 @@ fn networks(texts: &[String], place: &str, faults: &mut Faults) -> Vec<Network> 
 }
 
 impl Plans {
-    /// What the harness needs for all of them.
+    /// Converts all plans to the harness's options.
     pub(super) fn options(self, global: &Global, faults: &mut Faults) -> Vec<AgentOptions> {
         let several = self.0.len() > 1;
         match global.key() {
@@ -319,7 +395,7 @@ impl Plans {
     }
 }
 
-/// A text, or what is in the file after @.
+/// Returns a text, or the content of the file after @.
 fn read_text(text: &str, place: &str, faults: &mut Faults) -> Option<String> {
     let Some(path) = text.strip_prefix('@') else { return Some(text.to_owned()) };
     match std::fs::read_to_string(Path::new(path)) {
@@ -344,7 +420,7 @@ fn skill(text: &str) -> Result<Skill, String> {
     Ok(Skill { skill_name, description, cost_per_call, input_schema, output_schema, min_deadline_ms })
 }
 
-/// What an agent offers: each `NAME=PRICE`, or a file with a skill as the market's document has it.
+/// Parses the offered skills: each `NAME=PRICE`, or a file with a skill in the market's format.
 fn skills(texts: &[String], place: &str, faults: &mut Faults) -> Vec<Skill> {
     let mut skills = vec![];
     for text in texts {
@@ -359,6 +435,31 @@ fn skills(texts: &[String], place: &str, faults: &mut Faults) -> Vec<Skill> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn coding_agents() {
+        let driver = |plan: Plan| {
+            let mut faults = Faults::new();
+            let driver = plan.driver(None, &|name| name.to_owned(), &mut faults);
+            match driver {
+                Some(Driver::Acp(acp)) => format!("{} {}", acp.program.display(), acp.args.join("|")),
+                _ => faults.to_string(),
+            }
+        };
+        let preset = |name: &str| Plan { preset: Some(name.into()), ..Plan::default() };
+        let rest = vec!["-v".into()];
+        assert_eq!(driver(Plan { rest: rest.clone(), ..preset("gemini") }), "gemini --acp|-v");
+        let acp = Plan { acp: Some("sh -c 'a b'".into()), rest, ..Plan::default() };
+        assert_eq!(driver(acp), "sh -c|a b|-v");
+        let names = "claude, codex, gemini, opencode, copilot, goose, qwen, kimi, cline";
+        assert_eq!(driver(preset("nobody")), format!("agent: must be one of {names}"));
+        let both = Plan { acp: Some("a".into()), ..preset("gemini") };
+        assert_eq!(driver(both), "acp: only one of exec, agent, acp and openai may be given");
+        let nowhere = Plan { folder: Some("/no/such".into()), ..preset("gemini") };
+        assert_eq!(driver(nowhere), "folder: there is no folder /no/such");
+        let open = Plan { acp: Some("a 'b".into()), ..Plan::default() };
+        assert_eq!(driver(open), "acp: must be a command, such as 'gemini --acp'");
+    }
 
     #[test]
     fn what_would_do_nothing_is_told() {

@@ -1,4 +1,4 @@
-//! What an agent is doing, one line each: for a person verb, object and outcome; for a program JSON.
+//! Prints an agent's activities, one line each: a sentence for a person, JSON for a program.
 
 use crate::output::{self, one_line};
 use chorus_agent::harness::Activity;
@@ -7,11 +7,11 @@ use chorus_protocol::time::rfc3339;
 use owo_colors::OwoColorize;
 use serde_json::json;
 
-/// Tells what the agent `name` does.
+/// Creates a function that prints the activities of the agent `name`.
 pub(super) fn teller(name: &str, json: bool) -> impl Fn(Activity) + Send + Sync + 'static {
     let name = name.to_owned();
     move |activity| {
-        // Whoever read it has seen enough; the agent goes on.
+        // A closed standard output does not stop the agent.
         if json {
             let mut line = json!(activity);
             line["agent"] = name.as_str().into();
@@ -85,6 +85,9 @@ fn what(name: &str, activity: &Activity) -> String {
                 if *ok { "called".dimmed().to_string() } else { "failed to call".yellow().to_string() };
             format!("{verb} {} ({})", one_line(name), seconds(*elapsed_ms))
         }
+        Activity::PermissionAsked { .. } | Activity::PermissionDecided { .. } | Activity::Used { .. } => {
+            of_a_coding_agent(activity)
+        }
         Activity::Retrying { why, in_ms } => {
             format!("{} in {}: {}", "tries again".yellow(), seconds(*in_ms), one_line(why))
         }
@@ -110,6 +113,30 @@ fn what(name: &str, activity: &Activity) -> String {
         | Activity::JobReported { .. }
         | Activity::JobLeft { .. } => on_the_market(activity),
         Activity::Stopped => "stopped".dimmed().to_string(),
+    }
+}
+
+fn of_a_coding_agent(activity: &Activity) -> String {
+    match activity {
+        Activity::PermissionAsked { tool, approval } => format!(
+            "{} for {}; a person answers: chorus approvals agree {approval}, or decline",
+            "asks permission".yellow(),
+            one_line(tool),
+            approval = one_line(approval)
+        ),
+        Activity::PermissionDecided { tool, answer } => {
+            format!("was answered about {}: {}", one_line(tool), one_line(answer))
+        }
+        Activity::Used { input_tokens, output_tokens, cost } => {
+            let count =
+                |tokens: &Option<u64>, what: &str| tokens.map(|tokens| format!("{tokens} tokens {what}"));
+            let cost = cost.as_ref().map(|cost| format!("{} so far", one_line(cost)));
+            let parts = [count(input_tokens, "in"), count(output_tokens, "out"), cost];
+            format!("used {}", parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+                .dimmed()
+                .to_string()
+        }
+        _ => String::new(),
     }
 }
 

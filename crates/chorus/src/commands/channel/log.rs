@@ -1,4 +1,4 @@
-//! What was said in a conversation, printed: what there is of it, and what comes.
+//! Prints the events of a conversation: its history, and new events as they come.
 
 use super::short_id;
 use crate::answer::{or_dash, read};
@@ -18,13 +18,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-/// How much of an answer is shown while it is made, in characters.
+/// The number of characters shown of an answer in progress.
 const GROWING: usize = 50;
 
-/// The largest page the hub gives.
+/// The largest page that the hub returns.
 const PAGE: usize = 200;
 
-/// The newest events, the newest last.
+/// Returns the newest events, newest last.
 pub(super) async fn history(
     global: &Global,
     channel: &str,
@@ -43,7 +43,7 @@ pub(super) async fn history(
         items.append(&mut events);
         events = items;
         match next {
-            // A cursor that stands still would be an endless list.
+            // A cursor that does not move would make an endless list.
             Some(next) if next != before => before = next,
             _ => break,
         }
@@ -51,7 +51,6 @@ pub(super) async fn history(
     Ok(events)
 }
 
-/// Prints one event.
 pub(super) fn show(global: &Global, event: &Value) -> anyhow::Result<()> {
     if global.json {
         return output::json(event);
@@ -69,7 +68,7 @@ pub(super) fn show(global: &Global, event: &Value) -> anyhow::Result<()> {
         }
         Some(EventKind::Edit) => match event.content.as_deref() {
             Some(now) => format!("{} {}", format_args!("edits {target}:").dimmed(), output::many_lines(now)),
-            // It was taken back since.
+            // The message was deleted since.
             None => format!("edits {target}").dimmed().to_string(),
         },
         Some(EventKind::Delete) => format!("takes back {target}").dimmed().to_string(),
@@ -104,11 +103,11 @@ pub(super) fn show(global: &Global, event: &Value) -> anyhow::Result<()> {
     let (time, id) = (output::one_line(&event.created_at), short_id(&event.event_id));
     let head =
         format!("#{} {time} {}{} {}", event.sequence, who.bold(), thread.unwrap_or_default(), id.dimmed());
-    // Indented, so that no text can pass for the head of another message.
+    // The text is indented, so that it cannot pass for the head of another message.
     Ok(output::data(format_args!("{head}\n  {}\n", what.replace('\n', "\n  ")))?)
 }
 
-/// Who came or went, where it was not by itself.
+/// Describes a join or a leave, naming the member if another person did it.
 fn coming(event: &EventView, own: &str, other: &str) -> String {
     match member(event) {
         Some(member) if Some(member) != event.author.handle.as_deref() => {
@@ -118,7 +117,7 @@ fn coming(event: &EventView, own: &str, other: &str) -> String {
     }
 }
 
-/// What was changed: of a member, or of the conversation.
+/// Describes a change of a member or of the conversation.
 fn changed(event: &EventView) -> String {
     if let Some(member) = member(event) {
         return format!("changed what {} is here", output::one_line(member));
@@ -130,7 +129,7 @@ fn changed(event: &EventView) -> String {
     }
 }
 
-/// The member that somebody coming, going or being changed is about.
+/// Returns the member that a join, a leave or a change is about.
 fn member(event: &EventView) -> Option<&str> {
     event.more.get("member")?.get("handle")?.as_str()
 }
@@ -192,14 +191,15 @@ pub(super) async fn follow(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The line at a terminal that shows an answer while it is made. It is written over, and gone once there is something to say.
+/// The terminal line that shows an answer in progress. It is overwritten, and cleared before the next output.
 #[derive(Default)]
 struct Growing {
     shown: bool,
 }
 
 impl Growing {
-    /// To a program as it is; to a person at a terminal the end of it, on one line. Elsewhere only the whole message counts.
+    /// Shows an answer in progress: unchanged to a program; the end of it, on one line, to a person at a
+    /// terminal. Without a terminal only the whole message is printed.
     fn show(&mut self, global: &Global, growing: &Value) -> anyhow::Result<()> {
         if global.json {
             return output::json(&json!({"event": Notice::Growing.as_str(), "data": growing}));
@@ -220,7 +220,7 @@ impl Growing {
     }
 }
 
-/// Who is writing what, as far as it fits into a line of most terminals.
+/// Formats an answer in progress to fit a line of most terminals.
 fn growing_line(who: &str, content: &str) -> String {
     let line = output::one_line(&content.split_whitespace().collect::<Vec<_>>().join(" "));
     let cut = line.char_indices().rev().nth(GROWING - 1).map_or(0, |(place, _)| place);
@@ -228,7 +228,7 @@ fn growing_line(who: &str, content: &str) -> String {
     format!("{} is writing: {dots}{}", output::one_line(who), &line[cut..])
 }
 
-/// What is only for who looks now: to a program as it is, to a person beside what was said.
+/// Shows an ephemeral message: unchanged to a program; to a person on standard error.
 fn show_passing(global: &Global, passing: &Value) -> anyhow::Result<()> {
     if global.json {
         return output::json(&json!({"event": Notice::Ephemeral.as_str(), "data": passing}));

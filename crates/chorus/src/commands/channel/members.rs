@@ -1,4 +1,4 @@
-//! Who is in a channel: coming, going, and what each does there.
+//! Members of a channel: adding, changing and removing them.
 
 use super::{done, find, without_nulls};
 use crate::answer::{joined, list, tell};
@@ -16,7 +16,7 @@ use serde_json::json;
 #[derive(clap::Args)]
 #[command(group = ArgGroup::new("whom").required(true).args(["agent", "account"]))]
 pub(super) struct Join {
-    /// The channel's id, or its name if none other of yours has it
+    /// The channel's id, or its name if only one of yours has it
     channel: String,
     /// An agent: its name, address or id
     #[arg(long)]
@@ -24,18 +24,18 @@ pub(super) struct Join {
     /// A person: an email address or an account's id
     #[arg(long)]
     account: Option<String>,
-    /// What it is called there [default: its name]
+    /// Its handle in the channel [default: its name]
     #[arg(long)]
     handle: Option<String>,
-    /// What it does there; may be repeated
+    /// Its role in the channel; may be repeated
     #[arg(long = "role", value_name = "ROLE")]
     roles: Vec<String>,
-    /// It answers for the others
+    /// Make it a lead, which answers for the others
     #[arg(long)]
     lead: bool,
 }
 
-/// What became of somebody who was to be added.
+/// The result of adding a member.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Added {
@@ -62,10 +62,10 @@ impl Join {
     }
 }
 
-/// List who is in a channel
+/// List the members of a channel
 #[derive(clap::Args)]
 pub(super) struct Members {
-    /// The channel's id, or its name if none other of yours has it
+    /// The channel's id, or its name if only one of yours has it
     channel: String,
 }
 
@@ -81,27 +81,27 @@ impl Members {
     }
 }
 
-/// Change what a member is called, what it does, or whether it answers for the others
+/// Change a member's handle, roles or lead
 #[derive(clap::Args)]
 #[command(group = ArgGroup::new("what").required(true).multiple(true).args(["rename", "roles", "no_roles", "lead", "no_lead"]))]
 pub(super) struct Change {
-    /// The channel's id, or its name if none other of yours has it
+    /// The channel's id, or its name if only one of yours has it
     channel: String,
-    /// Whom
+    /// The member's handle
     handle: String,
-    /// What it is called there from now on
+    /// Its new handle
     #[arg(long = "handle", value_name = "NEW")]
     rename: Option<String>,
-    /// What it does there, instead of what it did; may be repeated
+    /// Its roles, which replace the old ones; may be repeated
     #[arg(long = "role", value_name = "ROLE")]
     roles: Vec<String>,
-    /// It has no role any more
+    /// Remove its roles
     #[arg(long, conflicts_with = "roles")]
     no_roles: bool,
-    /// It answers for the others; the channel's owner says so
+    /// Make it a lead, which answers for the others; for the channel's owner
     #[arg(long)]
     lead: bool,
-    /// It does not answer for the others any more
+    /// Make it a lead no longer
     #[arg(long, conflicts_with = "lead")]
     no_lead: bool,
 }
@@ -122,12 +122,12 @@ impl Change {
     }
 }
 
-/// Leave a channel, or take another member out of one
+/// Leave a channel, or remove another member from it
 #[derive(clap::Args)]
 pub(super) struct Leave {
-    /// The channel's id, or its name if none other of yours has it
+    /// The channel's id, or its name if only one of yours has it
     channel: String,
-    /// Whom [default: yourself]
+    /// The member's handle [default: yourself]
     handle: Option<String>,
 }
 

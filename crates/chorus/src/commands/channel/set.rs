@@ -1,4 +1,4 @@
-//! `chorus channel set`: what the owner of a channel says of it; what is not named stays.
+//! `chorus channel set`: changes the settings of a channel; the others stay unchanged.
 
 use super::find;
 use crate::answer::{or_dash, tell};
@@ -10,37 +10,37 @@ use chorus_protocol::words::Signal;
 use clap::ArgGroup;
 use serde_json::{Map, Value, json};
 
-/// Change a channel of yours: its name, what it is for, how long it is kept, when agents talk in a loop, how signals look
+/// Change a channel of yours: its name, purpose, retention, loop guard and glyphs
 #[derive(clap::Args)]
 #[command(group = ArgGroup::new("what").required(true).multiple(true)
     .args(["name", "context", "history", "keep_days", "loop_guard", "glyphs", "usual_glyphs"]))]
 pub(super) struct Set {
-    /// The channel's id, or its name if none other of yours has it
+    /// The channel's id, or its name if only one of yours has it
     channel: String,
-    /// What people call it
+    /// The channel's name
     #[arg(long)]
     name: Option<String>,
-    /// What it is for; an empty text takes it away
+    /// Its purpose; an empty text removes it
     #[arg(long, value_name = "TEXT")]
     context: Option<String>,
-    /// What members may read: everything, or what was said since they joined
+    /// The history that members may read: all of it, or from when they joined
     #[arg(long, value_parser = ["all", "joined"])]
     history: Option<String>,
-    /// How many days what was said is kept; 0 for as long as the hub keeps it
+    /// The retention of messages in days; 0 uses the hub's default
     #[arg(long, value_name = "N")]
     keep_days: Option<u32>,
-    /// After how many turns without a person agents wake each other no more, or `off`
+    /// The number of turns without a person after which agents no longer wake each other, or `off`
     #[arg(long, value_name = "N|off", value_parser = turns)]
     loop_guard: Option<u32>,
-    /// How a signal is shown, such as done=🎉; those that are not named are shown as usual. Can be given several times
+    /// The glyph of a signal, such as done=🎉; the others use their default. Can be given several times
     #[arg(long = "glyph", value_name = "SIGNAL=GLYPH", value_parser = glyph, conflicts_with = "usual_glyphs")]
     glyphs: Vec<(Signal, String)>,
-    /// Show all signals as usual
+    /// Use the default glyphs for all signals
     #[arg(long)]
     usual_glyphs: bool,
 }
 
-/// A number of turns. None at all is how the hub spells that there is no limit.
+/// Parses a number of turns. The hub uses 0 for no limit.
 fn turns(text: &str) -> Result<u32, String> {
     match text {
         "off" => Ok(0),

@@ -1,6 +1,6 @@
-//! What is said in a channel, from the terminal: messages, and what is done about them.
+//! Messages in a channel, from the terminal: sending, editing, deleting and reacting.
 //!
-//! A message goes by its id, by the end of it, or by its place `#4`, as `history` shows them.
+//! A message is given by its id, by the end of it, or by its number `#4`, as shown by `history`.
 
 use super::log::history;
 use super::{done, find, short_id, without_nulls};
@@ -19,37 +19,37 @@ use chorus_protocol::words::Mode;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-/// Among how many events a short id is looked for.
+/// The number of events that are searched for a short id.
 const RECENT: usize = 1000;
 
-/// Names that a message mentions in vain.
+/// The labels for mentions without effect.
 const NOBODY: &str = "nobody here is called";
 const TOO_MANY: &str = "left out, being mentioned after the first 50";
 
-/// Say something; @handle wakes an agent
+/// Send a message; @handle wakes an agent
 #[derive(clap::Args)]
 pub(super) struct Say {
-    /// The channel's id, or its name if none other of yours has it
+    /// The channel's id, or its name if only one of yours has it
     channel: String,
-    /// What to say, in markdown; several words need no quotes, and - reads standard input
+    /// The message, in Markdown; several words need no quotes, and - reads standard input
     #[arg(required = true)]
     text: Vec<String>,
-    /// Into the thread of this message
+    /// Send it to the thread of this message
     #[arg(long, value_name = "EVENT")]
     thread: Option<String>,
-    /// In answer to this message
+    /// Send it as a reply to this message
     #[arg(long, value_name = "EVENT")]
     reply_to: Option<String>,
-    /// For this member; may be repeated
+    /// Address it to this member; may be repeated
     #[arg(long = "to", value_name = "HANDLE")]
     to: Vec<String>,
-    /// Hold it until a person of the channel agrees (`chorus approvals`)
+    /// Hold it until a person of the channel approves it (`chorus approvals`)
     #[arg(long)]
     requires_approval: bool,
-    /// Show it to whoever looks right now, and keep it in no history
+    /// Show it only to those who are watching now, and store it nowhere
     #[arg(long, conflicts_with = "requires_approval")]
     ephemeral: bool,
-    /// Say nothing; show who would be woken
+    /// Send nothing; show who would be woken
     #[arg(long)]
     dry_run: bool,
 }
@@ -81,14 +81,14 @@ impl Say {
     }
 }
 
-/// Say something differently that you said
+/// Edit a message of yours
 #[derive(clap::Args)]
 pub(super) struct Edit {
-    /// The channel's id, or its name if none other of yours has it
+    /// The channel's id, or its name if only one of yours has it
     channel: String,
-    /// The message: its id, the end of it, or its #number, as `history` shows them
+    /// The message: its id, the end of it, or its #number, as shown by `history`
     event: String,
-    /// What it says now; several words need no quotes, and - reads standard input
+    /// The new text; several words need no quotes, and - reads standard input
     #[arg(required = true)]
     text: Vec<String>,
 }
@@ -100,11 +100,16 @@ impl Edit {
         let body = json!({"content": words(&self.text)?});
         let path = ["channels", &channel, "messages", &event];
         let edited: Value = client.api_write(Method::PATCH, &path, &[], Some(&body)).await?;
+        if edited["status"] == "held" {
+            return tell(global, &edited, |held: Held| {
+                format!("held until a person agrees, until {}: {}", held.expires_at, held.approval)
+            });
+        }
         done(global, &edited, &format!("edited {}", short_id(&event)))
     }
 }
 
-/// Takes a message back.
+/// Deletes a message.
 pub(super) async fn delete(
     global: &Global,
     client: &Client,
@@ -118,17 +123,17 @@ pub(super) async fn delete(
     done(global, &json!({"event_id": event, "deleted": true}), &format!("deleted {}", short_id(&event)))
 }
 
-/// Answer a message with a signal, which wakes nobody
+/// React to a message with a signal, which wakes nobody
 #[derive(clap::Args)]
 pub(super) struct React {
-    /// The channel's id, or its name if none other of yours has it
+    /// The channel's id, or its name if only one of yours has it
     channel: String,
-    /// The message: its id, the end of it, or its #number, as `history` shows them
+    /// The message: its id, the end of it, or its #number, as shown by `history`
     event: String,
-    /// What you say to it
+    /// The signal
     #[arg(value_parser = ["seen", "agree", "working", "queued", "claimed", "done", "declined", "blocked", "unclear"])]
     signal: String,
-    /// When there will be more, in words
+    /// The time of the next update, in words
     #[arg(long, value_name = "TEXT")]
     eta: Option<String>,
 }
@@ -144,7 +149,7 @@ impl React {
     }
 }
 
-/// What is said: the words, or standard input.
+/// Returns the text to send: the words, or standard input.
 pub(crate) fn words(text: &[String]) -> anyhow::Result<String> {
     let said = if text == ["-"] { read_text(std::io::stdin().lock())? } else { text.join(" ") };
     if said.trim().is_empty() {
@@ -157,7 +162,7 @@ pub(crate) fn words(text: &[String]) -> anyhow::Result<String> {
     Ok(said)
 }
 
-/// The whole id of an event that was named by its end.
+/// Returns the whole id of an event given by its end.
 async fn whole_id(global: &Global, channel: &str, named: String) -> anyhow::Result<String> {
     if EventId::parse(&named).is_some() {
         return Ok(named);
@@ -177,7 +182,7 @@ async fn whole_id(global: &Global, channel: &str, named: String) -> anyhow::Resu
     }
 }
 
-/// The id of the event at this place of the conversation.
+/// Returns the id of the event with this sequence number.
 async fn at_place(global: &Global, channel: &str, number: &str) -> anyhow::Result<String> {
     let Some(before) = number.parse::<u32>().ok().and_then(|number| number.checked_sub(1)) else {
         bail!("#{number} is no place in a conversation; `chorus channel history` shows them");
@@ -204,7 +209,7 @@ pub(super) async fn whole_id_if(
     }
 }
 
-/// What was said, whom it reaches, and whom it does not.
+/// Describes a sent message: the members it reaches, and those it does not.
 fn said_line(said: Said) -> String {
     let mut line = format!("#{} {}; woken: {}", said.sequence, said.event_id, joined(&said.attention.woken));
     let others = said.attention.stored_count - said.attention.stored_for.len() as i64;

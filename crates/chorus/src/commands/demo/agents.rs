@@ -1,4 +1,4 @@
-//! The agents of the demo: each waits at its inbox, and answers what it is woken by with the steps of a script.
+//! The agents of the demo: each listens at its inbox, and answers messages with the steps of a script.
 
 use super::Pace;
 use chorus_agent::{Callback, Client, InboxItem, Method, Reach};
@@ -6,7 +6,7 @@ use chorus_protocol::channel::{CallbackEvent, Lifecycle};
 use chorus_protocol::inbox::Chat;
 use serde_json::{Value, json};
 
-/// One of them.
+/// An agent of the demo.
 pub(super) struct Member {
     pub(super) name: &'static str,
     pub(super) does: &'static str,
@@ -25,18 +25,18 @@ pub(super) const ENSEMBLE: [Member; 6] = [
 /// One step of a turn.
 enum Step {
     Status(&'static str),
-    /// A tool: its name, what it is given, what it gives, and how long it takes.
+    /// A tool call: its name, arguments, result and duration in milliseconds.
     Tool(&'static str, Value, &'static str, u64),
     Fail(&'static str),
     React(&'static str),
-    /// A new version of a document.
+    /// A new version of a document: slug, title and content.
     Write(&'static str, &'static str, &'static str),
     Say(String),
-    /// It goes on with it, and says no more for now.
+    /// Ends the turn without reporting idle.
     GoesOn,
 }
 
-/// What an agent does when it is woken by these words.
+/// Returns the steps of an agent's answer to a message.
 fn turn(name: &str, words: &str) -> Vec<Step> {
     use Step::{Fail, GoesOn, React, Say, Status, Tool, Write};
     let has = |word: &str| words.to_lowercase().contains(word);
@@ -81,7 +81,7 @@ fn turn(name: &str, words: &str) -> Vec<Step> {
             ),
             Say("The notes are in **release-notes-4-18**.".into()),
         ],
-        // Whoever of the role is asked has it from then on, for as long as its claim holds.
+        // The first agent of the role to be asked claims the task.
         "ferry" | "sable" if has("keep an eye") => vec![
             React("claimed"),
             Status("Watching node 3"),
@@ -89,7 +89,7 @@ fn turn(name: &str, words: &str) -> Vec<Step> {
             Status("Watching node 3 until the freeze"),
             GoesOn,
         ],
-        // Two who are too polite: the hub ends it.
+        // Two agents that answer each other until the hub's loop guard stops them.
         "ferry" if has("restart") || has("after you") => vec![Say("@sable after you: will you restart staging?".into())],
         "sable" if has("restart") || has("after you") => vec![Say("@ferry no, after you: will you restart staging?".into())],
         "ferry" if has("do it") => vec![
@@ -104,7 +104,7 @@ fn turn(name: &str, words: &str) -> Vec<Step> {
     }
 }
 
-/// Waits at its inbox as long as the hub runs.
+/// Listens at an agent's inbox as long as the hub runs.
 pub(super) async fn live(name: &'static str, client: Client, url: String, pace: Pace) -> anyhow::Result<()> {
     let reach = Reach::new(Some(&url), vec![]);
     let mut inbox = client.inbox(None)?;
@@ -115,7 +115,7 @@ pub(super) async fn live(name: &'static str, client: Client, url: String, pace: 
         }
         let chat: Chat = serde_json::from_str(&data)?;
         if let Err(error) = answer(name, &client, &reach, &chat, pace).await {
-            // It may have been thrown out meanwhile; the next message tells.
+            // The agent may have been removed meanwhile. It continues with the next message.
             tracing::debug!("{name} could not answer: {error:#}");
         }
     }

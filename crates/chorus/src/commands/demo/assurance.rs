@@ -1,5 +1,5 @@
-//! The Score of the demo: what the ensemble declares, evidence of what it did, read from the channel's own log and signed, and the
-//! receipt that anybody can check.
+//! The demo's Score: declares the voices, signs evidence taken from the channel's log, and has a receipt
+//! issued that everyone can verify.
 
 use super::Pace;
 use crate::output;
@@ -12,10 +12,10 @@ use chorus_protocol::canonical;
 use chorus_protocol::words::EventKind;
 use serde_json::{Value, json};
 
-/// So often the log is looked at for the end of the run, and how far apart at the usual speed.
+/// The number of polls for the end of the run, and their interval at normal speed.
 const LOOKS: usize = 1200;
 const APART_MS: u64 = 1000;
-/// What honey says when it objects, and timber when it is done.
+/// The beginnings of honey's objection and of timber's report.
 const OBJECTS: &str = "I object";
 const DONE: &str = "Done on staging";
 
@@ -54,7 +54,7 @@ fn score() -> Value {
     })
 }
 
-/// The channel's events once both have said what they have to say.
+/// Returns the channel's events once both messages were sent.
 async fn run_of(visitor: &Client, channel: &str, pace: Pace) -> anyhow::Result<Vec<EventView>> {
     for _ in 0..LOOKS {
         let path = ["channels", channel, "events"];
@@ -72,7 +72,7 @@ fn says(event: &EventView) -> &str {
     event.content.as_deref().filter(|_| event.kind.known() == Some(EventKind::Message)).unwrap_or_default()
 }
 
-/// What the log says of the two voices, in the words of evidence. Nothing is added that is not in it.
+/// Converts the log of the two voices to evidence. It adds nothing that is not in the log.
 fn evidence(log: &[EventView]) -> Value {
     let mut events = vec![];
     for event in log {
@@ -91,7 +91,7 @@ fn evidence(log: &[EventView]) -> Value {
             Some(EventKind::ToolCall) => add("tool_call", json!({"action": event.more.get("name")})),
             Some(EventKind::ToolResult) => add("evidence_cited", json!({})),
             Some(EventKind::Message) if says(event).starts_with(OBJECTS) => {
-                // It was said where all read it, above all Mara, and timber did as it says.
+                // The objection was sent where all can read it, including Mara, and timber acted on it.
                 let used = json!({"target_voice": "timber", "disposition": "used", "reached_output": true});
                 add("dissent", used);
                 add("escalation", json!({"reached_output": true}));
@@ -107,7 +107,8 @@ fn evidence(log: &[EventView]) -> Value {
     })
 }
 
-/// Declares the Score, signs what the log of the channel says, has the receipt issued, and prints where it is.
+/// Declares the Score, signs the evidence from the channel's log, has the receipt issued, and prints its
+/// address.
 pub(super) async fn assure(visitor: &Client, url: &str, channel: &str, pace: Pace) -> anyhow::Result<()> {
     let made: Value = visitor.api_write(Method::POST, &["scores"], &[], Some(&score())).await?;
     let id = made["score_id"].as_str().context("a Score has an id")?;

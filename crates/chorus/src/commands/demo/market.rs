@@ -1,5 +1,5 @@
-//! The market of the demo: agents of another owner offer skills, and one of the ensemble hires them. One is paid, one fails, one takes
-//! its time, so that there is a job of each kind to look at.
+//! The demo's market: agents of another owner offer skills, and timber hires them. One is paid, one fails and
+//! one takes long, so that there is a job of each kind.
 
 use super::Pace;
 use crate::output;
@@ -14,7 +14,7 @@ struct Worker {
     skill: &'static str,
     says: &'static str,
     price: f64,
-    /// How long it works on a job.
+    /// The duration of a job, in milliseconds.
     takes_ms: u64,
 }
 
@@ -42,12 +42,12 @@ const WORKERS: [Worker; 3] = [
     },
 ];
 
-/// All of them are of one owner, who is not the ensemble's: nobody's reputation grows by hiring itself.
+/// The owner of all workers. It differs from the hirer's, because hiring one's own agents gives no reputation.
 const OWNER: &str = "ridge-lab";
-/// What the ensemble may spend.
-const PURSE: f64 = 200.0;
+/// The credits that the demo's agents may spend.
+pub(super) const PURSE: f64 = 200.0;
 
-/// What a worker makes of a job.
+/// Returns a worker's result for a job.
 fn work(skill: &str) -> Result<Value, String> {
     match skill {
         "sql.migration-review" => Ok(json!({
@@ -59,7 +59,7 @@ fn work(skill: &str) -> Result<Value, String> {
     }
 }
 
-/// Puts the workers on the market, each at its inbox.
+/// Registers the workers on the market and starts them.
 async fn come(url: &str, pace: Pace) -> anyhow::Result<()> {
     let mut owner_key = None;
     for worker in WORKERS {
@@ -73,7 +73,7 @@ async fn come(url: &str, pace: Pace) -> anyhow::Result<()> {
             }],
         });
         let registered: Registered = client.market_post(&["register"], &body).await?;
-        // The first one claims the owner; the others come by its key.
+        // The first registration creates the owner; the others use its key.
         owner_key = registered.owner_key.or(owner_key);
         let client = Client::connect(url, registered.api_key)?;
         tokio::spawn(async move {
@@ -91,7 +91,7 @@ async fn come(url: &str, pace: Pace) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The whole trade: credits are made, three are hired, and what came of it is printed. `hirer` is an agent of `owner`.
+/// Mints credits, hires the three workers and prints the result. `hirer` is an agent of `owner`.
 pub(super) async fn trade(
     url: &str,
     operator: &Client,

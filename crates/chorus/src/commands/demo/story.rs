@@ -1,18 +1,18 @@
-//! What happens in the demo: who is there, and what the person among them says when.
+//! The script of the demo: its members, and the messages of the person among them.
 
 use super::Pace;
 use super::agents::{ENSEMBLE, live};
 use super::assurance::assure;
-use super::market::trade;
+use super::market::{PURSE, trade};
 use crate::output;
 use anyhow::Context;
 use chorus_agent::{Client, Method};
 use serde_json::{Value, json};
 
-/// How often it goes on by itself once the story is told.
+/// The number of further messages after the script.
 const ROUNDS: usize = 50;
 
-/// Whoever opens the link is this one: the hub's first link is made for it.
+/// The account of the person who opens the link: the hub's first link is for it.
 const VISITOR: &str = "operator@localhost";
 
 pub(super) async fn tell(url: &str, operator: &str, pace: Pace) -> anyhow::Result<()> {
@@ -25,6 +25,9 @@ pub(super) async fn tell(url: &str, operator: &str, pace: Pace) -> anyhow::Resul
         let made: Value = visitor.api_write(Method::POST, &["agents"], &[], Some(&new)).await?;
         let key = made["api_key"].as_str().unwrap_or_default().to_owned();
         if member.name == "timber" {
+            // timber hires others later, with the visitor's credits.
+            let (path, allowed) = (["agents", member.name, "allowance"], json!({"credits_per_day": PURSE}));
+            let _: Value = visitor.api_write(Method::PUT, &path, &[], Some(&allowed)).await?;
             timber = Some(Client::connect(url, Some(key.clone()))?);
         }
         let (client, url) = (Client::connect(url, Some(key))?, url.to_owned());
@@ -84,7 +87,7 @@ pub(super) async fn tell(url: &str, operator: &str, pace: Pace) -> anyhow::Resul
     Ok(())
 }
 
-/// The market goes on beside what is said.
+/// Runs the market beside the conversation.
 fn spawn_trade(url: &str, operator: &Client, timber: Client, pace: Pace) {
     let (url, operator) = (url.to_owned(), operator.clone());
     tokio::spawn(async move {
@@ -94,14 +97,14 @@ fn spawn_trade(url: &str, operator: &Client, timber: Client, pace: Pace) {
     });
 }
 
-/// An account, as its token sees it.
+/// Creates an account and returns a client with its token.
 async fn account(url: &str, operator: &Client, email: &str, name: &str) -> anyhow::Result<Client> {
     let new = json!({"email": email, "name": name});
     let made: Value = operator.api_write(Method::POST, &["accounts"], &[], Some(&new)).await?;
     Ok(Client::connect(url, made["api_token"].as_str().map(str::to_owned))?)
 }
 
-/// A channel of the visitor's with everybody in it.
+/// Creates a channel of the visitor with all members.
 async fn channel(visitor: &Client, operator: &Client, name: &str, about: &str) -> anyhow::Result<String> {
     let new = json!({"name": name, "context": about});
     let made: Value = visitor.api_write(Method::POST, &["channels"], &[], Some(&new)).await?;
@@ -111,7 +114,7 @@ async fn channel(visitor: &Client, operator: &Client, name: &str, about: &str) -
         let _: Value =
             visitor.api_write(Method::POST, &["channels", &id, "members"], &[], Some(&new)).await?;
     }
-    // The operator adds without asking: nobody is there who could say yes.
+    // The operator may add members without an invitation, which no one could accept here.
     let new = json!({"account": "mara@fernhill.example", "handle": "Mara"});
     let _: Value = operator.api_write(Method::POST, &["channels", &id, "members"], &[], Some(&new)).await?;
     Ok(id)

@@ -1,6 +1,8 @@
-//! Hiring without the hub between: the job goes to the agent's own address, and is paid by a transfer when it is done.
+//! Hires an agent directly: the job goes to the agent's own address, and is paid by a transfer when it is
+//! done.
 //!
-//! Whom to pay and from which wallet is found out before anything is asked for, so that work is not left unpaid for want of a name.
+//! The payee and the paying wallet are determined before the job is sent, so that work is not left unpaid
+//! because of a missing name.
 
 use crate::failure::Explained;
 use crate::global::Global;
@@ -19,31 +21,32 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The pauses before an agent that is not done is asked again: the first, doubling up to the longest.
+/// The pauses between polls of an agent that is not done: the first, doubling up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// Hiring without the hub between.
+/// The options for hiring directly.
 #[derive(clap::Args)]
 pub(super) struct WithoutHub {
-    /// Ask the agent itself, at its own address, and pay when it is done; nothing is held
+    /// Hire the agent at its own address, and pay when the job is done; nothing is held
     #[arg(long)]
     pub(super) direct: bool,
-    /// With --direct: where the agent takes jobs; the endpoint of the best that fits, or of --agent, unless said
+    /// With --direct: the agent's URL for jobs [default: the endpoint of --agent, or of the best match]
     #[arg(long, value_name = "URL", requires = "direct")]
     endpoint: Option<String>,
-    /// With --direct: whose wallet pays; with an account's token its own, unless said
+    /// With --direct: the owner whose wallet pays [default: the account of the token]
     #[arg(long, value_name = "OWNER", requires = "direct", conflicts_with = "no_pay")]
     from: Option<String>,
     /// With --direct: do not pay
     #[arg(long, requires = "direct")]
     no_pay: bool,
-    /// With --direct: call endpoints that were found in this private address or network too, such as 10.0.0.0/8. May be repeated
+    /// With --direct: also call discovered endpoints in this private address or network, such as 10.0.0.0/8.
+    /// May be repeated
     #[arg(long, value_name = "NETWORK", env = "CHORUS_AGENT_ALLOW_PRIVATE", value_delimiter = ',')]
     allow_private: Vec<Network>,
 }
 
-/// Whom to ask: where it takes jobs, whether whoever hires chose that, and how the market knows it.
+/// The agent to hire: its endpoint, whether the user chose it, and its listing on the market.
 struct Worker {
     endpoint: String,
     chosen: bool,
@@ -64,8 +67,8 @@ pub(super) async fn hire(
         (false, me) => Some(payer(global, &client, me.as_ref(), direct.from, job.budget).await?),
     };
     job.agent_id = worker.listed.as_ref().map(|listed| listed.agent_id);
-    // An owner's key is no agent's: its wallet stands for it, as the hub has it. Who shows none goes by its
-    // job.
+    // An owner's key belongs to no agent, so its wallet stands for it, as at the hub. Without a key the job's
+    // id is used.
     job.orchestrator_id = me.and_then(|me| AgentId::parse(&me.id)).or(job.job_id.map(|id| AgentId(id.0)));
     job.currency = Some(CURRENCY.into());
     job.timestamp_utc = Some(Timestamp(rfc3339(Environment::system().now())));
@@ -75,13 +78,13 @@ pub(super) async fn hire(
         Some(payer) => pay(&client, payer, &worker, &job, &result).await,
         None => Ok(None),
     };
-    // It is there, paid or not.
+    // The result is shown, paid or not.
     show(global, &job, &result, paid.as_ref().ok().and_then(Option::as_ref))?;
     paid?;
     let done = match result.status {
         JobStatus::Success => true,
         JobStatus::Pending => !wait,
-        JobStatus::Failure => false,
+        JobStatus::Failure | JobStatus::Rejected => false,
     };
     Ok(if done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -130,7 +133,8 @@ fn price(listed: &MarketAgent, skill: &str) -> Option<Credits> {
     offered.map(|offered| offered.cost_per_call)
 }
 
-/// Whose wallet pays, if this key may spend what is in it and that is enough.
+/// Returns the owner whose wallet pays, after checking that this key may spend from it and that the balance
+/// suffices.
 async fn payer(
     global: &Global,
     client: &Client,
@@ -143,7 +147,7 @@ async fn payer(
         let what = "paying needs the key of an owner (cw_…) or the token of an account (ct_…)";
         return Err(Explained::usage(what, "show it with --key or CHORUS_KEY, or --no-pay").into());
     }
-    // The key of an owner does not say whose it is.
+    // An owner's key does not name its owner.
     let account = me.filter(|_| kind == Some(SecretKind::ApiToken)).map(|me| me.id.clone());
     let from = from.or(account).ok_or_else(|| {
         Explained::usage("whose wallet pays?", "name the owner whose key this is with --from, or --no-pay")
@@ -157,14 +161,15 @@ async fn payer(
     Ok(from)
 }
 
-/// What the agent answers. Who waits asks again until it is done or its time is over; the same job is the same to it.
+/// Asks the agent to do the job. With `wait`, asks again until the job is done or its time is over; a repeated
+/// job is the same job.
 async fn ask(
     worker: &Worker,
     mut job: JobRequest,
     reach: Option<&Reach>,
     wait: bool,
 ) -> anyhow::Result<JobResult> {
-    // The hub's word; an agent is not told.
+    // Only a hub uses this member, so it is not sent.
     let limit = job.deadline_ms.take().unwrap_or(USUAL_DEADLINE_MS);
     let until = Instant::now() + Duration::from_millis(limit.max(0).unsigned_abs());
     let mut pause = FIRST_PAUSE;
@@ -179,7 +184,7 @@ async fn ask(
     }
 }
 
-/// Pays what is due, once: the job's id is the transfer's as well.
+/// Pays the amount due, once: the job's id is also the transfer's.
 async fn pay(
     client: &Client,
     from: &str,

@@ -1,4 +1,4 @@
-//! What is paid, held, made and taken away.
+//! Payments, wallets and credits.
 
 use crate::answer::{list, or_dash, tell};
 use crate::global::Global;
@@ -14,56 +14,57 @@ use serde_json::{Value, json};
 pub(super) enum Command {
     /// Pay another owner, with the owner's key
     Transfer {
-        /// Who pays
+        /// The owner who pays
         #[arg(long)]
         from: String,
-        /// Who is paid
+        /// The owner who is paid
         #[arg(long)]
         to: String,
-        /// How much
+        /// The amount
         #[arg(value_parser = Credits::parse)]
         amount: Credits,
-        /// The transfer's UUID: the same again is done once
+        /// The transfer's UUID; repeating it pays once
         #[arg(long, value_parser = transfer_id)]
         id: Option<TransferId>,
     },
-    /// Show what an owner has
+    /// Show an owner's wallet
     Wallet {
         /// The owner
         owner: String,
     },
-    /// Give an owner a new key; the old one stops working at once. With that one, as the account it belongs to, or as the operator
+    /// Give an owner a new key; the old one stops at once. With the old key, as the owner's account, or as the
+    /// operator
     ResetKey {
         /// The owner
         owner: String,
     },
-    /// Show what moved, the newest first
+    /// Show the movements of credits, newest first
     Ledger {
-        /// Of whose wallet; your own unless said
+        /// The wallet's owner [default: yourself]
         #[arg(long)]
         owner: Option<String>,
-        /// Of one job
+        /// Only those of this job
         #[arg(long)]
         job: Option<String>,
-        /// Not older than this RFC 3339 time
+        /// Only those since this RFC 3339 time
         #[arg(long)]
         since: Option<String>,
     },
-    /// Add it all up: what was made and taken away, what wallets have, what is held for jobs
+    /// Show the totals: credits minted and burned, in wallets, and held for jobs
     Economy,
-    /// Make credits, as the operator
+    /// Mint credits, as the operator
     Mint {
-        /// Whose wallet
+        /// The owner of the wallet
         owner: String,
-        /// How much
+        /// The amount
         #[arg(value_parser = Credits::parse)]
         amount: Credits,
     },
-    /// Take credits away, as the operator
+    /// Burn credits, as the operator
     Burn {
-        /// Whose wallet
+        /// The owner of the wallet
         owner: String,
-        /// How much
+        /// The amount
         #[arg(value_parser = Credits::parse)]
         amount: Credits,
     },
@@ -74,18 +75,20 @@ fn transfer_id(text: &str) -> Result<TransferId, String> {
 }
 
 pub(super) async fn run(global: &Global, command: Command) -> anyhow::Result<()> {
-    // Anybody may add it up.
+    // The totals are public.
     let client =
         if matches!(command, Command::Economy) { global.client()? } else { global.keyed_client()? };
     match command {
         Command::Economy => {
             let economy: Value = client.market_get(&["economy"], &[]).await?;
             tell(global, &economy, |sums: Economy| {
-                let Economy { minted, burned, wallets, held, balanced } = sums;
+                let Economy { minted, burned, wallets, held, balanced, discrepancies } = sums;
                 let verdict = if balanced { "it adds up" } else { "it does not add up" };
-                format!(
+                let mut lines = vec![format!(
                     "{minted:.2} made, {burned:.2} taken away; {wallets:.2} in wallets, {held:.2} held for jobs: {verdict}"
-                )
+                )];
+                lines.extend(discrepancies.iter().map(|off| format!("{}: {}", off.owner, off.detail)));
+                lines.join("\n")
             })
         }
         Command::Transfer { from, to, amount, id } => {

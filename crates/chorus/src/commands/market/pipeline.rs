@@ -1,4 +1,4 @@
-//! Jobs one after the other, within a budget.
+//! A sequence of jobs within a budget.
 
 use crate::answer::tell;
 use crate::failure::Explained;
@@ -15,11 +15,11 @@ A pipeline:
 
 Each step gets what the one before gave. A step that nobody does for what is left is not begun.";
 
-/// Do jobs one after the other, each with what the one before gave, for no more than a budget
+/// Do jobs one after the other, each with the output of the one before, within a total budget
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Run {
-    /// The file with the pipeline, JSON
+    /// The file with the pipeline, in JSON
     pipeline: PathBuf,
 }
 

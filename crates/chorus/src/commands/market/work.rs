@@ -1,4 +1,4 @@
-//! Serving jobs with a program: those of the agent's inbox, and those that come to an address of its own.
+//! Serves jobs with a program: those of the agent's inbox, and those sent to its own address.
 
 use crate::failure::Explained;
 use crate::global::Global;
@@ -30,14 +30,14 @@ have work done. The same job again is answered the same, until this program ends
 directly is remembered nowhere else. A job of the hub that was in hand when the program ended is done
 at its next start.";
 
-/// Serve jobs: a program gets the input data on its standard input and prints the output data
+/// Serve jobs: a program reads the input data on standard input and prints the output data
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Work {
-    /// How long one job may take, in seconds
+    /// The time limit of one job, in seconds
     #[arg(long, default_value_t = 120)]
     timeout: u64,
-    /// How many jobs it does side by side; with --listen, as many again that come directly
+    /// The number of jobs in parallel; with --listen, the same number again of direct jobs
     #[arg(long, value_name = "N", default_value_t = AT_ONCE as u64, value_parser = clap::value_parser!(u64).range(1..=64))]
     at_once: u64,
     #[command(flatten)]
@@ -49,22 +49,24 @@ pub(super) struct Work {
     args: Vec<String>,
 }
 
-/// Taking jobs at an address of one's own.
+/// The options for taking jobs at the agent's own address.
 #[derive(clap::Args)]
 struct Direct {
-    /// Take jobs at this address too, POSTed to the path /jobs; port 0 takes a free one
+    /// Also take jobs at this address, POSTed to the path /jobs; port 0 picks a free port
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
-    /// This address as others reach it: it is registered with the hub, which POSTs its jobs there instead of to the inbox
+    /// This address as others reach it: it is registered with the hub, which POSTs its jobs there instead of
+    /// to the inbox
     #[arg(long, value_name = "URL", requires = "listen")]
     endpoint: Option<String>,
-    /// With --listen: take only what is signed with this secret (whsec_…), as the hub's jobs are
+    /// With --listen: accept only requests signed with this secret (whsec_…), as the hub's are
     #[arg(long, value_name = "SECRET", env = "CHORUS_WEBHOOK_SECRET", hide_env_values = true)]
     secret: Option<String>,
-    /// Take jobs only from this address or network, such as 192.0.2.0/24; may be repeated
+    /// Accept jobs only from this address or network, such as 192.0.2.0/24; may be repeated
     #[arg(long, value_name = "NETWORK", requires = "listen")]
     allow_from: Vec<Network>,
-    /// With --listen: call callbacks in this private address or network too, such as 10.0.0.0/8; the hub's own are always called. May be repeated
+    /// With --listen: also call callbacks in this private address or network, such as 10.0.0.0/8. The hub's
+    /// own are always called. May be repeated
     #[arg(long, value_name = "NETWORK", env = "CHORUS_AGENT_ALLOW_PRIVATE", value_delimiter = ',')]
     allow_private: Vec<Network>,
 }
@@ -83,14 +85,14 @@ pub(super) async fn run(global: &Global, work: Work) -> anyhow::Result<ExitCode>
         None => None,
     };
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    // Jobs come by the inbox as long as one is open, whatever is registered.
+    // While an inbox is open, the hub sends jobs to it, even if an endpoint is registered.
     let inbox = async {
         match &work.direct.endpoint {
             None => worker.serve_inbox().await,
             Some(_) => std::future::pending().await,
         }
     };
-    // Whatever ends it, programs that run end with it.
+    // Running programs end with the command.
     tokio::select! {
         served = inbox => served?,
         () = jobs => {}
@@ -103,7 +105,7 @@ pub(super) async fn run(global: &Global, work: Work) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-/// Begins to listen, and tells the hub where if others can reach it.
+/// Starts to listen, and registers the endpoint with the hub if there is one.
 async fn listen(
     global: &Global,
     client: &Client,
@@ -112,7 +114,7 @@ async fn listen(
     direct: &Direct,
 ) -> anyhow::Result<JobServer> {
     let listed = listing(client).await?;
-    // A variable that is set to nothing is as good as none.
+    // An empty variable counts as unset.
     let secret = direct.secret.as_deref().filter(|secret| !secret.is_empty()).map(WebhookSecret::parse);
     let secret = secret.transpose().map_err(|fault| {
         Explained::usage(format!("secret: {fault}"), "`chorus agents rotate-secret NAME` gives the agent one")
@@ -150,14 +152,14 @@ async fn listen(
             invitation: None,
         };
         let _: Registered = client.market_post(&["register"], &body).await?;
-        // From here on the hub POSTs what is new; what it POSTed before, to a process that ended, is asked for.
+        // From here on the hub POSTs new jobs. Earlier ones, sent to a process that ended, are requested.
         server.take_open_jobs().await?;
         output::talk(format_args!("registered: the hub sends jobs to {}", output::one_line(endpoint)));
     }
     Ok(server)
 }
 
-/// The agent as the market knows it.
+/// Returns the agent's listing on the market.
 async fn listing(client: &Client) -> anyhow::Result<MarketAgent> {
     let me: Me = client.api_get(&["me"], &[]).await?;
     match client.market_get(&["agents", &me.id], &[]).await {
@@ -178,6 +180,9 @@ fn tell(event: &WorkerEvent<'_>) {
             format!("job {}: {}, paid {}", taken.job_id, taken.status, taken.settled)
         }
         WorkerEvent::Answered(result) => format!("job {}: {}", result.job_id, result.status.as_str()),
+        WorkerEvent::Deferred(job) => {
+            format!("job {job}: it takes longer; its result goes to the callback address")
+        }
         WorkerEvent::Refused(job, error) => format!("job {job}: the result was not taken: {error}"),
         WorkerEvent::NotCalledBack(job, why) => {
             format!("job {job}: the result could not be brought: {}", output::one_line(why))

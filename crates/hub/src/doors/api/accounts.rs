@@ -1,4 +1,4 @@
-//! People: signing in, tokens, sessions, and letting others in.
+//! People: signing in, tokens, sessions, and invitations.
 
 use super::Items;
 use crate::answers::own::{Conflict, Forbidden, Invalid, Overloaded, TooFast, TooLarge, TooSlow, Unknown};
@@ -10,8 +10,9 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
-use chorus_app::caller::Shown;
-use chorus_app::{AppState, accounts, operator};
+use chorus_app::{accounts, operator};
+use chorus_node::AppState;
+use chorus_node::caller::Shown;
 use chorus_protocol::api::accounts::{
     Accepted, EndedSessions, IssuedToken, MadeAccount, NewAccount, NewSignUpCode, NewToken, OpenSignUpCode,
     SignIn, SignUpCode, Token, TokenPage, Tokens,
@@ -34,12 +35,13 @@ pub(crate) fn routes() -> Routes {
         .at(Route::API, routes!(end_own_sessions))
 }
 
-/// Ask for a sign-in link
+/// Request a sign-in link
 ///
-/// If the address has an account here, or may have one, a link is mailed to it; it works once, within 15 minutes. The
-/// answer is the same for every address. Where sign-up is by invitation, an invitation makes a new account possible.
+/// If the address has an account, or may create one, a link is mailed to it. The link works once, within 15
+/// minutes. The response is the same for every address. If sign-up is by invitation, pass an invitation to
+/// create an account.
 #[utoipa::path(post, path = "/api/v1/signin", tag = "people", request_body = SignIn,
-    responses((status = 202, description = "Taken on", body = Accepted), Invalid,
+    responses((status = 202, description = "Accepted", body = Accepted), Invalid,
               TooSlow, TooLarge, TooFast, Overloaded))]
 pub(crate) async fn sign_in(
     State(app): State<AppState>,
@@ -52,10 +54,10 @@ pub(crate) async fn sign_in(
 
 /// Sign this browser out
 ///
-/// Ends the session of the cookie, if there is one, and clears it.
+/// Ends the session of the cookie, if there is one, and clears the cookie.
 #[utoipa::path(post, path = "/api/v1/signout", tag = "people", security((), ("key" = [])),
     responses((status = 204, description = "The browser is signed out"),
-              (status = 401, description = "`UNAUTHORIZED`: a key was sent, and it is not valid", body = OwnFailure),
+              (status = 401, description = "`UNAUTHORIZED`: the key is not valid", body = OwnFailure),
               Forbidden, TooFast, Overloaded))]
 pub(crate) async fn sign_out(
     State(app): State<AppState>,
@@ -68,12 +70,12 @@ pub(crate) async fn sign_out(
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, no_cookie(&app)?)]).into_response())
 }
 
-/// Make a token for a program
+/// Create a token for a program
 ///
-/// It speaks for your account until you revoke it, and is shown this once.
+/// The token acts for your account until you revoke it. It is shown only once.
 #[utoipa::path(post, path = "/api/v1/tokens", tag = "people", security(("key" = [])),
     params(Idempotent), request_body = NewToken,
-    responses((status = 201, description = "Made", body = IssuedToken),
+    responses((status = 201, description = "Created", body = IssuedToken),
               Invalid, Unknown, Forbidden, Conflict, TooSlow, TooLarge, TooFast, Overloaded))]
 pub(crate) async fn make_token(
     State(app): State<AppState>,
@@ -100,10 +102,10 @@ pub(crate) async fn list_tokens(
 
 /// Revoke a token
 ///
-/// It stops working at once. Nothing happens if it is gone already.
+/// It stops working at once. Revoking a missing token succeeds.
 #[utoipa::path(delete, path = "/api/v1/tokens/{id}", tag = "people", security(("key" = [])),
     params(("id" = CredentialId, Path, description = "The token's id")),
-    responses((status = 204, description = "It does not work (any more)"),
+    responses((status = 204, description = "The token is revoked"),
               Invalid, Unknown, Forbidden, TooFast, Overloaded))]
 pub(crate) async fn revoke_token(
     State(app): State<AppState>,
@@ -116,12 +118,12 @@ pub(crate) async fn revoke_token(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Make an account for somebody, as the operator
+/// Create an account as the operator
 ///
-/// Whether or not sign-up is open. The answer holds a token for the account, which is shown this once.
+/// Works whether or not sign-up is open. The response holds a token for the account, which is shown only once.
 #[utoipa::path(post, path = "/api/v1/accounts", tag = "people", security(("key" = [])),
     params(Idempotent), request_body = NewAccount,
-    responses((status = 201, description = "Made", body = MadeAccount),
+    responses((status = 201, description = "Created", body = MadeAccount),
               Invalid, Unknown, Forbidden, Conflict, TooSlow, TooLarge, TooFast, Overloaded))]
 pub(crate) async fn make_account(
     State(app): State<AppState>,
@@ -132,10 +134,10 @@ pub(crate) async fn make_account(
     Ok(done(StatusCode::CREATED, accounts::make_account(&app, context, body, once).await?))
 }
 
-/// List the accounts, as the operator
+/// List accounts as the operator
 ///
-/// The oldest first. Of one that was deleted there is nothing but its id and a name that says so. With `q` a page may hold fewer
-/// accounts than asked for, or none, although there are more: `next` alone says whether the list goes on.
+/// Oldest first. A deleted account has only its id and a placeholder name. With `q` a page may hold fewer
+/// accounts than `limit`, or none, although more follow: only an absent `next` ends the list.
 #[utoipa::path(get, path = "/api/v1/accounts", tag = "people", security(("key" = [])), params(AccountSearch),
     responses((status = 200, description = "A page", body = Items<Account>),
               Invalid, Unknown, Forbidden, TooFast, Overloaded))]
@@ -147,14 +149,14 @@ pub(crate) async fn list_accounts(
     Ok(Json(operator::list_accounts(&app, search).await?))
 }
 
-/// Invite somebody
+/// Create an invitation
 ///
-/// Where sign-up is by invitation, this lets one person make an account (with the `url`), or one agent register (with
-/// the header `X-Chorus-Invitation`). It is shown this once, and used up by that. One for an address is for the person
-/// who reads its mail only.
+/// If sign-up is by invitation, it lets one person create an account (with `url`) or one agent register
+/// (with the header `X-Chorus-Invitation`). It is shown only once and works once. An invitation for an email
+/// address works only for that address.
 #[utoipa::path(post, path = "/api/v1/invitations", tag = "people", security(("key" = [])),
     params(Idempotent), request_body = NewSignUpCode,
-    responses((status = 201, description = "Made", body = SignUpCode),
+    responses((status = 201, description = "Created", body = SignUpCode),
               Invalid, Unknown, Forbidden, Conflict, TooSlow, TooLarge, TooFast, Overloaded))]
 pub(crate) async fn invite(
     State(app): State<AppState>,
@@ -165,9 +167,9 @@ pub(crate) async fn invite(
     Ok(done(StatusCode::CREATED, accounts::make_sign_up_code(&app, context, caller, body, once).await?))
 }
 
-/// List the invitations that nobody has used yet
+/// List unused invitations
 ///
-/// Yours, or for the operator everybody's; the oldest first, without their secrets.
+/// Yours; for the operator, everybody's. Oldest first, without their secrets.
 #[utoipa::path(get, path = "/api/v1/invitations", operation_id = "list_sign_up_invitations", tag = "people", security(("key" = [])), params(TokenPage),
     responses((status = 200, description = "A page", body = Items<OpenSignUpCode>),
               Invalid, Unknown, Forbidden, TooFast, Overloaded))]
@@ -181,10 +183,10 @@ pub(crate) async fn list_invitations(
 
 /// Revoke an invitation
 ///
-/// It lets nobody in any more. Nothing happens if it is gone already.
+/// It stops working at once. Revoking a missing invitation succeeds.
 #[utoipa::path(delete, path = "/api/v1/invitations/{id}", tag = "people", security(("key" = [])),
     params(("id" = CredentialId, Path, description = "The invitation's id")),
-    responses((status = 204, description = "It lets nobody in (any more)"),
+    responses((status = 204, description = "The invitation is revoked"),
               Invalid, Unknown, Forbidden, TooFast, Overloaded))]
 pub(crate) async fn revoke_invitation(
     State(app): State<AppState>,
@@ -200,10 +202,11 @@ pub(crate) async fn revoke_invitation(
 
 /// Sign out everywhere else
 ///
-/// Ends all sessions of your account but the one of this browser, and the sign-in links that nobody has used yet. Tokens
-/// stay, unless you want them revoked as well: all but the one you show. `DELETE /api/v1/tokens/{id}` revokes a single one.
+/// Ends all sessions of your account except this browser's, and all unused sign-in links. Tokens stay valid
+/// unless you ask to revoke them too; the token of this request stays. `DELETE /api/v1/tokens/{id}` revokes a
+/// single token.
 #[utoipa::path(delete, path = "/api/v1/me/sessions", tag = "people", security(("key" = [])), params(Tokens),
-    responses((status = 200, description = "They are over", body = EndedSessions),
+    responses((status = 200, description = "The sessions have ended", body = EndedSessions),
               Invalid, Unknown, Forbidden, TooFast, Overloaded))]
 pub(crate) async fn end_own_sessions(
     State(app): State<AppState>,

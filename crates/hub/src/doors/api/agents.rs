@@ -1,5 +1,6 @@
-//! Agents as their owners see them: making them, finding them, claiming them.
+//! Agents from their owners' view: creating, finding and claiming them.
 
+mod allowance;
 mod connection;
 mod harness;
 
@@ -14,7 +15,8 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
-use chorus_app::{AppState, agents};
+use chorus_app::agents;
+use chorus_node::AppState;
 use chorus_protocol::api::Items;
 use chorus_protocol::api::agents::{
     AgentAddress, AgentChange, AgentProof, AgentSearch, AgentView, MadeAgent, NewAgent,
@@ -28,17 +30,18 @@ pub(crate) fn routes() -> Routes {
         .at(Route::API, routes!(claim))
         .at(Route::API, routes!(one, change))
         .at(Route::API, routes!(remove_endpoint))
+        .and(allowance::routes())
         .and(connection::routes())
         .and(harness::routes())
 }
 
-/// Make an agent
+/// Create an agent
 ///
-/// It belongs to your account. Its key and the connection string for other services are shown this once.
+/// It belongs to your account. Its key and its connection string for other services are shown only once.
 #[utoipa::path(post, path = "/api/v1/agents", operation_id = "create_agent", tag = "agents", security(("key" = [])),
     params(Idempotent),
     request_body = NewAgent,
-    responses((status = 201, description = "Made", body = MadeAgent),
+    responses((status = 201, description = "Created", body = MadeAgent),
               Invalid, Unknown, Forbidden, Conflict, TooSlow, TooLarge, TooFast, Overloaded))]
 async fn create(
     State(app): State<AppState>,
@@ -51,8 +54,8 @@ async fn create(
 
 /// List the agents of this hub
 ///
-/// In the order of their names. With filters a page may hold fewer agents than asked for, or none, although there are more:
-/// `next` alone says whether the list goes on.
+/// In the order of their names. With filters a page may hold fewer agents than `limit`, or none, although more
+/// follow: only an absent `next` ends the list.
 #[utoipa::path(get, path = "/api/v1/agents", operation_id = "list_agents", tag = "agents", security(("key" = [])),
     params(AgentSearch),
     responses((status = 200, description = "A page", body = Items<AgentView>),
@@ -63,7 +66,7 @@ async fn list(
     Query(search): Query<AgentSearch>,
     uri: Uri,
 ) -> Result<Json<Items<AgentView>>, ApiError> {
-    // Known elsewhere, and not to be passed over: whoever asks for it would take everybody for able.
+    // The market's parameter is refused here: ignoring it would list agents that lack the skill.
     if query(&uri).any(|(name, _)| name == "skill") {
         return Err(Faults::one(
             "skill",
@@ -74,7 +77,7 @@ async fn list(
     Ok(Json(agents::list(&app, &caller, search).await?))
 }
 
-/// Find one agent by its address, its name or its id
+/// Retrieve an agent by its address, name or id
 #[utoipa::path(get, path = "/api/v1/agents/{id}", operation_id = "agent", tag = "agents", security(("key" = [])),
     params(("id" = AgentAddress, Path, description = "`name@host`, `name`, or the agent's UUID")),
     responses((status = 200, description = "The agent", body = AgentView), Reading))]
@@ -88,12 +91,13 @@ async fn one(
 
 /// Change an agent
 ///
-/// Its owner may, the agent itself, and the operator. What is for a paused agent waits, by every way: nothing is handed to its
-/// inbox and nothing POSTed, and envelopes are `queued`, until `paused` is `false` again.
+/// Its owner, the agent itself and the operator may do this. Deliveries to a paused agent wait, whatever its
+/// transport: nothing goes to its inbox, nothing is POSTed, and envelopes are `queued`, until `paused` is
+/// `false` again.
 #[utoipa::path(patch, path = "/api/v1/agents/{id}", operation_id = "change_agent", tag = "agents", security(("key" = [])),
     params(("id" = AgentAddress, Path, description = "`name@host`, `name`, or the agent's UUID"), Idempotent),
     request_body = AgentChange,
-    responses((status = 200, description = "As it is now", body = AgentView), Doing))]
+    responses((status = 200, description = "The agent after the change", body = AgentView), Doing))]
 async fn change(
     State(app): State<AppState>,
     Known(caller): Known,
@@ -104,12 +108,12 @@ async fn change(
     Ok(done(StatusCode::OK, agents::change(&app, caller, context, &id, body, once).await?))
 }
 
-/// Take an agent's webhook away
+/// Remove an agent's webhook
 ///
-/// What waits to be posted there takes another way the agent has, or waits in its inbox.
+/// Pending deliveries use another transport of the agent, or wait in its inbox.
 #[utoipa::path(delete, path = "/api/v1/agents/{id}/endpoint", tag = "agents", security(("key" = [])),
     params(("id" = AgentAddress, Path, description = "`name@host`, `name`, or the agent's UUID")),
-    responses((status = 200, description = "There is none (any more)", body = AgentView), Reading))]
+    responses((status = 200, description = "Removed", body = AgentView), Reading))]
 async fn remove_endpoint(
     State(app): State<AppState>,
     Known(caller): Known,
@@ -119,13 +123,13 @@ async fn remove_endpoint(
     Ok(Json(agents::remove_endpoint(&app, caller, context, &id).await?))
 }
 
-/// Bring an agent that registered itself into your account
+/// Claim an agent that registered itself
 ///
-/// Whoever holds its key may, once: an agent that belongs to somebody stays there.
+/// The holder of its key may move it into an account, once. An agent that belongs to an account stays there.
 #[utoipa::path(post, path = "/api/v1/agents/claim", tag = "agents", security(("key" = [])),
     params(Idempotent),
     request_body = AgentProof,
-    responses((status = 200, description = "It is yours", body = AgentView), Doing))]
+    responses((status = 200, description = "The agent belongs to your account", body = AgentView), Doing))]
 async fn claim(
     State(app): State<AppState>,
     Person(person): Person,

@@ -1,4 +1,4 @@
-//! Messages that wait until a person agrees.
+//! Messages that wait for a person's approval.
 
 use crate::answers::own::{Conflict, Doing, Forbidden, Invalid, Missing, Overloaded, TooFast, Unknown};
 use crate::error::ApiError;
@@ -8,7 +8,8 @@ use crate::routes::Routes;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use chorus_app::{AppState, conversation};
+use chorus_app::conversation;
+use chorus_node::AppState;
 use chorus_protocol::api::Items;
 use chorus_protocol::api::approvals::{ApprovalPage, ApprovalView, Decline};
 use utoipa_axum::routes;
@@ -21,10 +22,10 @@ pub(crate) fn routes() -> Routes {
         .at(Route::API, routes!(decline))
 }
 
-/// List what waits until a person agrees
+/// List messages that wait for approval
 ///
-/// Oldest first. A person sees what waits in its conversations, an agent what it wants to say itself. A message waits for 24 hours
-/// at most; it ends sooner when its author leaves or is kept out, or the conversation is archived.
+/// Oldest first. A person sees those in their conversations, an agent its own. A message waits for at most 24
+/// hours. It is cancelled earlier when its author leaves or is disabled, or the conversation is archived.
 #[utoipa::path(get, path = "/api/v1/approvals", operation_id = "list_approvals", tag = "conversations", security(("key" = [])),
     params(ApprovalPage),
     responses((status = 200, description = "A page", body = Items<ApprovalView>),
@@ -37,12 +38,12 @@ async fn list(
     Ok(Json(conversation::list_approvals(&app, who, page).await?))
 }
 
-/// See what became of a message that waits
+/// Retrieve an approval
 ///
-/// For its author and the people of the conversation; 30 days after it was decided it is forgotten.
+/// For its author and the people of the conversation. It is deleted 30 days after the decision.
 #[utoipa::path(get, path = "/api/v1/approvals/{id}", operation_id = "get_approval", tag = "conversations", security(("key" = [])),
-    params(("id" = String, Path, pattern = "^apr_[0-9a-f]{32}$", description = "What it is called while it waits")),
-    responses((status = 200, description = "How it stands", body = ApprovalView),
+    params(("id" = String, Path, pattern = "^apr_[0-9a-f]{32}$", description = "The id of the approval")),
+    responses((status = 200, description = "The approval with its state", body = ApprovalView),
               Unknown, Forbidden, Missing, TooFast, Overloaded))]
 async fn look(
     State(app): State<AppState>,
@@ -52,13 +53,14 @@ async fn look(
     Ok(Json(conversation::look_at_approval(&app, who, &id).await?))
 }
 
-/// Agree to a message
+/// Approve a message
 ///
-/// Any person of the conversation may, but not to its own; an agent never. The message is said now, by its author: whom it wakes is
-/// decided now as well. Agreeing again changes nothing; what was declined or has ended is 409, and `details.state` says how it stands.
+/// Any person of the conversation may approve, except for their own messages; agents may not. The message is
+/// posted now by its author, and its recipients are chosen now. Approving twice changes nothing. A declined or
+/// cancelled message returns 409, and `details.state` holds its state.
 #[utoipa::path(post, path = "/api/v1/approvals/{id}/agree", operation_id = "agree_to_message", tag = "conversations", security(("key" = [])),
-    params(("id" = String, Path, pattern = "^apr_[0-9a-f]{32}$", description = "What it is called while it waits")),
-    responses((status = 200, description = "It was said: `event_id` is the message", body = ApprovalView),
+    params(("id" = String, Path, pattern = "^apr_[0-9a-f]{32}$", description = "The id of the approval")),
+    responses((status = 200, description = "The message is posted; `event_id` is its id", body = ApprovalView),
               Unknown, Forbidden, Missing, Conflict, TooFast, Overloaded))]
 async fn agree(
     State(app): State<AppState>,
@@ -70,9 +72,9 @@ async fn agree(
 
 /// Decline a message
 ///
-/// It is not said; its author is told, with the reason if there is one.
+/// It is not posted. Its author is notified, with the reason if you give one.
 #[utoipa::path(post, path = "/api/v1/approvals/{id}/decline", operation_id = "decline_message", tag = "conversations", security(("key" = [])),
-    params(("id" = String, Path, pattern = "^apr_[0-9a-f]{32}$", description = "What it is called while it waits")),
+    params(("id" = String, Path, pattern = "^apr_[0-9a-f]{32}$", description = "The id of the approval")),
     request_body = Option<Decline>,
     responses((status = 200, description = "Declined", body = ApprovalView), Doing))]
 async fn decline(
@@ -84,12 +86,12 @@ async fn decline(
     Ok(Json(conversation::decline(&app, &person, &id, body.unwrap_or_default()).await?))
 }
 
-/// Withdraw a message that waits
+/// Withdraw a message that waits for approval
 ///
-/// Its author may.
+/// Its author may do this.
 #[utoipa::path(delete, path = "/api/v1/approvals/{id}", operation_id = "withdraw_message", tag = "conversations", security(("key" = [])),
-    params(("id" = String, Path, pattern = "^apr_[0-9a-f]{32}$", description = "What it is called while it waits")),
-    responses((status = 204, description = "It will not be said"),
+    params(("id" = String, Path, pattern = "^apr_[0-9a-f]{32}$", description = "The id of the approval")),
+    responses((status = 204, description = "The message is withdrawn"),
               Unknown, Forbidden, Missing, Conflict, TooFast, Overloaded))]
 async fn withdraw(
     State(app): State<AppState>,

@@ -1,4 +1,4 @@
-//! Who did what, and what was decided.
+//! The audit log and other recorded decisions.
 
 use crate::answers::own::Reading;
 use crate::error::ApiError;
@@ -7,7 +7,8 @@ use crate::route::Route;
 use crate::routes::Routes;
 use axum::Json;
 use axum::extract::State;
-use chorus_app::{AppState, trail};
+use chorus_app::trail;
+use chorus_node::AppState;
 use chorus_protocol::api::Items;
 use chorus_protocol::api::audit::{TrailEntry, TrailQuery};
 use utoipa_axum::routes;
@@ -16,16 +17,19 @@ pub(super) fn routes() -> Routes {
     Routes::default().at(Route::API, routes!(list))
 }
 
-/// Who did what, and what was decided
+/// List recorded acts and decisions
 ///
-/// For the operator; and for the owner of a channel, who names it. `act`s come the newest first: registrations, keys and
-/// secrets replaced, what was disabled and enabled, sessions, tokens, invitations and accounts, connection strings, owners and
-/// members of channels, the master key, what the operator did, what became of messages that waited for a person (not what they
-/// say), and what was said to whoever looked, which the operator alone reads. Kept for 400 days; of one agent or account, the newest 200
-/// of each of its own acts. The other kinds come in the order of time, from where they are kept anyway, and need an actor, a
-/// channel or an event: what was decided for agents, who took on what, who called which tool, who said something (not
-/// what), and what agents made of what they were given. With an event and no kind all of these come together. What an agent's harness said for the log (`kind=log`, the newest 200, for 30
-/// days) is for whoever manages the agent, which is named as `actor`. A page may hold fewer than asked for, although there are more.
+/// For the operator; and for a channel owner, who must name the channel. `act` entries come newest first:
+/// registrations, replaced keys and secrets, disabling and enabling, sessions, tokens, invitations, accounts,
+/// connection strings, owners and members of channels, the master key, acts of the operator, decisions on
+/// messages that waited for approval (without their text), and ephemeral messages, which only the operator may
+/// read. They are kept for 400 days; of one agent or account, the newest 200 of each kind of its own acts.
+///
+/// The other kinds come in chronological order from the data they describe, and need an actor, a channel or an
+/// event: routing decisions, claims, tool calls, authorship of messages (without their text), and outcomes of
+/// deliveries. With an event and no kind, all of these are returned together. Harness logs (`kind=log`, the
+/// newest 200, kept for 30 days) are visible to the managers of the agent named as `actor`. A page may hold
+/// fewer entries than `limit`, although more follow.
 #[utoipa::path(get, path = "/api/v1/audit", operation_id = "list_audit", tag = "operator", security(("key" = [])),
     params(TrailQuery),
     responses((status = 200, description = "A page", body = Items<TrailEntry>), Reading))]

@@ -1,4 +1,4 @@
-//! Whom the caller keeps out.
+//! The caller's blocks.
 
 use crate::answers::own::{Doing, Forbidden, Invalid, Overloaded, TooFast, Unknown};
 use crate::error::ApiError;
@@ -9,7 +9,8 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use chorus_app::{AppState, blocks};
+use chorus_app::blocks;
+use chorus_node::AppState;
 use chorus_protocol::api::Items;
 use chorus_protocol::api::blocks::{BlockPage, BlockView, NewBlock};
 use utoipa_axum::routes;
@@ -18,14 +19,15 @@ pub(crate) fn routes() -> Routes {
     Routes::default().at(Route::API, routes!(list, block)).at(Route::API, routes!(unblock))
 }
 
-/// Keep somebody out
+/// Block an agent or a person
 ///
-/// It cannot write to you, add you or your agents to anything, or invite you; nor can its agents. It is not told, but where it
-/// writes to an agent of yours: 403. The answer is the same whether or not there is such a person.
+/// A blocked party and its agents cannot write to you, add you or your agents to anything, or invite you. It
+/// is not notified, except that writing to one of your agents returns 403. The response is the same whether or
+/// not the party exists.
 #[utoipa::path(post, path = "/api/v1/me/blocks", tag = "people", security(("key" = [])),
     params(Idempotent),
     request_body = NewBlock,
-    responses((status = 201, description = "Kept out, now or before", body = BlockView), Doing))]
+    responses((status = 201, description = "The party is blocked", body = BlockView), Doing))]
 async fn block(
     State(app): State<AppState>,
     _: Member,
@@ -35,7 +37,7 @@ async fn block(
     Ok(done(StatusCode::CREATED, blocks::block(&app, caller, body, once).await?))
 }
 
-/// List whom you keep out
+/// List your blocks
 #[utoipa::path(get, path = "/api/v1/me/blocks", operation_id = "list_blocks", tag = "people", security(("key" = [])),
     params(BlockPage),
     responses((status = 200, description = "A page", body = Items<BlockView>),
@@ -48,12 +50,12 @@ async fn list(
     Ok(Json(blocks::list(&app, who, page).await?))
 }
 
-/// Let somebody in again
+/// Remove a block
 ///
-/// Nothing happens if it was not kept out by this.
+/// Removing a missing block succeeds.
 #[utoipa::path(delete, path = "/api/v1/me/blocks/{id}", tag = "people", security(("key" = [])),
     params(("id" = String, Path, pattern = "^blk_[0-9a-f]{32}$", description = "The block's id")),
-    responses((status = 204, description = "Not kept out by it (any more)"),
+    responses((status = 204, description = "The block is removed"),
               Invalid, Unknown, Forbidden, TooFast, Overloaded))]
 async fn unblock(
     State(app): State<AppState>,

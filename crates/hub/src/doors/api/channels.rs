@@ -1,4 +1,4 @@
-//! Conversations: channels and direct ones, and how they are changed.
+//! Conversations: creating, listing and changing channels, and direct conversations.
 
 use super::{artifacts, events, members, search, stream};
 use crate::answers::own::{
@@ -14,7 +14,8 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use chorus_app::conversation::conversation_id;
 use chorus_app::conversation::{self, Talk};
-use chorus_app::{AppState, once::Done};
+use chorus_node::AppState;
+use chorus_node::idempotency::Done;
 use chorus_protocol::api::Items;
 use chorus_protocol::api::channels::{
     ChangedConversation, ChannelChange, ConversationDetail, ConversationPage, ConversationView, NewChannel,
@@ -36,13 +37,13 @@ pub(crate) fn routes() -> Routes {
         .and(search::routes())
 }
 
-/// Make a channel
+/// Create a channel
 ///
-/// Its maker is its owner and first member.
+/// Its creator is its owner and first member.
 #[utoipa::path(post, path = "/api/v1/channels", operation_id = "create_channel", tag = "conversations", security(("key" = [])),
     params(Idempotent),
     request_body = NewChannel,
-    responses((status = 201, description = "Made", body = ChangedConversation),
+    responses((status = 201, description = "Created", body = ChangedConversation),
               Invalid, Unknown, Forbidden, Conflict, TooSlow, TooLarge, TooFast, Overloaded))]
 async fn create(
     State(app): State<AppState>,
@@ -55,7 +56,7 @@ async fn create(
 
 /// List your conversations
 ///
-/// Those you are a member of, without archived ones; with `archived=true`, these alone.
+/// The active ones that you are a member of; with `archived=true`, only archived ones.
 #[utoipa::path(get, path = "/api/v1/channels", operation_id = "list_channels", tag = "conversations", security(("key" = [])),
     params(ConversationPage),
     responses((status = 200, description = "A page", body = Items<ConversationView>),
@@ -68,9 +69,9 @@ async fn list(
     Ok(Json(conversation::list_conversations(&app, who, page).await?))
 }
 
-/// Look at a conversation
+/// Retrieve a conversation
 #[utoipa::path(get, path = "/api/v1/channels/{id}", operation_id = "channel", tag = "conversations", security(("key" = [])),
-    params(("id" = String, Path, description = "Of a conversation you are a member of", example = "ch_0190a3c4d5e67f8090a1b2c3d4e5f607")),
+    params(("id" = String, Path, description = "The id of a conversation you are a member of", example = "ch_0190a3c4d5e67f8090a1b2c3d4e5f607")),
     responses((status = 200, description = "The conversation", body = ConversationDetail), Reading))]
 async fn one(
     State(app): State<AppState>,
@@ -82,11 +83,11 @@ async fn one(
 
 /// Change a channel
 ///
-/// Its owner may, and hands it on by naming another `owner`.
+/// Its owner may do this, and transfers it by naming another `owner`.
 #[utoipa::path(patch, path = "/api/v1/channels/{id}", tag = "conversations", security(("key" = [])),
-    params(("id" = String, Path, description = "Of a conversation you are a member of"), Idempotent),
+    params(("id" = String, Path, description = "The id of a conversation you are a member of"), Idempotent),
     request_body = ChannelChange,
-    responses((status = 200, description = "As it is now", body = ChangedConversation), Doing))]
+    responses((status = 200, description = "The conversation after the change", body = ChangedConversation), Doing))]
 async fn change(
     State(app): State<AppState>,
     Member(who): Member,
@@ -100,10 +101,10 @@ async fn change(
 
 /// Archive a channel
 ///
-/// Its owner may. It can still be read; nothing can be said in it any more.
+/// Its owner may do this. It can still be read, but nobody can post in it.
 #[utoipa::path(delete, path = "/api/v1/channels/{id}", tag = "conversations", security(("key" = [])),
-    params(("id" = String, Path, description = "Of a conversation you are a member of")),
-    responses((status = 204, description = "Archived, now or before"), Doing))]
+    params(("id" = String, Path, description = "The id of a conversation you are a member of")),
+    responses((status = 204, description = "The channel is archived"), Doing))]
 async fn archive(
     State(app): State<AppState>,
     Member(who): Member,
@@ -114,12 +115,12 @@ async fn archive(
     Ok(done(StatusCode::NO_CONTENT, archived))
 }
 
-/// Open an archived channel again
+/// Restore an archived channel
 ///
-/// Its owner may.
+/// Its owner may do this.
 #[utoipa::path(post, path = "/api/v1/channels/{id}/restore", operation_id = "restore_channel", tag = "conversations", security(("key" = [])),
-    params(("id" = String, Path, description = "Of a conversation you are a member of")),
-    responses((status = 200, description = "As it is now", body = ConversationView), Doing))]
+    params(("id" = String, Path, description = "The id of a conversation you are a member of")),
+    responses((status = 200, description = "The conversation after the change", body = ConversationView), Doing))]
 async fn restore(
     State(app): State<AppState>,
     Member(who): Member,
@@ -129,17 +130,17 @@ async fn restore(
     Ok(done(StatusCode::OK, conversation::restore(&app, who, conversation_id(&id)?, once).await?))
 }
 
-/// Talk to one agent or person
+/// Open a direct conversation with one agent or person
 ///
-/// The conversation of two is made once, whoever asks first. Everything said in it wakes the other, if that is an agent. A
-/// person you share no conversation with is asked first: 202, the same for every address, whether or not somebody has it; the
-/// conversation is made when it accepts.
+/// There is one conversation for each pair, whoever opens it first. Every message in it wakes the other side
+/// if that is an agent. A person you share no conversation with is invited first: 202, the same for every
+/// address, whether or not it has an account. The conversation is created when the person accepts.
 #[utoipa::path(post, path = "/api/v1/dms", tag = "conversations", security(("key" = [])),
     params(Idempotent),
     request_body = NewPair,
-    responses((status = 201, description = "Made", body = ConversationView),
-              (status = 200, description = "It was there", body = ConversationView),
-              (status = 202, description = "If somebody has this address, it is asked", body = Invited), Doing))]
+    responses((status = 201, description = "Created", body = ConversationView),
+              (status = 200, description = "The existing conversation", body = ConversationView),
+              (status = 202, description = "If the address has an account, its owner is invited", body = Invited), Doing))]
 async fn dm(
     State(app): State<AppState>,
     _: Member,

@@ -1,4 +1,4 @@
-//! Deliveries as owners see them: what is on its way, dead letters, replay; and the ladder of an event.
+//! Deliveries from their owners' view: pending ones, dead letters, replay, and the ladder of an event.
 
 mod ladder;
 
@@ -12,12 +12,11 @@ use crate::extract::{By, Context, Query, query};
 use crate::route::Route;
 use crate::routes::Routes;
 use axum::Json;
-use axum::body::Body;
-use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::extract::{Path, Request, State};
+use axum::http::{StatusCode, Uri};
 use chorus_app::agents::AgentRef;
 use chorus_app::deliveries::{self, Asked};
-use chorus_app::{App, AppState};
+use chorus_node::{App, AppState};
 use chorus_protocol::api::agents::AgentAddress;
 use chorus_protocol::api::deliveries::{AttemptView, DeliveryView, ReplayView, ReplayedView};
 use chorus_protocol::api::usual_limit;
@@ -39,7 +38,7 @@ pub(crate) fn routes() -> Routes {
         .and(ladder::routes())
 }
 
-/// Notes one member of a query, or what is wrong with it.
+/// Applies one query parameter, or records its fault.
 fn take(asked: &mut Asked, app: &App, name: &str, value: &str, faults: &mut Faults) {
     match name {
         "state" => match DeliveryState::parse(value) {
@@ -63,8 +62,8 @@ fn take(asked: &mut Asked, app: &App, name: &str, value: &str, faults: &mut Faul
     }
 }
 
-/// Which are asked for; the state, if there is one, must be in `of`, unless that is empty. Read by hand: more states are taken
-/// than the document shows, and who names an agent with no name must not get everybody's.
+/// Parses the filter. A state must be one of `of`, unless `of` is empty. This is done by hand, because more
+/// states are accepted than the document lists, and an empty agent name must not select every agent.
 fn asked(app: &App, uri: &Uri, of: &[DeliveryState]) -> Result<Asked, Faults> {
     let (mut asked, mut faults) = (Asked::default(), Faults::new());
     for (name, value) in query(uri) {
@@ -80,10 +79,10 @@ fn asked(app: &App, uri: &Uri, of: &[DeliveryState]) -> Result<Asked, Faults> {
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct DeliveryPage {
-    /// `next` of the page before
+    /// `next` of the previous page
     #[param(pattern = r"^([0-9]{1,18}\.dlv_[0-9a-f]{32}_[0-9]{1,18})?$")]
     after: Option<String>,
-    /// 50 unless said
+    /// The page size. Default 50
     #[serde(default = "usual_limit")]
     #[param(required = false, minimum = 1, maximum = 200)]
     limit: i64,
@@ -91,15 +90,15 @@ pub(crate) struct DeliveryPage {
 
 /// List deliveries
 ///
-/// In the order of time: those to the agents of your account; for an agent, its own; for the operator, all. Envelopes
-/// are not among them: their senders were told their outcome.
+/// In chronological order: those to the agents of your account; for an agent, its own; for the operator, all.
+/// Envelopes are not included, because their senders already got the outcome.
 #[utoipa::path(get, path = "/api/v1/deliveries", operation_id = "list_deliveries", tag = "deliveries", security(("key" = [])),
     params(("state" = Option<String>, Query, pattern = "^(queued|delivered_sse|waiting|delivered|failed|dead)$",
-            description = "Only those in this state"),
-           ("agent" = Option<AgentAddress>, Query, description = "Only those to this agent"),
-           ("channel" = Option<String>, Query, pattern = "^ch_[0-9a-f]{32}$", description = "Only those of this conversation"),
-           ("since" = Option<String>, Query, format = "date-time", description = "Only those stored since"),
-           ("until" = Option<String>, Query, format = "date-time", description = "Only those stored before"),
+            description = "Return only deliveries in this state"),
+           ("agent" = Option<AgentAddress>, Query, description = "Return only deliveries to this agent"),
+           ("channel" = Option<String>, Query, pattern = "^ch_[0-9a-f]{32}$", description = "Return only deliveries of this conversation"),
+           ("since" = Option<String>, Query, format = "date-time", description = "Return only deliveries stored since this time"),
+           ("until" = Option<String>, Query, format = "date-time", description = "Return only deliveries stored before this time"),
            DeliveryPage),
     responses((status = 200, description = "A page", body = Items<DeliveryView>),
               Invalid, Unknown, Forbidden, TooFast, Overloaded))]
@@ -113,12 +112,12 @@ pub(crate) async fn list(
     Ok(Json(deliveries::list(&app, caller, asked, page.after.as_deref(), page.limit).await?))
 }
 
-/// Every try of a delivery
+/// List the attempts of a delivery
 ///
-/// The first first, those before a replay as well, with when each began and what came of it; at most 300.
+/// In chronological order, including those before a replay, each with its start and outcome; at most 300.
 #[utoipa::path(get, path = "/api/v1/deliveries/{id}/attempts", operation_id = "list_attempts", tag = "deliveries", security(("key" = [])),
     params(("id" = String, Path, pattern = "^dlv_[0-9a-f]{32}_[0-9]{1,18}$", description = "The delivery")),
-    responses((status = 200, description = "All of them", body = Items<AttemptView>),
+    responses((status = 200, description = "The complete list", body = Items<AttemptView>),
               Unknown, Forbidden, Missing, TooFast, Overloaded))]
 pub(crate) async fn attempts(
     State(app): State<AppState>,
@@ -129,12 +128,12 @@ pub(crate) async fn attempts(
     Ok(Json(Items { items, next: None }))
 }
 
-/// Try a delivery anew that was given up or refused
+/// Replay a dead or failed delivery
 ///
 /// It is posted at once, or in its turn if others of its conversation wait.
 #[utoipa::path(post, path = "/api/v1/deliveries/{id}/replay", tag = "deliveries", security(("key" = [])),
     params(("id" = String, Path, pattern = "^dlv_[0-9a-f]{32}_[0-9]{1,18}$", description = "The delivery")),
-    responses((status = 202, description = "It is tried", body = ReplayView),
+    responses((status = 202, description = "The attempt has started", body = ReplayView),
               Unknown, Forbidden, Missing, Conflict, TooFast, Overloaded))]
 pub(crate) async fn replay(
     State(app): State<AppState>,
@@ -145,27 +144,27 @@ pub(crate) async fn replay(
     Ok((StatusCode::ACCEPTED, Json(deliveries::replay(&app, caller, context, &id).await?)))
 }
 
-/// Try all deliveries anew that were given up or refused in a time
+/// Replay all dead or failed deliveries of a period
 ///
-/// The oldest first, at most 1000 of them. Which, is said in the query: a body that says something is refused.
+/// Oldest first, at most 1000. The query selects them; a body with content is refused.
 #[utoipa::path(post, path = "/api/v1/deliveries/replay", tag = "deliveries", security(("key" = [])),
-    params(("state" = Option<String>, Query, pattern = "^(dead|failed)$", description = "`dead` or `failed`; both unless said"),
-           ("agent" = Option<AgentAddress>, Query, description = "Only those to this agent"),
-           ("channel" = Option<String>, Query, pattern = "^ch_[0-9a-f]{32}$", description = "Only those of this conversation"),
-           ("since" = Option<String>, Query, format = "date-time", description = "Only those stored since"),
-           ("until" = Option<String>, Query, format = "date-time", description = "Only those stored before")),
-    responses((status = 202, description = "They are tried", body = ReplayedView),
+    params(("state" = Option<String>, Query, pattern = "^(dead|failed)$", description = "`dead` or `failed`. Default: both"),
+           ("agent" = Option<AgentAddress>, Query, description = "Return only deliveries to this agent"),
+           ("channel" = Option<String>, Query, pattern = "^ch_[0-9a-f]{32}$", description = "Return only deliveries of this conversation"),
+           ("since" = Option<String>, Query, format = "date-time", description = "Return only deliveries stored since this time"),
+           ("until" = Option<String>, Query, format = "date-time", description = "Return only deliveries stored before this time")),
+    responses((status = 202, description = "The attempts have started", body = ReplayedView),
               Invalid, Unknown, Forbidden, TooSlow, TooLarge, TooFast, Overloaded))]
 pub(crate) async fn replay_all(
     State(app): State<AppState>,
     By(caller): By,
     Context(context): Context,
     uri: Uri,
-    headers: HeaderMap,
-    body: Body,
+    request: Request,
 ) -> Result<(StatusCode, Json<ReplayedView>), ApiError> {
     deliveries::may_replay(&caller)?;
-    let body = body::read(&app, &headers, body, MAX_BODY).await?;
+    let (parts, body) = request.into_parts();
+    let body = body::read(&app, &parts, body, MAX_BODY).await?;
     if !matches!(body.trim_ascii(), b"" | b"{}") {
         return Err(Faults::one("body", "must be empty; which are replayed is said in the query").into());
     }

@@ -1,4 +1,4 @@
-//! The log of a conversation, page by page.
+//! The log of a conversation, by page.
 
 use super::Items;
 use crate::answers::own::{Forbidden, Invalid, Missing, Overloaded, TooFast, Unknown};
@@ -9,9 +9,9 @@ use crate::route::Route;
 use crate::routes::Routes;
 use axum::Json;
 use axum::extract::{Path, State};
-use chorus_app::AppState;
 use chorus_app::conversation::{At, Filter, Kinds, conversation_id, read_events};
 use chorus_app::views::EventView;
+use chorus_node::AppState;
 use chorus_protocol::api::usual_limit;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::EventId;
@@ -23,29 +23,29 @@ pub(super) fn routes() -> Routes {
     Routes::default().at(Route::API, routes!(events))
 }
 
-/// Which page is asked for.
+/// The query for a page of the log.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct LogPage {
-    /// Only what came after this sequence number
+    /// Return events after this sequence number
     #[param(pattern = "^[0-9]{0,18}$")]
     after: Option<String>,
-    /// Backwards from this sequence number, or from the `end`
+    /// Return events before this sequence number, or the last ones with `end`
     #[param(pattern = "^([0-9]{0,18}|end)$")]
     before: Option<String>,
-    /// 50 unless said
+    /// The page size. Default 50
     #[serde(default = "usual_limit")]
     #[param(required = false, minimum = 1, maximum = 200)]
     limit: i64,
-    /// Only this thread, by the message that began it
+    /// Return only this thread, given by the id of its first message
     #[param(value_type = Option<String>, pattern = "^(evt_[0-9a-f]{32})?$")]
     thread: Option<EventId>,
-    /// Only this kind, such as `message`
+    /// Return only this kind, such as `message`
     #[param(pattern = "^[a-z_]{0,32}$")]
     kind: Option<String>,
 }
 
-/// Where a page lies.
+/// Parses the position of a page.
 fn place(after: Option<&str>, before: Option<&str>) -> Result<At, ApiError> {
     match (after, before) {
         (Some(_), Some(_)) => Err(Faults::one("before", "cannot be asked for together with after").into()),
@@ -55,14 +55,14 @@ fn place(after: Option<&str>, before: Option<&str>) -> Result<At, ApiError> {
     }
 }
 
-/// Read the log
+/// Read the log of a conversation
 ///
-/// Messages are shown as they stand now, edited or taken back, with what was thought of them. Pages go forward from the
-/// beginning, or from `after`; `next` is the `after` of the page that follows. With `before` they go back: the last events
-/// before it, in order all the same, and `next` is the `before` of the page with older ones. A thread's pages begin with
-/// the message that began it.
+/// Messages appear in their current state, with edits, deletions and reactions applied. Pages go forward from
+/// the beginning or from `after`; `next` is the `after` of the following page. With `before` they go backward:
+/// the last events before it, still in ascending order, and `next` is the `before` of the page with older
+/// events. The pages of a thread begin with its first message.
 #[utoipa::path(get, path = "/api/v1/channels/{id}/events", tag = "conversations", security(("key" = [])),
-    params(("id" = String, Path, description = "Of a conversation you are a member of"), LogPage),
+    params(("id" = String, Path, description = "The id of a conversation you are a member of"), LogPage),
     responses((status = 200, description = "A page", body = Items<EventView>),
               Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
 async fn events(

@@ -1,4 +1,4 @@
-//! Agents at work, and the same as it changes.
+//! The fleet: agents with their state and activity, as a list and as a stream.
 
 use crate::answers::ServerSentEvent;
 use crate::answers::own::{Forbidden, Invalid, Overloaded, Reading, TooFast, Unknown};
@@ -12,9 +12,9 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::Method;
 use axum::response::Response;
-use chorus_app::caller::Shown;
 use chorus_app::fleet::{self, Watcher};
-use chorus_app::{AppState, Error};
+use chorus_node::caller::Shown;
+use chorus_node::{AppState, Error};
 use chorus_protocol::api::fleet::FleetAgent;
 use chorus_protocol::api::{Items, Page, usual_limit};
 use futures_util::stream;
@@ -27,11 +27,12 @@ pub(super) fn routes() -> Routes {
     Routes::default().at(Route::API, routes!(list)).at(Route::API, routes!(watch))
 }
 
-/// Agents at work
+/// List agents with their activity
 ///
-/// Yours and those you share a conversation with; for the operator all. Each with how it is, what it is doing, where and
-/// since when, its last hour, the turns of its model that were spent and saved today, and by which way it is reached. Those
-/// that need somebody come first. What an agent does where you are no member is `busy`.
+/// Your agents and those you share a conversation with; for the operator, all. Each with its state, its
+/// current task, place and start, its activity in the last hour, today's spent and saved model turns, and its
+/// transport. Agents that need attention come first. Activity in conversations you are not a member of is
+/// shown as `busy`.
 #[utoipa::path(get, path = "/api/v1/fleet", operation_id = "list_fleet", tag = "agents", security(("key" = [])),
     params(Page),
     responses((status = 200, description = "A page", body = Items<FleetAgent>), Reading))]
@@ -46,16 +47,17 @@ async fn list(
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct Watched {
-    /// How many agents are watched: the first so many; 50 unless said
+    /// The number of agents to watch, from the start of the list. Default 50
     #[serde(default = "usual_limit")]
     #[param(required = false, minimum = 1, maximum = 200)]
     limit: i64,
 }
 
-/// Agents at work, as it changes
+/// Watch agents and their activity
 ///
-/// A stream of server-sent events: `fleet` with the first page, then `agent` with each one that changed or is new in it, and
-/// `gone` with the `agent_id` of each that is not. There are no ids: who connects again begins anew.
+/// A stream of server-sent events: `fleet` with the first page, then `agent` for each agent that changed or
+/// entered it, and `gone` with the `agent_id` of each that left it. The events have no ids: a new connection
+/// starts over.
 #[utoipa::path(get, path = "/api/v1/fleet/stream", operation_id = "watch_fleet", tag = "agents", security(("key" = [])),
     params(Watched),
     responses((status = 200, description = "The stream", body = ServerSentEvent, content_type = "text/event-stream"),

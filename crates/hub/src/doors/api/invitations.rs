@@ -1,4 +1,4 @@
-//! What the caller was invited to, and what it says to that.
+//! Invitations of the caller to conversations, and the answers to them.
 
 use crate::answers::own::{Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, Unknown};
 use crate::error::ApiError;
@@ -8,7 +8,8 @@ use crate::routes::Routes;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use chorus_app::{AppState, conversation};
+use chorus_app::conversation;
+use chorus_node::AppState;
 use chorus_protocol::api::Items;
 use chorus_protocol::api::channels::ConversationView;
 use chorus_protocol::api::invitations::{InvitationPage, InvitationView};
@@ -22,9 +23,9 @@ pub(crate) fn routes() -> Routes {
         .at(Route::API, routes!(block))
 }
 
-/// List what you are invited to
+/// List your invitations
 ///
-/// Oldest first. An invitation ends after 30 days.
+/// Oldest first. An invitation expires after 30 days.
 #[utoipa::path(get, path = "/api/v1/me/invitations", operation_id = "list_invitations", tag = "people", security(("key" = [])),
     params(InvitationPage),
     responses((status = 200, description = "A page", body = Items<InvitationView>),
@@ -39,11 +40,11 @@ async fn list(
 
 /// Accept an invitation
 ///
-/// You are a member from now on: of the channel, as you were asked for, if that is still possible; or of the conversation of
-/// two, which is made by this.
+/// You become a member: of the channel, with the offered roles, if that is still possible; or of the direct
+/// conversation, which is created now.
 #[utoipa::path(post, path = "/api/v1/me/invitations/{id}/accept", operation_id = "accept_invitation", tag = "people", security(("key" = [])),
     params(("id" = String, Path, pattern = "^inv_[0-9a-f]{32}$", description = "The invitation's id")),
-    responses((status = 200, description = "The conversation you are in", body = ConversationView),
+    responses((status = 200, description = "The joined conversation", body = ConversationView),
               Unknown, Forbidden, Missing, Conflict, TooFast, Overloaded))]
 async fn accept(
     State(app): State<AppState>,
@@ -55,7 +56,7 @@ async fn accept(
 
 /// Decline an invitation
 ///
-/// Whoever made it is not told.
+/// The inviter is not notified.
 #[utoipa::path(post, path = "/api/v1/me/invitations/{id}/decline", operation_id = "decline_invitation", tag = "people", security(("key" = [])),
     params(("id" = String, Path, pattern = "^inv_[0-9a-f]{32}$", description = "The invitation's id")),
     responses((status = 204, description = "Declined"),
@@ -69,12 +70,12 @@ async fn decline(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Decline an invitation, and keep out whoever made it
+/// Decline an invitation and block the inviter
 ///
-/// As with `POST /api/v1/me/blocks`. It is not told.
+/// Like `POST /api/v1/me/blocks`. The inviter is not notified.
 #[utoipa::path(post, path = "/api/v1/me/invitations/{id}/block", operation_id = "block_inviter", tag = "people", security(("key" = [])),
     params(("id" = String, Path, pattern = "^inv_[0-9a-f]{32}$", description = "The invitation's id")),
-    responses((status = 204, description = "Declined, and kept out"),
+    responses((status = 204, description = "Declined, and the inviter is blocked"),
               Unknown, Forbidden, Missing, Conflict, TooFast, Overloaded))]
 async fn block(
     State(app): State<AppState>,

@@ -1,4 +1,4 @@
-//! Who the caller is, how much of each quota it uses, and changing or deleting one's account.
+//! The caller's identity and quota usage, and changing or deleting the account.
 
 use crate::answers::own::{Forbidden, Invalid, Overloaded, TooFast, TooLarge, TooSlow, Unknown};
 use crate::error::ApiError;
@@ -8,7 +8,8 @@ use crate::routes::Routes;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use chorus_app::{AppState, accounts};
+use chorus_app::accounts;
+use chorus_node::AppState;
 use chorus_protocol::api::accounts::{AccountChange, Deletion, Me};
 use utoipa_axum::routes;
 
@@ -16,9 +17,9 @@ pub(crate) fn routes() -> Routes {
     Routes::default().at(Route::API, routes!(me, change, delete))
 }
 
-/// Who you are
+/// Retrieve the caller
 ///
-/// And how much you use of what you may have.
+/// With the caller's quotas and their current usage.
 #[utoipa::path(get, path = "/api/v1/me", tag = "people", security(("key" = [])),
     responses((status = 200, description = "The caller", body = Me), Unknown, Forbidden, TooFast, Overloaded))]
 async fn me(State(app): State<AppState>, By(caller): By) -> Result<Json<Me>, ApiError> {
@@ -27,10 +28,11 @@ async fn me(State(app): State<AppState>, By(caller): By) -> Result<Json<Me>, Api
 
 /// Change your account
 ///
-/// What you are called, and whether you are told by mail, at most once an hour, of what waits for you while you are away.
+/// Your name, and whether you get a mail, at most once an hour, about things that wait for you while you are
+/// away.
 #[utoipa::path(patch, path = "/api/v1/me", operation_id = "change_me", tag = "people", security(("key" = [])),
     request_body = AccountChange,
-    responses((status = 200, description = "As it is now", body = Me),
+    responses((status = 200, description = "The account after the change", body = Me),
               Invalid, Unknown, Forbidden, TooSlow, TooLarge, TooFast, Overloaded))]
 async fn change(
     State(app): State<AppState>,
@@ -42,11 +44,11 @@ async fn change(
 
 /// Delete your account
 ///
-/// For good, with your agents, tokens and sessions. Channels you own get another owner. What you wrote stays where you wrote
-/// it, under a name that says that you are gone.
+/// Permanently, with your agents, tokens and sessions. Channels you own get another owner. Your messages stay,
+/// under a placeholder name.
 #[utoipa::path(delete, path = "/api/v1/me", operation_id = "delete_me", tag = "people", security(("key" = [])),
     params(Deletion),
-    responses((status = 204, description = "It is gone"), Invalid, Unknown, Forbidden, TooFast, Overloaded))]
+    responses((status = 204, description = "Deleted"), Invalid, Unknown, Forbidden, TooFast, Overloaded))]
 async fn delete(
     State(app): State<AppState>,
     Person(person): Person,

@@ -1,4 +1,4 @@
-//! Who is in a conversation: adding, listing and removing members.
+//! The members of a conversation: adding, listing, changing and removing them.
 
 use crate::answers::own::{Doing, Reading};
 use crate::error::ApiError;
@@ -10,8 +10,9 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use chorus_app::conversation::conversation_id;
-use chorus_app::conversation::{self, Added};
-use chorus_app::{AppState, once::Done};
+use chorus_app::conversation::{self, Added, MemberPath};
+use chorus_node::AppState;
+use chorus_node::idempotency::Done;
 use chorus_protocol::api::members::{Invited, MemberChange, MemberView, NewMember};
 use chorus_protocol::api::{Items, Page};
 use utoipa_axum::routes;
@@ -22,14 +23,15 @@ pub(super) fn routes() -> Routes {
 
 /// Add a member
 ///
-/// The owner and the leads may, and the operator. A person you share no conversation with is asked first: 202, the same for
-/// every address, whether or not somebody has it. An agent that belongs to somebody is added by its owner, and by whoever
-/// shares a channel with it or a conversation with its owner.
+/// The owner, the leads and the operator may do this. A person you share no conversation with is invited
+/// first: 202, the same for every address, whether or not it has an account. An agent that belongs to an
+/// account may be added by its owner, and by anybody who shares a channel with the agent or a conversation
+/// with its owner.
 #[utoipa::path(post, path = "/api/v1/channels/{id}/members", tag = "conversations", security(("key" = [])),
-    params(("id" = String, Path, description = "Of a conversation you are a member of"), Idempotent),
+    params(("id" = String, Path, description = "The id of a conversation you are a member of"), Idempotent),
     request_body = NewMember,
-    responses((status = 201, description = "A member from now on", body = MemberView),
-              (status = 202, description = "If somebody has this address, it is asked", body = Invited), Doing))]
+    responses((status = 201, description = "The new member", body = MemberView),
+              (status = 202, description = "If the address has an account, its owner is invited", body = Invited), Doing))]
 async fn add(
     State(app): State<AppState>,
     Known(caller): Known,
@@ -45,11 +47,11 @@ async fn add(
     })
 }
 
-/// List the members
+/// List members
 ///
 /// In the order of their handles.
 #[utoipa::path(get, path = "/api/v1/channels/{id}/members", operation_id = "list_members", tag = "conversations", security(("key" = [])),
-    params(("id" = String, Path, description = "Of a conversation you are a member of"), Page),
+    params(("id" = String, Path, description = "The id of a conversation you are a member of"), Page),
     responses((status = 200, description = "A page", body = Items<MemberView>), Reading))]
 async fn list(
     State(app): State<AppState>,
@@ -62,12 +64,13 @@ async fn list(
 
 /// Change a member
 ///
-/// The owner may change anybody; the leads what others are called and do, but not who leads; everybody what it is called itself.
+/// The owner may change anybody. Leads may change handles and roles of others, but not who is a lead. Every
+/// member may change their own handle.
 #[utoipa::path(patch, path = "/api/v1/channels/{id}/members/{handle}", operation_id = "change_member", tag = "conversations", security(("key" = [])),
-    params(("id" = String, Path, description = "Of a conversation you are a member of"),
-           ("handle" = String, Path, description = "What the member is called here"), Idempotent),
+    params(("id" = String, Path, description = "The id of a conversation you are a member of"),
+           ("handle" = String, Path, description = "The handle of the member"), Idempotent),
     request_body = MemberChange,
-    responses((status = 200, description = "As it is now", body = MemberView), Doing))]
+    responses((status = 200, description = "The member after the change", body = MemberView), Doing))]
 async fn change(
     State(app): State<AppState>,
     Member(who): Member,
@@ -75,18 +78,18 @@ async fn change(
     Path((id, handle)): Path<(String, String)>,
     Sent { body, once }: Sent<MemberChange>,
 ) -> Result<Response, ApiError> {
-    let member = (conversation_id(&id)?, handle);
+    let member = MemberPath { conversation: conversation_id(&id)?, handle };
     Ok(done(StatusCode::OK, conversation::change_member(&app, who, member, context, body, once).await?))
 }
 
 /// Remove a member
 ///
-/// Everybody may leave but the owner, who makes somebody else the owner first, or archives the channel. The owner may remove
-/// anybody, and so may the leads.
+/// Every member may leave, except the owner, who must first transfer or archive the channel. The owner and the
+/// leads may remove others.
 #[utoipa::path(delete, path = "/api/v1/channels/{id}/members/{handle}", tag = "conversations", security(("key" = [])),
-    params(("id" = String, Path, description = "Of a conversation you are a member of"),
-           ("handle" = String, Path, description = "What the member is called here")),
-    responses((status = 204, description = "No member any more"), Doing))]
+    params(("id" = String, Path, description = "The id of a conversation you are a member of"),
+           ("handle" = String, Path, description = "The handle of the member")),
+    responses((status = 204, description = "The member is removed"), Doing))]
 async fn remove(
     State(app): State<AppState>,
     Member(who): Member,
@@ -94,7 +97,7 @@ async fn remove(
     Path((id, handle)): Path<(String, String)>,
     Bare(once): Bare,
 ) -> Result<Response, ApiError> {
-    let member = (conversation_id(&id)?, handle);
+    let member = MemberPath { conversation: conversation_id(&id)?, handle };
     let removed = conversation::remove_member(&app, who, member, context, once).await?;
     Ok(done(StatusCode::NO_CONTENT, removed))
 }

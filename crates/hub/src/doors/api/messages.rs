@@ -1,4 +1,4 @@
-//! What is said in conversations: messages, their edits and deletions, and reactions to them.
+//! Messages of conversations: posting, editing, deleting, and reacting.
 
 use crate::answers::own::Doing;
 use crate::error::ApiError;
@@ -9,11 +9,12 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use chorus_app::conversation;
 use chorus_app::conversation::{conversation_id, event_id};
-use chorus_app::once::Done;
-use chorus_app::{AppState, conversation};
+use chorus_node::AppState;
+use chorus_node::idempotency::Done;
 use chorus_protocol::api::messages::{
-    Edit, Held, NewMessage, NewReaction, Noted, Preview, Said, Sent as Became, Shown,
+    Edit, EditResult, Held, NewMessage, NewReaction, Noted, Preview, Said, Sent as Became, Shown,
 };
 use chorus_protocol::ids::{ConversationId, EventId};
 use serde::Deserialize;
@@ -30,28 +31,30 @@ pub(crate) fn routes() -> Routes {
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct How {
-    /// Only ask whom it would wake
+    /// Report who would be woken, without posting
     #[serde(default)]
     #[param(required = false)]
     dry_run: bool,
 }
 
-/// Say something
+/// Post a message
 ///
-/// Success means committed to disk. Agents that are mentioned, that it is for, or that the conversation is with are woken, and by
-/// what a person goes on with in a thread the agent it was about last; nobody else is. Thanks, acknowledgements and reports of how
-/// something stands wake no agent, nor does what agents repeat to each other: the answer says who only finds it. With
-/// `dry_run=true` nothing is written: the answer says who would be woken, who would not, and why.
+/// Success means committed to disk. The message wakes agents that it mentions, that it is addressed to, or
+/// that the direct conversation is with. A person's message in a thread also wakes the agent the thread last
+/// addressed. It wakes nobody else. Thanks, acknowledgements and status reports wake no agent, and neither do
+/// repetitions between agents; the response names the agents that only find the message. With `dry_run=true`
+/// nothing is written: the response names who would be woken, who would not, and why.
 ///
-/// With `requires_approval` it is held until a person of the conversation agrees (`/api/v1/approvals`); nobody else is told of it
-/// before. With `ephemeral` it is shown to whoever follows the conversation at that moment, wakes nobody and is in no history.
+/// With `requires_approval` the message is held until a person of the conversation approves it
+/// (`/api/v1/approvals`); nobody else sees it before. With `ephemeral` it is shown to current followers of the
+/// conversation only, wakes nobody and is not stored in the history.
 #[utoipa::path(post, path = "/api/v1/channels/{id}/messages", tag = "conversations", security(("key" = [])),
-    params(("id" = String, Path, description = "Of a conversation you are a member of"), How, Idempotent),
+    params(("id" = String, Path, description = "The id of a conversation you are a member of"), How, Idempotent),
     request_body = NewMessage,
-    responses((status = 201, description = "Said", body = Said),
-              (status = 202, description = "With `requires_approval`: it waits for a person; with `ephemeral`: it was shown",
+    responses((status = 201, description = "Posted", body = Said),
+              (status = 202, description = "With `requires_approval`: the message waits for a person. With `ephemeral`: it was shown",
                body = inline(Unsaid)),
-              (status = 200, description = "With `dry_run`: what it would mean for each agent it is for", body = Preview), Doing))]
+              (status = 200, description = "With `dry_run`: the effect on each agent", body = Preview), Doing))]
 async fn post(
     State(app): State<AppState>,
     Member(who): Member,
@@ -71,7 +74,7 @@ async fn post(
     })
 }
 
-/// What is in no log, yet or at all.
+/// A message that is not in the log: held for approval, or ephemeral.
 #[derive(ToSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "describes an answer for the OpenAPI document")]
@@ -80,35 +83,43 @@ enum Unsaid {
     Shown(Shown),
 }
 
-/// The message that a path names.
+/// Parses the message of a path.
 fn message((id, event): &(String, String)) -> Result<(ConversationId, EventId), ApiError> {
     Ok((conversation_id(id)?, event_id(event)?))
 }
 
-/// Change what a message says
+/// Edit a message
 ///
-/// Its author may. Whom it mentions now is not woken.
+/// Its author may do this. Agents that the new text mentions for the first time are woken.
+///
+/// An approval covers one text: the edit of an approved message is held until a person approves it too
+/// (`/api/v1/approvals`). Readers see the approved text until then. A newer edit replaces a held one.
 #[utoipa::path(patch, path = "/api/v1/channels/{id}/messages/{event_id}", tag = "conversations", security(("key" = [])),
-    params(("id" = String, Path, description = "Of a conversation you are a member of"),
-           ("event_id" = String, Path, description = "Of a message there"), Idempotent),
+    params(("id" = String, Path, description = "The id of a conversation you are a member of"),
+           ("event_id" = String, Path, description = "The id of the message"), Idempotent),
     request_body = Edit,
-    responses((status = 200, description = "Changed", body = Noted), Doing))]
+    responses((status = 200, description = "Changed", body = Noted),
+              (status = 202, description = "The message needed approval, so the edit waits for a person", body = Held), Doing))]
 async fn edit(
     State(app): State<AppState>,
     Member(who): Member,
     Path(path): Path<(String, String)>,
     Sent { body, once }: Sent<Edit>,
 ) -> Result<Response, ApiError> {
-    Ok(done(StatusCode::OK, conversation::edit(&app, who, message(&path)?, body, once).await?))
+    let Done { result, again } = conversation::edit(&app, who, message(&path)?, body, once).await?;
+    Ok(match result {
+        EditResult::Changed(result) => done(StatusCode::OK, Done { result, again }),
+        EditResult::Held(result) => done(StatusCode::ACCEPTED, Done { result, again }),
+    })
 }
 
-/// Take a message back
+/// Delete a message
 ///
-/// Its author may, and the owner of the channel.
+/// Its author and the channel owner may do this.
 #[utoipa::path(delete, path = "/api/v1/channels/{id}/messages/{event_id}", tag = "conversations", security(("key" = [])),
-    params(("id" = String, Path, description = "Of a conversation you are a member of"),
-           ("event_id" = String, Path, description = "Of a message there")),
-    responses((status = 204, description = "Taken back"), Doing))]
+    params(("id" = String, Path, description = "The id of a conversation you are a member of"),
+           ("event_id" = String, Path, description = "The id of the message")),
+    responses((status = 204, description = "Deleted"), Doing))]
 async fn delete(
     State(app): State<AppState>,
     Member(who): Member,
@@ -120,12 +131,12 @@ async fn delete(
 
 /// React to a message
 ///
-/// The same reaction again, while it stands, changes nothing: the answer names the one there is.
+/// Repeating a reaction changes nothing: the response names the existing one.
 #[utoipa::path(post, path = "/api/v1/channels/{id}/messages/{event_id}/reactions", tag = "conversations", security(("key" = [])),
-    params(("id" = String, Path, description = "Of a conversation you are a member of"),
-           ("event_id" = String, Path, description = "Of a message there"), Idempotent),
+    params(("id" = String, Path, description = "The id of a conversation you are a member of"),
+           ("event_id" = String, Path, description = "The id of the message"), Idempotent),
     request_body = NewReaction,
-    responses((status = 201, description = "Noted", body = Noted), Doing))]
+    responses((status = 201, description = "Recorded", body = Noted), Doing))]
 async fn react(
     State(app): State<AppState>,
     Member(who): Member,

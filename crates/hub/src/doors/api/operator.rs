@@ -1,4 +1,4 @@
-//! What the operator does about people and agents, and the log of what everybody did.
+//! The operator's actions on accounts and agents.
 
 use crate::answers::own::Reading;
 use crate::error::ApiError;
@@ -7,7 +7,8 @@ use crate::route::Route;
 use crate::routes::Routes;
 use axum::Json;
 use axum::extract::{Path, State};
-use chorus_app::{AppState, operator};
+use chorus_app::operator;
+use chorus_node::AppState;
 use chorus_protocol::api::accounts::{EndedSessions, Tokens};
 use chorus_protocol::api::agents::{AgentAddress, AgentView};
 use chorus_protocol::api::operator::Account;
@@ -24,11 +25,11 @@ pub(crate) fn routes() -> Routes {
 
 /// Disable an account
 ///
-/// It is kept out, with all of its agents, until it is enabled again: whatever proves it is refused, what it has open ends at
-/// once, and no sign-in link lets it in. Nothing of it is lost.
+/// The account and its agents are locked out until it is enabled again: its credentials are refused, its open
+/// connections end at once, and no sign-in link works. No data is lost.
 #[utoipa::path(post, path = "/api/v1/operator/accounts/{id}/disable", tag = "operator", security(("key" = [])),
     params(("id" = String, Path, description = "The account's id or email address")),
-    responses((status = 200, description = "It is kept out", body = Account), Reading))]
+    responses((status = 200, description = "Disabled", body = Account), Reading))]
 pub(crate) async fn disable_account(
     State(app): State<AppState>,
     _: Operator,
@@ -38,12 +39,12 @@ pub(crate) async fn disable_account(
     Ok(Json(operator::disable_account(&app, context, id).await?))
 }
 
-/// Enable an account that was disabled
+/// Enable a disabled account
 ///
-/// What proved it before does again, and its agents are let in, unless one is disabled itself.
+/// Its credentials work again, and so do its agents, except those that are disabled themselves.
 #[utoipa::path(post, path = "/api/v1/operator/accounts/{id}/enable", tag = "operator", security(("key" = [])),
     params(("id" = String, Path, description = "The account's id or email address")),
-    responses((status = 200, description = "It is let in", body = Account), Reading))]
+    responses((status = 200, description = "Enabled", body = Account), Reading))]
 pub(crate) async fn enable_account(
     State(app): State<AppState>,
     _: Operator,
@@ -55,11 +56,11 @@ pub(crate) async fn enable_account(
 
 /// End all sessions of an account
 ///
-/// Every browser is signed out, and sign-in links that nobody has used yet are over. Its tokens stay, unless they are to be
-/// revoked as well.
+/// Every browser is signed out, and unused sign-in links stop working. Tokens stay valid, unless you ask to
+/// revoke them too.
 #[utoipa::path(delete, path = "/api/v1/operator/accounts/{id}/sessions", tag = "operator", security(("key" = [])),
     params(("id" = String, Path, description = "The account's id or email address"), Tokens),
-    responses((status = 200, description = "They are over", body = EndedSessions), Reading))]
+    responses((status = 200, description = "The sessions have ended", body = EndedSessions), Reading))]
 pub(crate) async fn end_sessions(
     State(app): State<AppState>,
     _: Operator,
@@ -72,12 +73,12 @@ pub(crate) async fn end_sessions(
 
 /// Disable an agent
 ///
-/// It is kept out until it is enabled again: its key, its connection string and whatever was given out under them are refused,
-/// and what it has open ends at once. It is called nowhere: envelopes for it are `queued`, and what would wake it waits, for a
-/// day at most where it is pushed.
+/// The agent is locked out until it is enabled again: its key, its connection string and everything issued
+/// under them are refused, and its open connections end at once. The hub does not call it: envelopes for it
+/// are `queued`, and deliveries that would wake it wait, for at most a day where they are pushed.
 #[utoipa::path(post, path = "/api/v1/operator/agents/{id}/disable", tag = "operator", security(("key" = [])),
     params(("id" = AgentAddress, Path, description = "`name@host`, `name`, or the agent's UUID")),
-    responses((status = 200, description = "It is kept out", body = AgentView), Reading))]
+    responses((status = 200, description = "Disabled", body = AgentView), Reading))]
 pub(crate) async fn disable_agent(
     State(app): State<AppState>,
     _: Operator,
@@ -87,12 +88,13 @@ pub(crate) async fn disable_agent(
     Ok(Json(operator::disable_agent(&app, context, &id).await?))
 }
 
-/// Enable an agent that was disabled
+/// Enable a disabled agent
 ///
-/// What proved it before does again, and what waited for it is delivered. One whose owner is disabled stays out with it.
+/// Its credentials work again, and pending deliveries are sent. An agent whose owner is disabled stays locked
+/// out.
 #[utoipa::path(post, path = "/api/v1/operator/agents/{id}/enable", tag = "operator", security(("key" = [])),
     params(("id" = AgentAddress, Path, description = "`name@host`, `name`, or the agent's UUID")),
-    responses((status = 200, description = "It is let in, unless its owner is not", body = AgentView), Reading))]
+    responses((status = 200, description = "Enabled, unless the owner is disabled", body = AgentView), Reading))]
 pub(crate) async fn enable_agent(
     State(app): State<AppState>,
     _: Operator,

@@ -1,4 +1,4 @@
-//! The hub as its operator sees it: how it is set, how busy it is, and what is dangerous about it.
+//! The operator's overview: settings, load, and dangerous settings.
 
 use crate::answers::own::{Forbidden, Overloaded, TooFast, Unknown};
 use crate::extract::Operator;
@@ -6,7 +6,8 @@ use crate::route::Route;
 use crate::routes::Routes;
 use axum::Json;
 use axum::extract::State;
-use chorus_app::{AppState, operator};
+use chorus_app::operator;
+use chorus_node::AppState;
 use chorus_protocol::api::operator::Overview;
 use utoipa_axum::routes;
 
@@ -14,11 +15,11 @@ pub(crate) fn routes() -> Routes {
     Routes::default().at(Route::API, routes!(overview))
 }
 
-/// Look at the hub as its operator
+/// Retrieve the operator's overview
 ///
-/// How it is set, how busy it is, and what is dangerous in its present settings, the worst first.
+/// Settings, load, and warnings about dangerous settings, the most serious first.
 #[utoipa::path(get, path = "/api/v1/operator/overview", tag = "operator", security(("key" = [])),
-    responses((status = 200, description = "The hub", body = Overview), Unknown, Forbidden, TooFast, Overloaded))]
+    responses((status = 200, description = "The overview", body = Overview), Unknown, Forbidden, TooFast, Overloaded))]
 async fn overview(State(app): State<AppState>, _: Operator) -> Json<Overview> {
     Json(operator::overview(&app))
 }

@@ -1,4 +1,4 @@
-//! Taking things back: an agent's key, and the secret that requests to it are signed with.
+//! Recovery: resetting an agent's key, and rotating the secret that signs requests to it.
 
 use crate::answers::own::Doing;
 use crate::error::ApiError;
@@ -8,7 +8,8 @@ use crate::routes::Routes;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use chorus_app::{AppState, accounts};
+use chorus_app::accounts;
+use chorus_node::AppState;
 use chorus_protocol::api::accounts::{KeyReset, NewKey, WebhookSecret};
 use chorus_protocol::api::agents::AgentAddress;
 use utoipa_axum::routes;
@@ -19,11 +20,13 @@ pub(crate) fn routes() -> Routes {
 
 /// Reset an agent's key
 ///
-/// For its owner and the operator, who need not have the old one. That stops working at once, and so does everything that was
-/// given out under it: its inbox and streams, callbacks, `mcp` tokens. What the agent is reached by stays, unless you `detach`
-/// it: do so if the old key was stolen, because a thief may have set it. Then what is for the agent waits for it; set its endpoint
-/// and its connection string again, and make a new one for other services with `connection-string/rotate`. The operator can
-/// `release` an agent that a thief has claimed: whoever has the new key may claim it then.
+/// For its owner and the operator, who do not need the old key. The old key stops working at once, and so does
+/// everything issued under it: inbox and streams, callbacks, `mcp` tokens. The agent's transports stay, unless
+/// you pass `detach`: do so if the old key was stolen, because the thief may have set them. Its market listing
+/// is then removed too, and owner keys issued for the old key end; `detached` lists what was removed.
+/// Deliveries then wait. Set the endpoints and the connection string again, list the skills again, and create
+/// a new connection string for other services with `connection-string/rotate`. The operator can `release` an
+/// agent that a thief has claimed: the holder of the new key may then claim it.
 #[utoipa::path(post, path = "/api/v1/agents/{id}/key/reset", tag = "agents", security(("key" = [])),
     params(("id" = AgentAddress, Path, description = "`name@host`, `name`, or the agent's UUID"), Idempotent),
     request_body = Option<KeyReset>,
@@ -39,13 +42,13 @@ pub(crate) async fn reset_key(
     Ok(done(StatusCode::OK, accounts::reset_key(&app, context, caller, &id, reset, once).await?))
 }
 
-/// Replace the secret that requests to an agent are signed with
+/// Rotate the secret that signs requests to an agent
 ///
-/// For 24 hours requests carry a signature with the old secret beside the one with the new, so that the agent can take the new
-/// one over at any moment. Only two are good at a time: rotating twice ends a secret at once that somebody else has.
+/// For 24 hours requests carry two signatures, with the old and the new secret, so that the agent can switch
+/// at any moment. At most two secrets are valid: rotating twice ends a leaked secret at once.
 #[utoipa::path(post, path = "/api/v1/agents/{id}/webhook-secret/rotate", tag = "agents", security(("key" = [])),
     params(("id" = AgentAddress, Path, description = "`name@host`, `name`, or the agent's UUID"), Idempotent),
-    responses((status = 200, description = "The new one", body = WebhookSecret), Doing))]
+    responses((status = 200, description = "The new secret", body = WebhookSecret), Doing))]
 pub(crate) async fn rotate_webhook_secret(
     State(app): State<AppState>,
     Known(caller): Known,

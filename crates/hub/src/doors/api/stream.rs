@@ -1,4 +1,4 @@
-//! A conversation as it goes on: its log as a stream, who is typing, and what is only for who looks.
+//! A conversation as a stream: its log, typing notices, and ephemeral messages.
 
 use crate::answers::ServerSentEvent;
 use crate::answers::own::{Forbidden, Invalid, Missing, Overloaded, TooFast, Unknown};
@@ -12,9 +12,9 @@ use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
-use chorus_app::AppState;
-use chorus_app::caller::Shown;
 use chorus_app::conversation::{Follower, conversation_id, show_typing};
+use chorus_node::AppState;
+use chorus_node::caller::Shown;
 use futures_util::stream;
 use serde::Deserialize;
 use std::convert::Infallible;
@@ -28,26 +28,29 @@ pub(super) fn routes() -> Routes {
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct Place {
-    /// Begin after this sequence number
+    /// Start after this sequence number
     #[param(pattern = "^[0-9]{0,18}$")]
     after: Option<String>,
 }
 
 /// Follow a conversation
 ///
-/// A stream of server-sent events, the same as in the log: `id` is the sequence number, `event` the kind. Send the last
-/// `id` as `Last-Event-ID` to go on after it, or a sequence number as `after` to begin with; without either it begins with
-/// what comes next. The first event is `connected`, with the place it begins `after`. Besides, `typing` says who is
-/// typing, and `growing` how far an answer has come that is being made (`event_id` is the id it will have; an empty `content` takes
-/// it back); `ephemeral` is what is said to whoever follows now, and is in no log (`event_id`, `author`, `content`, `thread`,
-/// `created_at`); `approvals` tells a person, and no agent, that something waits until somebody agrees, or waits no longer: ask
-/// `GET /api/v1/approvals`; `attention` tells a person, and no agent, that who holds an event or was knocked about it changed
-/// (`event_id`): ask `GET /api/v1/events/{event_id}`. None of them has an `id`. A comment shows every 15 s that it lives. It
-/// ends when you are no member any more, and when your key, token or session is taken back.
+/// A stream of server-sent events, the same as in the log: `id` is the sequence number, `event` the kind. Send
+/// the last `id` as `Last-Event-ID` to resume after it, or pass a sequence number as `after`; without either
+/// the stream starts with the next event. The first event is `connected`, with the position it starts `after`.
+/// A comment every 15 s keeps the connection alive. The stream ends when you are no longer a member, and when
+/// your key, token or session is revoked.
+///
+/// Further events have no `id`: `typing` names who is typing. `growing` carries an answer in progress
+/// (`event_id` is its future id; an empty `content` withdraws it). `ephemeral` is a message for current
+/// followers that is not in the log (`event_id`, `author`, `content`, `thread`, `created_at`). `approvals`
+/// tells people, not agents, that the set of messages waiting for approval changed: call `GET
+/// /api/v1/approvals`. `attention` tells people, not agents, that the claims or knocks of an event changed
+/// (`event_id`): call `GET /api/v1/events/{event_id}`.
 #[utoipa::path(get, path = "/api/v1/channels/{id}/stream", operation_id = "open_stream", tag = "conversations", security(("key" = [])),
-    params(("id" = String, Path, description = "Of a conversation you are a member of"),
+    params(("id" = String, Path, description = "The id of a conversation you are a member of"),
            Place,
-           ("Last-Event-ID" = Option<String>, Header, nullable = false, pattern = "^[0-9]{0,18}$", description = "Go on after this event")),
+           ("Last-Event-ID" = Option<String>, Header, nullable = false, pattern = "^[0-9]{0,18}$", description = "Resume after this event")),
     responses((status = 200, description = "The stream", body = ServerSentEvent, content_type = "text/event-stream"),
               Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
 async fn open(
@@ -59,7 +62,7 @@ async fn open(
 ) -> Result<Response, ApiError> {
     let id = conversation_id(&id)?;
     let after = after.map(|after| parse_cursor("after", &after)).transpose()?;
-    // A browser that connects again sends the header, and the query it began with.
+    // A reconnecting browser sends the header along with its original query.
     let place = last_event_id(request.headers())?.or(after);
     let shown = request.extensions().get::<Shown>().copied();
     let shown = shown.ok_or_else(|| ApiError::internal("a caller who shows nothing"))?;
@@ -75,12 +78,12 @@ async fn open(
     Ok(event_stream(body))
 }
 
-/// Say that you are typing
+/// Send a typing notice
 ///
-/// Those who follow the conversation just then see it; it is kept nowhere.
+/// Current followers of the conversation see it. It is not stored.
 #[utoipa::path(post, path = "/api/v1/channels/{id}/typing", tag = "conversations", security(("key" = [])),
-    params(("id" = String, Path, description = "Of a conversation you are a member of")),
-    responses((status = 204, description = "Said"),
+    params(("id" = String, Path, description = "The id of a conversation you are a member of")),
+    responses((status = 204, description = "Posted"),
               Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
 async fn typing(
     State(app): State<AppState>,

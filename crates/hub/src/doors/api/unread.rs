@@ -1,4 +1,4 @@
-//! What a person has not read yet.
+//! A person's unread conversations.
 
 use crate::answers::own::{Doing, Forbidden, Invalid, Overloaded, TooFast, Unknown};
 use crate::error::ApiError;
@@ -7,8 +7,8 @@ use crate::route::Route;
 use crate::routes::Routes;
 use axum::Json;
 use axum::extract::{Path, State};
-use chorus_app::AppState;
 use chorus_app::conversation::{self, conversation_id};
+use chorus_node::AppState;
 use chorus_protocol::api::Items;
 use chorus_protocol::api::unread::{ReadThrough, Reading, Unread, UnreadPage};
 use utoipa_axum::routes;
@@ -17,10 +17,10 @@ pub(crate) fn routes() -> Routes {
     Routes::default().at(Route::API, routes!(unread)).at(Route::API, routes!(read))
 }
 
-/// What you have not read yet
+/// List unread conversations
 ///
-/// Those of your conversations that hold messages of others after the place you have read up to. A page may hold fewer than
-/// asked for, or none, although there are more: `next` alone says whether the list goes on.
+/// Your conversations with messages of others after your read position. A page may hold fewer than `limit`, or
+/// none, although more follow: only an absent `next` ends the list.
 #[utoipa::path(get, path = "/api/v1/unread", tag = "conversations", security(("key" = [])),
     params(UnreadPage),
     responses((status = 200, description = "A page", body = Items<Unread>),
@@ -33,13 +33,13 @@ async fn unread(
     Ok(Json(conversation::unread(&app, &person, page).await?))
 }
 
-/// Say that you have read a conversation
+/// Mark a conversation as read
 ///
-/// All of it, or up to a message. It never goes back.
+/// All of it, or up to a message. The read position never moves back.
 #[utoipa::path(post, path = "/api/v1/channels/{id}/read", tag = "conversations", security(("key" = [])),
-    params(("id" = String, Path, description = "Of a conversation you are a member of")),
+    params(("id" = String, Path, description = "The id of a conversation you are a member of")),
     request_body = Option<Reading>,
-    responses((status = 200, description = "How far you have read", body = ReadThrough), Doing))]
+    responses((status = 200, description = "The new read position", body = ReadThrough), Doing))]
 async fn read(
     State(app): State<AppState>,
     Person(person): Person,

@@ -1,4 +1,4 @@
-//! Work streams: what goes on in channels, and whose it is.
+//! Work streams: pieces of work in channels, with their owners.
 
 use crate::answers::own::{Doing, Forbidden, Invalid, Overloaded, Reading, TooFast, Unknown};
 use crate::error::ApiError;
@@ -9,8 +9,8 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use chorus_app::AppState;
 use chorus_app::work_streams::{self, stream_id};
+use chorus_node::AppState;
 use chorus_protocol::api::Items;
 use chorus_protocol::api::streams::{NewStream, StreamChange, StreamPage, StreamView};
 use utoipa_axum::routes;
@@ -23,13 +23,13 @@ pub(crate) fn routes() -> Routes {
         .at(Route::API, routes!(leave))
 }
 
-/// Make a work stream
+/// Create a work stream
 ///
-/// A piece of work that goes on in channels that you own or lead. What is said there and names nobody knocks at its owners.
+/// A piece of work in channels that you own or lead. A message there that names nobody knocks at its owners.
 #[utoipa::path(post, path = "/api/v1/streams", operation_id = "create_stream", tag = "streams", security(("key" = [])),
     params(Idempotent),
     request_body = NewStream,
-    responses((status = 201, description = "Made", body = StreamView), Doing))]
+    responses((status = 201, description = "Created", body = StreamView), Doing))]
 async fn create(
     State(app): State<AppState>,
     Member(who): Member,
@@ -41,7 +41,7 @@ async fn create(
 
 /// List work streams
 ///
-/// The open ones of the channels you are in.
+/// The open ones in your channels.
 #[utoipa::path(get, path = "/api/v1/streams", operation_id = "list_streams", tag = "streams", security(("key" = [])),
     params(StreamPage),
     responses((status = 200, description = "A page", body = Items<StreamView>),
@@ -54,9 +54,9 @@ async fn list(
     Ok(Json(work_streams::list_streams(&app, who, page).await?))
 }
 
-/// Look at a work stream
+/// Retrieve a work stream
 #[utoipa::path(get, path = "/api/v1/streams/{id}", operation_id = "stream", tag = "streams", security(("key" = [])),
-    params(("id" = String, Path, description = "Of a work stream of a channel you are in", example = "stream_0190a3c4d5e67f8090a1b2c3d4e5f607")),
+    params(("id" = String, Path, description = "The id of a work stream in one of your channels", example = "stream_0190a3c4d5e67f8090a1b2c3d4e5f607")),
     responses((status = 200, description = "The work stream", body = StreamView), Reading))]
 async fn one(
     State(app): State<AppState>,
@@ -68,11 +68,11 @@ async fn one(
 
 /// Change a work stream
 ///
-/// Its owners may, and the owners of its channels. What is not said stays as it is.
+/// Its owners and the owners of its channels may do this. Absent fields stay as they are.
 #[utoipa::path(patch, path = "/api/v1/streams/{id}", operation_id = "change_stream", tag = "streams", security(("key" = [])),
-    params(("id" = String, Path, description = "Of a work stream of a channel you are in"), Idempotent),
+    params(("id" = String, Path, description = "The id of a work stream in one of your channels"), Idempotent),
     request_body = StreamChange,
-    responses((status = 200, description = "As it is now", body = StreamView), Doing))]
+    responses((status = 200, description = "The work stream after the change", body = StreamView), Doing))]
 async fn change(
     State(app): State<AppState>,
     Member(who): Member,
@@ -88,11 +88,11 @@ async fn change(
 
 /// Replace a work stream
 ///
-/// The same with all of it.
+/// Like changing it, with all fields.
 #[utoipa::path(put, path = "/api/v1/streams/{id}", operation_id = "put_stream", tag = "streams", security(("key" = [])),
-    params(("id" = String, Path, description = "Of a work stream of a channel you are in"), Idempotent),
+    params(("id" = String, Path, description = "The id of a work stream in one of your channels"), Idempotent),
     request_body = NewStream,
-    responses((status = 200, description = "As it is now", body = StreamView), Doing))]
+    responses((status = 200, description = "The work stream after the change", body = StreamView), Doing))]
 async fn replace(
     State(app): State<AppState>,
     Member(who): Member,
@@ -104,7 +104,7 @@ async fn replace(
     let change = StreamChange {
         name: Some(name),
         conversations: Some(conversations),
-        // Unless said, those whose it is.
+        // An empty list keeps the current owners.
         owners: Some(owners).filter(|owners| !owners.is_empty()),
         participants: Some(participants),
         lead,
@@ -117,10 +117,11 @@ async fn replace(
 
 /// Close a work stream
 ///
-/// Who may change it may. Nothing that is said later belongs to it, and what was claimed of it is offered again.
+/// Anybody who may change it may do this. Later messages do not belong to it, and its claims are offered
+/// again.
 #[utoipa::path(delete, path = "/api/v1/streams/{id}", operation_id = "close_stream", tag = "streams", security(("key" = [])),
-    params(("id" = String, Path, description = "Of a work stream of a channel you are in")),
-    responses((status = 200, description = "Closed, now or before", body = StreamView), Doing))]
+    params(("id" = String, Path, description = "The id of a work stream in one of your channels")),
+    responses((status = 200, description = "The stream is closed", body = StreamView), Doing))]
 async fn close(
     State(app): State<AppState>,
     Member(who): Member,
@@ -131,10 +132,10 @@ async fn close(
     Ok(done(StatusCode::OK, work_streams::close_stream(&app, who, context, stream_id(&id)?, once).await?))
 }
 
-/// Take part in a work stream
+/// Join a work stream
 #[utoipa::path(post, path = "/api/v1/streams/{id}/join", operation_id = "join_stream", tag = "streams", security(("key" = [])),
-    params(("id" = String, Path, description = "Of a work stream of a channel you are in")),
-    responses((status = 200, description = "As it is now", body = StreamView), Doing))]
+    params(("id" = String, Path, description = "The id of a work stream in one of your channels")),
+    responses((status = 200, description = "The work stream after the change", body = StreamView), Doing))]
 async fn join(
     State(app): State<AppState>,
     Member(who): Member,
@@ -145,10 +146,10 @@ async fn join(
     Ok(done(StatusCode::OK, work_streams::join_stream(&app, who, context, stream_id(&id)?, once).await?))
 }
 
-/// Have no part in a work stream any more
+/// Leave a work stream
 #[utoipa::path(post, path = "/api/v1/streams/{id}/leave", operation_id = "leave_stream", tag = "streams", security(("key" = [])),
-    params(("id" = String, Path, description = "Of a work stream of a channel you are in")),
-    responses((status = 200, description = "As it is now", body = StreamView), Doing))]
+    params(("id" = String, Path, description = "The id of a work stream in one of your channels")),
+    responses((status = 200, description = "The work stream after the change", body = StreamView), Doing))]
 async fn leave(
     State(app): State<AppState>,
     Member(who): Member,

@@ -1,19 +1,22 @@
-//! One C2A session over one WebSocket: what is delivered, what is acknowledged, what is asked and answered.
+//! One C2A session over one WebSocket: deliveries, acknowledgements, calls and their results.
 //!
-//! Before `initialize` nothing else is answered, and nothing delivered. At most [`MAX_UNACKED`] deliveries are unacknowledged;
-//! what a harness has not taken after a while comes again. What the two did not agree on is not used. A few calls run side by side; whoever asks for more waits, and so
-//! does everything it says behind them. The connection ends with the key, with another session, with the hub, with a peer
-//! that says nothing any more; and what was not acknowledged comes to the next one.
+//! Before `initialize` no other call is answered and nothing is delivered. At most [`MAX_UNACKED`] deliveries
+//! are unacknowledged; a delivery without acknowledgement is sent again after a while. Capabilities that were
+//! not negotiated are not used. A few calls run concurrently; further ones wait, and all later messages wait
+//! behind them. The session ends when its key is revoked, another session takes over, the hub stops, or the
+//! peer falls silent. Unacknowledged deliveries go to the next session.
 //!
-//! [`MAX_UNACKED`]: chorus_app::transport::window::MAX_UNACKED
+//! [`MAX_UNACKED`]: chorus_node::transport::window::MAX_UNACKED
 
+use super::counted_stream::ReadRefusal;
 use super::upgrade::Socket;
+use bytes::Bytes;
 use chorus_app::c2a::{self, Harness};
-use chorus_app::charge::charge;
 use chorus_app::delivery::REDELIVERY_MS;
 use chorus_app::delivery::reader::{Holds, Piece, Reader};
-use chorus_app::transport::dialect::{End, delivered, is_cancellation, told};
-use chorus_app::transport::window::Window;
+use chorus_node::limits::body_budget::BodyLease;
+use chorus_node::transport::dialect::{End, delivered, is_cancellation, told};
+use chorus_node::transport::window::Window;
 use chorus_protocol::c2a::{Capabilities, InitializeResult, Method, NOT_INITIALIZED, TAKEN_OVER};
 use chorus_protocol::rpc::{Id, Message, Notification, Request, Response, RpcError};
 use futures_util::stream::FuturesUnordered;
@@ -25,18 +28,18 @@ use tokio_tungstenite::tungstenite::Message as Frame;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
-/// How many calls run at a time.
+/// The number of calls that run at a time.
 const MAX_CALLS: usize = 16;
-/// So many pings may go unanswered.
+/// The number of pings that may go unanswered.
 const MAX_SILENT_PINGS: u32 = 3;
-/// How long the last frames may take.
+/// The time for sending the last frames.
 const GOODBYE: Duration = Duration::from_secs(5);
 
-/// Why a session ends.
+/// The reason why a session ends.
 enum Over {
-    /// The connection is gone, or its peer has said goodbye.
+    /// The connection is closed, or the peer has sent a close frame.
     Gone,
-    /// This is said to the peer.
+    /// The hub sends a close frame with this code and reason.
     Close(u16, &'static str),
 }
 
@@ -49,7 +52,7 @@ const fn close(end: End) -> Over {
     }
 }
 
-/// Serves a harness until its session is over.
+/// Serves a harness until its session ends.
 pub(super) async fn run(harness: Harness, mut socket: Socket) {
     let over = match begin(&harness, &mut socket).await {
         Ok((reader, can)) => {
@@ -60,13 +63,13 @@ pub(super) async fn run(harness: Harness, mut socket: Socket) {
     };
     if let Over::Close(code, reason) = over {
         let frame = CloseFrame { code: CloseCode::from(code), reason: reason.into() };
-        // The peer may be gone already; then there is nobody to say it to.
+        // The peer may already be gone, so an error here does not matter.
         drop(timeout(GOODBYE, socket.close(Some(frame))).await);
         drop(timeout(GOODBYE, async { while let Some(Ok(_)) = socket.next().await {} }).await);
     }
 }
 
-/// Waits for `initialize`, and answers it. Everything else is told to wait.
+/// Waits for `initialize` and answers it. Any other call gets an error.
 async fn begin(harness: &Harness, socket: &mut Socket) -> Result<(Reader, Capabilities), Over> {
     let app = &harness.app;
     let late = tokio::time::sleep(app.config.times.head);
@@ -75,10 +78,10 @@ async fn begin(harness: &Harness, socket: &mut Socket) -> Result<(Reader, Capabi
         let frame = tokio::select! {
             frame = socket.next() => frame,
             () = &mut late => return Err(Over::Close(1008, "initialize was not sent in time")),
-            () = app.stopping.cancelled() => return Err(Over::Close(1001, "the hub stops")),
+            () = app.tasks.stopping.cancelled() => return Err(Over::Close(1001, "the hub stops")),
         };
-        let Some(text) = text_of(frame)? else { continue };
-        if charge(app, harness.key).is_err() {
+        let Some((text, _lease)) = text_of(socket, frame)? else { continue };
+        if app.limits.charge(harness.key).is_err() {
             return Err(TOO_MANY);
         }
         let answer = match Message::read(&text) {
@@ -86,6 +89,7 @@ async fn begin(harness: &Harness, socket: &mut Socket) -> Result<(Reader, Capabi
                 match c2a::initialize(harness, params).await {
                     Ok((reader, result)) => {
                         send(socket, &accepted(id, &result)).await?;
+                        socket.get_mut().lift_limit();
                         return Ok((reader, result.capabilities));
                     }
                     Err(error) => Response { id: Some(id), outcome: Err(error) },
@@ -106,19 +110,31 @@ fn accepted(id: Id, result: &InitializeResult) -> Response {
     Response { id: Some(id), outcome: Ok(json!(result)) }
 }
 
-/// The text of a frame that has one; the end, if it is one.
+/// Returns the text of a frame with its lease, or the end of the session for a close frame.
 fn text_of(
+    socket: &mut Socket,
     frame: Option<Result<Frame, tokio_tungstenite::tungstenite::Error>>,
-) -> Result<Option<Vec<u8>>, Over> {
+) -> Result<Option<(Bytes, BodyLease)>, Over> {
     use tokio_tungstenite::tungstenite::Error;
     match frame {
-        Some(Ok(Frame::Text(text))) => Ok(Some(text.as_bytes().to_vec())),
+        Some(Ok(Frame::Text(text))) => Ok(Some((text.into(), socket.get_mut().complete_message()))),
         Some(Ok(Frame::Binary(_))) => Err(Over::Close(1003, "messages are text")),
-        Some(Ok(Frame::Ping(_) | Frame::Pong(_) | Frame::Frame(_))) => Ok(None),
+        Some(Ok(Frame::Ping(payload) | Frame::Pong(payload))) => {
+            socket.get_mut().forget_control_frame(&payload);
+            Ok(None)
+        }
+        Some(Ok(Frame::Frame(_))) => Ok(None),
         Some(Err(Error::Capacity(_))) => Err(Over::Close(1009, "a message has 1 MiB at most")),
         Some(Err(Error::Utf8(_))) => Err(Over::Close(1007, "messages are UTF-8")),
         Some(Err(Error::Protocol(_))) => Err(Over::Close(1002, "this is not how WebSockets speak")),
-        Some(Ok(Frame::Close(_)) | Err(_)) | None => Err(Over::Gone),
+        Some(Err(error)) => Err(match ReadRefusal::of(&error) {
+            Some(ReadRefusal::TooLong) => {
+                Over::Close(1009, "before initialize, a message has 64 KiB at most")
+            }
+            Some(ReadRefusal::NoRoom) => Over::Close(1013, "too many large messages at once; connect again"),
+            None => Over::Gone,
+        }),
+        Some(Ok(Frame::Close(_))) | None => Err(Over::Gone),
     }
 }
 
@@ -127,14 +143,14 @@ async fn send(socket: &mut Socket, answer: &Response) -> Result<(), Over> {
     socket.send(Frame::text(text)).await.map_err(|_| Over::Gone)
 }
 
-/// A session that has begun.
+/// A session after `initialize`.
 struct Session<'s> {
     harness: Harness,
     reader: Reader,
     socket: &'s mut Socket,
     window: Window,
     calls: FuturesUnordered<futures_util::future::BoxFuture<'static, Response>>,
-    /// When the peer must have said something.
+    /// The time by which the peer must send something.
     silent_at: Instant,
     patience: Duration,
 }
@@ -155,7 +171,8 @@ impl<'s> Session<'s> {
     }
 
     async fn serve(mut self) -> Over {
-        // Set anew only for what is sooner: a timer for each frame would cost as much as the frame.
+        // The timer is only moved to an earlier time, because setting it for each frame would cost as much as
+        // the frame.
         let wake = sleep_until(self.wake_at());
         tokio::pin!(wake);
         loop {
@@ -170,7 +187,7 @@ impl<'s> Session<'s> {
                         }
                         given
                     }
-                    None if self.harness.app.stopping.is_cancelled() => {
+                    None if self.harness.app.tasks.stopping.is_cancelled() => {
                         Err(Over::Close(1001, "the hub stops"))
                     }
                     None => Err(Over::Close(1011, "the inbox could not be read; connect again")),
@@ -183,8 +200,8 @@ impl<'s> Session<'s> {
                 Some(answer) = self.calls.next() => send(self.socket, &answer).await,
                 frame = self.socket.next(), if may_call => {
                     self.silent_at = Instant::now() + self.patience;
-                    match text_of(frame) {
-                        Ok(Some(text)) => self.hear(&text).await,
+                    match text_of(self.socket, frame) {
+                        Ok(Some((text, lease))) => self.hear(&text, lease).await,
                         Ok(None) => Ok(()),
                         Err(over) => Err(over),
                     }
@@ -196,7 +213,7 @@ impl<'s> Session<'s> {
         }
     }
 
-    /// When it is time to look what is due.
+    /// Returns the time of the next check.
     fn wake_at(&self) -> Instant {
         let now = self.harness.app.elapsed();
         let next = self.window.next_due().filter(|_| self.harness.can.delivery.takes_again());
@@ -204,8 +221,8 @@ impl<'s> Session<'s> {
         wait.map_or(self.silent_at, |wait| self.silent_at.min(Instant::now() + wait))
     }
 
-    /// Something may be due: that the peer says something, or that it is sent something once more. Who is not listened to while its
-    /// calls are worked on has not been silent.
+    /// Handles expired timers: an overdue sign of life, or an overdue acknowledgement. A peer that is not read
+    /// while its calls run does not count as silent.
     async fn look_at_time(&mut self, listens: bool) -> Result<(), Over> {
         if !listens {
             self.silent_at = Instant::now() + self.patience;
@@ -221,7 +238,8 @@ impl<'s> Session<'s> {
         let Some(seq) = self.window.take_due(now) else { return Ok(()) };
         match self.reader.again(seq).await {
             Ok(Some(frame)) => self.socket.send(text(frame)?).await.map_err(|_| Over::Gone),
-            // It was removed as too old, or taken back: nobody waits for it, and the harness has said nothing of it.
+            // The delivery was removed as too old, or withdrawn. The harness has not acknowledged it and will
+            // not be asked again.
             Ok(None) => {
                 self.end_wait(seq);
                 Ok(())
@@ -230,7 +248,7 @@ impl<'s> Session<'s> {
         }
     }
 
-    /// Gives this piece and those that are at hand behind it, all at once.
+    /// Sends this piece and all that are ready behind it, and flushes once.
     async fn give_all(&mut self, first: Piece) -> Result<(), Over> {
         let mut next = Some(first);
         while let Some(piece) = next {
@@ -240,7 +258,7 @@ impl<'s> Session<'s> {
         self.socket.flush().await.map_err(|_| Over::Gone)
     }
 
-    /// Gives a piece, at the latest when the socket is flushed.
+    /// Sends a piece, at the latest with the next flush.
     async fn give(&mut self, Piece { bytes, through, holds }: Piece) -> Result<(), Over> {
         let can = self.harness.can;
         let frame = match holds {
@@ -248,7 +266,8 @@ impl<'s> Session<'s> {
             Holds::Ping => Frame::Ping(bytes),
             Holds::Notice if is_cancellation(&bytes) && !can.utilities.cancellation => return Ok(()),
             Holds::Notice => text(bytes)?,
-            // Who does not acknowledge is told, not asked; it has what it was sent, which must have left before.
+            // A harness without acknowledgements gets notifications. A delivery counts as received once it was
+            // flushed.
             Holds::Entries if !can.delivery.ack => {
                 self.socket.send(text(told(&bytes, through))?).await.map_err(|_| Over::Gone)?;
                 self.reader.give(through);
@@ -265,17 +284,19 @@ impl<'s> Session<'s> {
         self.socket.feed(frame).await.map_err(|_| Over::Gone)
     }
 
-    async fn hear(&mut self, text: &[u8]) -> Result<(), Over> {
+    async fn hear(&mut self, text: &[u8], lease: BodyLease) -> Result<(), Over> {
         match Message::read(text) {
             Ok(Message::Response(Response { id, outcome })) => {
-                // What was waited for costs nothing: as much is given as the harness takes.
-                if !self.take(id, outcome.is_ok()) && charge(&self.harness.app, self.harness.key).is_err() {
+                // Awaited acknowledgements are free of charge, so that the harness sets the pace.
+                if !self.take(id, outcome.is_ok())
+                    && self.harness.app.limits.charge(self.harness.key).is_err()
+                {
                     return Err(TOO_MANY);
                 }
                 Ok(())
             }
             Ok(Message::Request(Request { id, method, params })) => {
-                if let Err(error) = charge(&self.harness.app, self.harness.key) {
+                if let Err(error) = self.harness.app.limits.charge(self.harness.key) {
                     let data = json!({"code": error.code.short(), "retryAfterMs": error.retry_after_ms});
                     let error = RpcError::new(RpcError::INTERNAL, &error.message).with(data);
                     return send(self.socket, &Response { id: Some(id), outcome: Err(error) }).await;
@@ -287,12 +308,13 @@ impl<'s> Session<'s> {
                 let harness = self.harness.clone();
                 self.calls.push(Box::pin(async move {
                     let outcome = c2a::call(&harness, &method, params).await;
+                    drop(lease);
                     Response { id: Some(id), outcome }
                 }));
                 Ok(())
             }
             Ok(Message::Notification(Notification { method, params })) => {
-                if charge(&self.harness.app, self.harness.key).is_err() {
+                if self.harness.app.limits.charge(self.harness.key).is_err() {
                     return Err(TOO_MANY);
                 }
                 if let Err(error) = c2a::tell(&self.harness, &method, params).await {
@@ -301,7 +323,7 @@ impl<'s> Session<'s> {
                 Ok(())
             }
             Err(unreadable) => {
-                if charge(&self.harness.app, self.harness.key).is_err() {
+                if self.harness.app.limits.charge(self.harness.key).is_err() {
                     return Err(TOO_MANY);
                 }
                 send(self.socket, &unreadable.into()).await
@@ -309,8 +331,8 @@ impl<'s> Session<'s> {
         }
     }
 
-    /// The harness answered a delivery: it has it, unless it says that it could not take it; then it comes again. Whether that was
-    /// waited for.
+    /// Handles the response to a delivery: an error means that it is sent again. Returns whether a response
+    /// was expected.
     fn take(&mut self, id: Option<Id>, accepted: bool) -> bool {
         let Some(Id::Text(id)) = id else { return false };
         let Some(seq) = delivered(&id).filter(|seq| accepted && self.window.awaits(*seq)) else {
@@ -328,7 +350,7 @@ impl<'s> Session<'s> {
     }
 }
 
-fn text(bytes: bytes::Bytes) -> Result<Frame, Over> {
+fn text(bytes: Bytes) -> Result<Frame, Over> {
     let text = bytes.try_into().map_err(|_| Over::Close(1011, "an entry could not be written"))?;
     Ok(Frame::Text(text))
 }

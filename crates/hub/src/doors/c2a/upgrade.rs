@@ -1,10 +1,12 @@
-//! From a request to a WebSocket: RFC 6455's handshake, by what hyper and ring know already.
+//! The WebSocket handshake of RFC 6455, by means of hyper and ring.
 
 use super::MAX_MESSAGE;
+use super::counted_stream::CountedStream;
 use crate::error::ApiError;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use chorus_node::limits::body_budget::BodyLease;
 use data_encoding::BASE64;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
@@ -13,17 +15,18 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
 /// A WebSocket over an upgraded connection.
-pub(super) type Socket = WebSocketStream<TokioIo<Upgraded>>;
+pub(super) type Socket = WebSocketStream<CountedStream<TokioIo<Upgraded>>>;
 
-/// What the handshake's answer is made with.
+/// The constant of RFC 6455 that the accept key is computed with.
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-/// How much is read at once: mostly acknowledgements. All of it is set to zero before each time.
+/// The read buffer in bytes. It is small, because most frames are acknowledgements and it is zeroed before
+/// each read.
 const READ_BUFFER: usize = 4 * 1024;
-/// How much is written at once, and how much may wait to be: the peer must take what it was given.
+/// The write buffer in bytes, and the most that may wait in it.
 const WRITE_BUFFER: usize = 64 * 1024;
 const MAX_WRITE_BUFFER: usize = 4 * MAX_MESSAGE;
 
-/// The answer to a handshake, and what comes of it.
+/// Returns the response to a handshake, and the future connection.
 pub(super) fn accept(request: &mut Request) -> Result<(Response, OnUpgrade), ApiError> {
     let headers = request.headers();
     if !has(headers, &header::CONNECTION, "upgrade") || !has(headers, &header::UPGRADE, "websocket") {
@@ -55,16 +58,16 @@ fn accept_key(key: &[u8]) -> String {
     BASE64.encode(digest.finish().as_ref())
 }
 
-/// Whether a header that is a list holds this word.
+/// Returns whether a comma-separated header contains this word.
 fn has(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
     let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|one| one.trim().eq_ignore_ascii_case(word))
 }
 
-/// The WebSocket, unless its peer went away before.
-pub(super) async fn open(upgraded: OnUpgrade) -> Option<Socket> {
+/// Returns the WebSocket, or `None` if its peer has gone away.
+pub(super) async fn open(upgraded: OnUpgrade, lease: BodyLease) -> Option<Socket> {
     let stream = match upgraded.await {
-        Ok(stream) => TokioIo::new(stream),
+        Ok(stream) => CountedStream::new(TokioIo::new(stream), lease),
         Err(error) => {
             tracing::debug!(%error, "a connection was not upgraded");
             return None;
@@ -83,7 +86,7 @@ pub(super) async fn open(upgraded: OnUpgrade) -> Option<Socket> {
 mod tests {
     use super::*;
 
-    /// The document's own example.
+    /// The example of RFC 6455.
     #[test]
     fn the_answer_to_a_key() {
         assert_eq!(accept_key(b"dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");

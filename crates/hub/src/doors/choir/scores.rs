@@ -1,4 +1,4 @@
-//! Scores, their evidence and their signing secrets, for whoever owns them.
+//! Scores, their evidence and their signing secrets, for their owners.
 
 use crate::answers::own::{Doing, Forbidden, Invalid, Missing, Overloaded, Reading, TooFast, Unknown};
 use crate::error::ApiError;
@@ -9,8 +9,8 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use chorus_app::AppState;
-use chorus_app::choir::{evidence, scores, signing_secrets};
+use chorus_app::choir::{evidence, ingest, scores, signing_secrets};
+use chorus_node::AppState;
 use chorus_protocol::api::scores::{
     ClaimBody, EvidenceView, MadeScore, RehearsalView, ScoreDetail, ScoreView, SecretView,
 };
@@ -31,14 +31,14 @@ pub(super) fn routes() -> Routes {
         .at(Route { credentials: crate::route::Credentials::Ignored, ..Route::API }, routes!(scenarios))
 }
 
-/// Make a Score
+/// Create a Score
 ///
-/// It is private to your account. Where the hub allows it, somebody without an account may make one too and gets an
-/// `edit_link`, once: its `es_…` is the bearer for this Score until it is claimed.
+/// It is private to your account. If the hub allows it, a caller without an account may create one too and
+/// gets an `edit_link`, shown only once: its `es_…` is the bearer key of this Score until it is claimed.
 #[utoipa::path(post, path = "/api/v1/scores", operation_id = "make_score", tag = "choir", security(("key" = [])),
     params(Idempotent),
     request_body = Score,
-    responses((status = 201, description = "Made, in its first version", body = MadeScore), Doing))]
+    responses((status = 201, description = "Created, as version 1", body = MadeScore), Doing))]
 async fn make(
     State(app): State<AppState>,
     Composer(caller): Composer,
@@ -61,7 +61,7 @@ async fn list(
     Ok(Json(scores::list(&app, person.id, page).await?))
 }
 
-/// Read a Score
+/// Retrieve a Score
 #[utoipa::path(get, path = "/api/v1/scores/{id}", operation_id = "show_score", tag = "choir", security(("key" = [])),
     params(("id" = String, Path, description = "The Score's id")),
     responses((status = 200, description = "The Score in its newest version", body = ScoreDetail), Reading))]
@@ -73,13 +73,13 @@ async fn show(
     Ok(Json(scores::show(&app, caller, &id).await?))
 }
 
-/// Make a new version of a Score
+/// Create a new version of a Score
 ///
-/// Evidence is for the version that was the newest when it came in.
+/// Evidence belongs to the version that was the newest when it arrived.
 #[utoipa::path(put, path = "/api/v1/scores/{id}", operation_id = "change_score", tag = "choir", security(("key" = [])),
     params(("id" = String, Path, description = "The Score's id"), Idempotent),
     request_body = Score,
-    responses((status = 200, description = "Made", body = MadeScore), Doing))]
+    responses((status = 200, description = "Created", body = MadeScore), Doing))]
 async fn change(
     State(app): State<AppState>,
     Holder(caller): Holder,
@@ -91,10 +91,10 @@ async fn change(
 
 /// Archive a Score
 ///
-/// It can still be read; nothing can be added to it. Its receipts stay.
+/// It can still be read, but nothing can be added to it. Its receipts stay.
 #[utoipa::path(delete, path = "/api/v1/scores/{id}", operation_id = "archive_score", tag = "choir", security(("key" = [])),
     params(("id" = String, Path, description = "The Score's id")),
-    responses((status = 204, description = "Archived, now or before"),
+    responses((status = 204, description = "The Score is archived"),
               Unknown, Forbidden, Missing, TooFast, Overloaded))]
 async fn archive(
     State(app): State<AppState>,
@@ -105,14 +105,14 @@ async fn archive(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Claim a Score that is held by an edit link
+/// Claim a Score by its edit link
 ///
-/// Once and for all: it is your account's from then on, and the link no longer writes. All signing secrets that were made with
-/// it are revoked; make new ones.
+/// The Score then belongs to your account permanently, and the link no longer works. All signing secrets made
+/// with it are revoked; create new ones.
 #[utoipa::path(post, path = "/api/v1/scores/{id}/claim", operation_id = "claim_score", tag = "choir", security(("key" = [])),
     params(("id" = String, Path, description = "The Score's id"), Idempotent),
     request_body = ClaimBody,
-    responses((status = 200, description = "Yours", body = MadeScore), Doing))]
+    responses((status = 200, description = "The Score, now owned by your account", body = MadeScore), Doing))]
 async fn claim(
     State(app): State<AppState>,
     Person(person): Person,
@@ -125,7 +125,7 @@ async fn claim(
 
 /// Rehearse a Score on paper
 ///
-/// What is fragile by design: structural findings, each with its points and what to do. Nothing is issued.
+/// Returns structural findings, each with its points and a remedy. No receipt is issued.
 #[utoipa::path(post, path = "/api/v1/scores/{id}/rehearse", operation_id = "rehearse_score", tag = "choir", security(("key" = [])),
     params(("id" = String, Path, description = "The Score's id")),
     responses((status = 200, description = "The findings", body = RehearsalView), Reading))]
@@ -137,25 +137,26 @@ async fn rehearse(
     Ok(Json(scores::on_paper(&app, caller, &id).await?))
 }
 
-/// Say what was observed of a run
+/// Submit evidence of a run
 ///
-/// It counts as asserted by you: it is validated and normalised, and not verified. The same bundle again is the first one.
+/// It counts as asserted by you: validated and normalised, but not verified. Repeating a bundle returns the
+/// first one.
 #[utoipa::path(post, path = "/api/v1/scores/{id}/evidence", operation_id = "assert_evidence", tag = "choir", security(("key" = [])),
     params(("id" = String, Path, description = "The Score's id"), Idempotent),
     request_body = Bundle,
-    responses((status = 201, description = "Taken", body = EvidenceView), Doing))]
+    responses((status = 201, description = "Accepted", body = EvidenceView), Doing))]
 async fn assert_evidence(
     State(app): State<AppState>,
     Holder(caller): Holder,
     Path(id): Path<String>,
     Hashable { body, once }: Hashable,
 ) -> Result<Response, ApiError> {
-    Ok(done(StatusCode::CREATED, evidence::assert(&app, caller, &id, body, once).await?))
+    Ok(done(StatusCode::CREATED, ingest::assert(&app, caller, &id, body, once).await?))
 }
 
 /// List a Score's evidence
 ///
-/// The newest first: what is known of each bundle, not its events.
+/// Newest first. Returns a summary of each bundle, without its events.
 #[utoipa::path(get, path = "/api/v1/scores/{id}/evidence", operation_id = "list_evidence", tag = "choir", security(("key" = [])),
     params(("id" = String, Path, description = "The Score's id"), Page),
     responses((status = 200, description = "A page", body = Items<EvidenceView>), Invalid, Reading))]
@@ -168,12 +169,12 @@ async fn list_evidence(
     Ok(Json(evidence::list(&app, caller, &id, page).await?))
 }
 
-/// Make a signing secret
+/// Create a signing secret
 ///
-/// It is shown this once. Bundles that are signed with it go to `ingest_url`, and count as `signature_valid`.
+/// It is shown only once. Bundles signed with it are sent to `ingest_url` and count as `signature_valid`.
 #[utoipa::path(post, path = "/api/v1/scores/{id}/signing-secrets", operation_id = "make_signing_secret", tag = "choir", security(("key" = [])),
     params(("id" = String, Path, description = "The Score's id"), Idempotent),
-    responses((status = 201, description = "Made", body = SecretView), Doing))]
+    responses((status = 201, description = "Created", body = SecretView), Doing))]
 async fn make_secret(
     State(app): State<AppState>,
     Holder(caller): Holder,
@@ -184,12 +185,12 @@ async fn make_secret(
     Ok(done(StatusCode::CREATED, signing_secrets::make(&app, context, caller, &id, once).await?))
 }
 
-/// End a signing secret
+/// Revoke a signing secret
 ///
-/// Nothing happens if there is none of this prefix (any more).
+/// Revoking a missing secret succeeds.
 #[utoipa::path(delete, path = "/api/v1/scores/{id}/signing-secrets/{prefix}", operation_id = "revoke_signing_secret", tag = "choir", security(("key" = [])),
-    params(("id" = String, Path, description = "The Score's id"), ("prefix" = String, Path, description = "`acs_` and eight signs")),
-    responses((status = 204, description = "Not in use (any more)"),
+    params(("id" = String, Path, description = "The Score's id"), ("prefix" = String, Path, description = "`acs_` and the first eight characters")),
+    responses((status = 204, description = "The secret is revoked"),
               Unknown, Forbidden, Missing, TooFast, Overloaded))]
 async fn revoke_secret(
     State(app): State<AppState>,
@@ -201,11 +202,11 @@ async fn revoke_secret(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Scenarios to begin with
+/// List example scenarios
 ///
-/// Put the names of your own voices and triggers in.
+/// Replace the names of voices and triggers with your own.
 #[utoipa::path(get, path = "/api/v1/scenarios", operation_id = "list_scenarios", tag = "choir",
-    responses((status = 200, description = "All of them", body = Items<Scenario>), TooFast))]
+    responses((status = 200, description = "The complete list", body = Items<Scenario>), TooFast))]
 async fn scenarios() -> Json<Items<Scenario>> {
     Json(Items { items: scores::library(), next: None })
 }

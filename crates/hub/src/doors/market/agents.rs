@@ -1,4 +1,4 @@
-//! Agents: coming to the market and leaving it, being found and thought of.
+//! Agents on the market: registration, removal, discovery and reputation.
 
 use crate::answers::own::{
     Conflict, Doing, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
@@ -9,9 +9,9 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use chorus_app::AppState;
 use chorus_app::market::{agents, discover as discovery, register as registering};
-use chorus_app::once::Done;
+use chorus_node::AppState;
+use chorus_node::idempotency::Done;
 use chorus_protocol::api::{Items, Page};
 use chorus_protocol::ids::AgentId;
 use chorus_protocol::market::{
@@ -20,17 +20,17 @@ use chorus_protocol::market::{
 };
 use chorus_protocol::relay::Unregistered;
 
-/// Come to the market
+/// Register an agent on the market
 ///
-/// An agent that is new gets a key, and so does an owner that is used for the first time; both are shown this once. With an agent's
-/// own key as bearer its skills are replaced, with its owner's (or its account's token) too; its reputation stays. Who heard no answer
-/// asks again with the same `Idempotency-Key` and gets the same keys; without a key as bearer it takes one of 32 characters or more,
-/// random, and the same address that it came from.
+/// A new agent gets a key, and so does a new owner; both are shown only once. With the agent's key, its
+/// owner's key or its account's token as bearer, its skills are replaced; its reputation stays. If no response
+/// arrived, repeat the request with the same `Idempotency-Key` to get the same keys. Without a bearer key that
+/// header must hold 32 random characters or more, and the request must come from the same address.
 #[utoipa::path(post, path = "/market/register", operation_id = "market_register", tag = "market", security((), ("key" = [])),
     params(Idempotent, ("X-Chorus-Invitation" = Option<String>, Header, description = "`ci_…`, where sign-up is by invitation")),
     request_body = Registration,
-    responses((status = 201, description = "It is on the market", body = Registered),
-              (status = 200, description = "It was there before", body = Registered),
+    responses((status = 201, description = "The agent is registered", body = Registered),
+              (status = 200, description = "The agent was already registered; its skills are replaced", body = Registered),
               Invalid, Unknown, Forbidden, Conflict, TooSlow, TooLarge, TooFast, Overloaded))]
 pub(crate) async fn register(
     State(app): State<AppState>,
@@ -47,9 +47,9 @@ pub(crate) async fn register(
     Ok(done(status, Done { result, again }))
 }
 
-/// Find agents by skill, the best first
+/// Find agents by skill
 ///
-/// By reputation, then cost, then id. Only those that showed a sign of life lately, unless `include_offline` says otherwise.
+/// Ordered by reputation, then cost, then id. Only agents seen recently, unless `include_offline` is set.
 #[utoipa::path(get, path = "/market/discover", tag = "market", security((), ("key" = [])),
     params(Discover),
     responses((status = 200, description = "A page", body = Discovered), Invalid, Unknown, TooFast, Overloaded))]
@@ -61,7 +61,7 @@ pub(crate) async fn discover(
     Ok(Json(&*found).into_response())
 }
 
-/// List the skills that are offered, by name
+/// List offered skills by name
 #[utoipa::path(get, path = "/market/skills", operation_id = "market_skills", tag = "market", security((), ("key" = [])),
     params(SkillSearch),
     responses((status = 200, description = "A page", body = Items<SkillSummary>), Invalid, Unknown, TooFast, Overloaded))]
@@ -72,12 +72,12 @@ pub(crate) async fn skills(
     Ok(Json(discovery::skills(&app, asked).await?))
 }
 
-/// Say that an agent lives
+/// Send a heartbeat of an agent
 ///
-/// With its own key or its owner's. It counts as online for as long as the hub's presence setting says.
+/// With its own key or its owner's. The agent counts as online for the duration of the hub's presence setting.
 #[utoipa::path(post, path = "/market/heartbeat", tag = "market", security(("key" = [])),
     request_body = Heartbeat,
-    responses((status = 204, description = "Noted"), Doing))]
+    responses((status = 204, description = "Recorded"), Doing))]
 pub(crate) async fn heartbeat(
     State(app): State<AppState>,
     By(caller): By,
@@ -87,9 +87,9 @@ pub(crate) async fn heartbeat(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// One agent on the market
+/// Retrieve an agent on the market
 #[utoipa::path(get, path = "/market/agents/{id}", operation_id = "market_agent", tag = "market", security((), ("key" = [])),
-    params(("id" = AgentId, Path, description = "Its UUID")),
+    params(("id" = AgentId, Path, description = "The UUID")),
     responses((status = 200, description = "The agent", body = MarketAgent), Unknown, Missing, TooFast, Overloaded))]
 pub(crate) async fn one(
     State(app): State<AppState>,
@@ -98,12 +98,12 @@ pub(crate) async fn one(
     Ok(Json(agents::agent(&app, agents::id(&id)?).await?))
 }
 
-/// Take an agent off the market, and out of the directory
+/// Remove an agent from the market and the directory
 ///
-/// It may do so itself, its owner may, and the operator. What is held for its open jobs goes back.
+/// The agent itself, its owner and the operator may do this. Credits held for its open jobs are returned.
 #[utoipa::path(delete, path = "/market/agents/{id}", operation_id = "market_unregister", tag = "market", security(("key" = [])),
-    params(("id" = AgentId, Path, description = "Its UUID")),
-    responses((status = 200, description = "It is gone", body = Unregistered),
+    params(("id" = AgentId, Path, description = "The UUID")),
+    responses((status = 200, description = "Deleted", body = Unregistered),
               Unknown, Forbidden, Missing, TooFast, Overloaded))]
 pub(crate) async fn unregister(
     State(app): State<AppState>,
@@ -114,10 +114,10 @@ pub(crate) async fn unregister(
     Ok(Json(agents::unregister(&app, caller, context, agents::id(&id)?).await?))
 }
 
-/// What is thought of an agent, and why: every change with its arithmetic, the newest first
+/// List the reputation changes of an agent, each with its calculation, newest first
 #[utoipa::path(get, path = "/market/reputation/{agent_id}", tag = "market", security((), ("key" = [])),
-    params(("agent_id" = AgentId, Path, description = "Its UUID"), Page),
-    responses((status = 200, description = "Its reputation", body = ReputationView),
+    params(("agent_id" = AgentId, Path, description = "The UUID"), Page),
+    responses((status = 200, description = "The reputation with its changes", body = ReputationView),
               Invalid, Unknown, Missing, TooFast, Overloaded))]
 pub(crate) async fn reputation(
     State(app): State<AppState>,

@@ -1,38 +1,39 @@
-//! Jobs through the hub: asking for one, looking at it, taking it back, and its result.
+//! Jobs through the hub: hiring, reading, cancelling, and reporting results.
 
 use super::answers::{Away, Short, Unfit};
 use crate::answers::own::{
     Conflict, Doing, Forbidden, Invalid, Missing, Overloaded, Reading, TooFast, TooLarge, TooSlow, Unknown,
 };
 use crate::error::ApiError;
-use crate::extract::{Bare, By, Exact, Query};
+use crate::extract::{Bare, By, Exact, Idempotent, Query, done};
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
+use axum::response::Response;
 use chorus_app::market::results::{self, Worker};
 use chorus_app::market::{hire as hiring, jobs};
-use chorus_app::{App, AppState};
+use chorus_node::{App, AppState};
 use chorus_protocol::api::Items;
 use chorus_protocol::ids::{AgentId, JobId};
 use chorus_protocol::market::{JobRequest, JobResult, JobSearch, JobView, ResultTaken};
 
 /// Hire an agent through the hub
 ///
-/// Skill, price and presence are checked, the budget is held, and the job is handed to the agent. The same `job_id` with the same
-/// content is the same job, however often it is sent.
+/// The hub checks skill, price and presence, holds the budget, and assigns the job to the agent. Repeating a
+/// `job_id` with the same content returns the same job; so does repeating an `Idempotency-Key`.
 #[utoipa::path(post, path = "/market/jobs", operation_id = "hire", tag = "market", security(("key" = [])),
-    request_body = JobRequest,
-    responses((status = 202, description = "The agent is hired", body = JobView),
+    params(Idempotent), request_body = JobRequest,
+    responses((status = 202, description = "The job was created", body = JobView),
               Invalid, Unknown, Short, Forbidden, Missing, Conflict, TooSlow, TooLarge, Unfit, TooFast, Away))]
 pub(crate) async fn hire(
     State(app): State<AppState>,
     By(caller): By,
-    Exact(body, _): Exact<JobRequest>,
-) -> Result<(StatusCode, Json<JobView>), ApiError> {
-    Ok((StatusCode::ACCEPTED, Json(hiring::hire(&app, caller, body).await?)))
+    Exact(body, once): Exact<JobRequest>,
+) -> Result<Response, ApiError> {
+    Ok(done(StatusCode::ACCEPTED, hiring::hire(&app, caller, body, once).await?))
 }
 
-/// List your jobs, the newest first: those you asked for and those you were asked for
+/// List your jobs as client and as worker, newest first
 #[utoipa::path(get, path = "/market/jobs", operation_id = "market_jobs", tag = "market", security(("key" = [])),
     params(JobSearch),
     responses((status = 200, description = "A page", body = Items<JobView>), Invalid, Unknown, TooFast, Overloaded))]
@@ -44,9 +45,9 @@ pub(crate) async fn list(
     Ok(Json(jobs::list(&app, caller, asked).await?))
 }
 
-/// One job, for whoever hires or is hired
+/// Retrieve a job as its client or its worker
 #[utoipa::path(get, path = "/market/jobs/{id}", operation_id = "market_job", tag = "market", security(("key" = [])),
-    params(("id" = JobId, Path, description = "Its UUID")),
+    params(("id" = JobId, Path, description = "The UUID")),
     responses((status = 200, description = "The job", body = JobView), Reading))]
 pub(crate) async fn one(
     State(app): State<AppState>,
@@ -56,24 +57,24 @@ pub(crate) async fn one(
     Ok(Json(jobs::job(&app, caller, jobs::id(&id)?).await?))
 }
 
-/// Take a job back while it is open; what is held for it goes back
+/// Cancel an open job and return the credits held for it
 #[utoipa::path(post, path = "/market/jobs/{id}/cancel", operation_id = "cancel_job", tag = "market", security(("key" = [])),
-    params(("id" = JobId, Path, description = "Its UUID")),
-    responses((status = 200, description = "It has ended", body = JobView), Doing))]
+    params(("id" = JobId, Path, description = "The UUID"), Idempotent),
+    responses((status = 200, description = "The job has ended", body = JobView), Doing))]
 pub(crate) async fn cancel(
     State(app): State<AppState>,
     By(caller): By,
     Path(id): Path<String>,
-    _: Bare,
-) -> Result<Json<JobView>, ApiError> {
-    Ok(Json(jobs::cancel(&app, caller, jobs::id(&id)?).await?))
+    Bare(once): Bare,
+) -> Result<Response, ApiError> {
+    Ok(done(StatusCode::OK, jobs::cancel(&app, caller, jobs::id(&id)?, once).await?))
 }
 
 /// Report the result of a job you were hired for
 #[utoipa::path(post, path = "/market/jobs/{id}/result", operation_id = "report_result", tag = "market", security(("key" = [])),
-    params(("id" = JobId, Path, description = "Its UUID")),
+    params(("id" = JobId, Path, description = "The UUID")),
     request_body = JobResult,
-    responses((status = 200, description = "Taken", body = ResultTaken), Doing))]
+    responses((status = 200, description = "Accepted", body = ResultTaken), Doing))]
 pub(crate) async fn report(
     State(app): State<AppState>,
     By(caller): By,
@@ -83,12 +84,12 @@ pub(crate) async fn report(
     Ok(Json(results::report(&app, Worker::Known(caller), jobs::id(&id)?, body).await?))
 }
 
-/// The same without a key, at the `callback_url` that came with the job
+/// Report a result without a key, at the `callback_url` that came with the job
 #[utoipa::path(post, path = "/market/jobs/{id}/result/{token}", operation_id = "take_result", tag = "market",
-    params(("id" = JobId, Path, description = "Its UUID"),
-           ("token" = String, Path, pattern = "^tok_[0-9a-f]+$", description = "What proves the agent")),
+    params(("id" = JobId, Path, description = "The UUID"),
+           ("token" = String, Path, pattern = "^tok_[0-9a-f]+$", description = "The signed token of the agent")),
     request_body = JobResult,
-    responses((status = 200, description = "Taken", body = ResultTaken),
+    responses((status = 200, description = "Accepted", body = ResultTaken),
               Invalid, Missing, Conflict, TooSlow, TooLarge, TooFast, Overloaded))]
 pub(crate) async fn take(
     State(app): State<AppState>,
@@ -100,7 +101,7 @@ pub(crate) async fn take(
     Ok(Json(results::report(&app, Worker::Given(agent, epoch), id, body).await?))
 }
 
-/// The agent that may report at this address, if it is one that we made.
+/// Returns the agent that may report at this address, if it is valid.
 pub(super) fn agent_of(app: &App, request: &Request) -> Option<AgentId> {
     let mut parts = request.uri().path().rsplit('/');
     let token = parts.next()?;

@@ -1,38 +1,38 @@
-//! Wallets, transfers, the ledger, and what the operator makes and takes away.
+//! Wallets, transfers, the ledger, and credits created and removed by the operator.
 
 use super::answers::Short;
 use crate::answers::own::{
-    Conflict, Forbidden, Invalid, Missing, Overloaded, Reading, TooFast, TooLarge, TooSlow, Unknown,
+    Conflict, Doing, Forbidden, Invalid, Missing, Overloaded, Reading, TooFast, TooLarge, TooSlow, Unknown,
 };
 use crate::error::ApiError;
-use crate::extract::{By, Context, Exact, Idempotent, Operator, Query, done};
+use crate::extract::{Bare, By, Context, Exact, Idempotent, Operator, Query, done};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use chorus_app::AppState;
 use chorus_app::market::{money, owner_key};
+use chorus_node::AppState;
 use chorus_protocol::api::Items;
 use chorus_protocol::market::{
     Economy, Issue, Issued, LedgerSearch, MovementView, NewOwnerKey, Transfer, TransferView, WalletView,
 };
 
-/// Pay another owner
+/// Transfer credits to another owner
 ///
-/// From your own wallet, with the owner's key or account. The same `transfer_id` is done once.
+/// From your own wallet, with the owner's key or account. Each `transfer_id` is executed once.
 #[utoipa::path(post, path = "/market/transfer", tag = "market", security(("key" = [])),
-    request_body = Transfer,
-    responses((status = 200, description = "Paid", body = TransferView),
+    params(Idempotent), request_body = Transfer,
+    responses((status = 200, description = "Transferred", body = TransferView),
               Invalid, Unknown, Short, Forbidden, Missing, Conflict, TooSlow, TooLarge, TooFast, Overloaded))]
 pub(crate) async fn transfer(
     State(app): State<AppState>,
     By(caller): By,
-    Exact(body, _): Exact<Transfer>,
-) -> Result<Json<TransferView>, ApiError> {
-    Ok(Json(money::transfer(&app, caller, body).await?))
+    Exact(body, once): Exact<Transfer>,
+) -> Result<Response, ApiError> {
+    Ok(done(StatusCode::OK, money::transfer(&app, caller, body, once).await?))
 }
 
-/// What an owner has; for the owner, its agents and the operator
+/// Retrieve an owner's wallet, as the owner, its agent or the operator
 #[utoipa::path(get, path = "/market/wallets/{owner}", tag = "market", security(("key" = [])),
     params(("owner" = String, Path, description = "The `owner_id`")),
     responses((status = 200, description = "The wallet", body = WalletView), Reading))]
@@ -46,21 +46,23 @@ pub(crate) async fn wallet(
 
 /// Replace an owner's key
 ///
-/// With the old key, as the account that the wallet belongs to, or as the operator. The old one stops working at once.
+/// With the old key, as the account that the wallet belongs to, or as the operator. The old key stops working
+/// at once.
 #[utoipa::path(post, path = "/market/wallets/{owner}/key/reset", tag = "market", security(("key" = [])),
-    params(("owner" = String, Path, description = "The `owner_id`")),
-    responses((status = 200, description = "The new key, shown this once", body = NewOwnerKey),
-              Unknown, Forbidden, Missing, TooSlow, TooFast, Overloaded))]
+    params(("owner" = String, Path, description = "The `owner_id`"), Idempotent),
+    responses((status = 200, description = "The new key, shown only once", body = NewOwnerKey),
+              Doing))]
 pub(crate) async fn reset_owner_key(
     State(app): State<AppState>,
     By(caller): By,
     Context(context): Context,
     Path(owner): Path<String>,
-) -> Result<Json<NewOwnerKey>, ApiError> {
-    Ok(Json(owner_key::reset(&app, caller, context, owner).await?))
+    Bare(once): Bare,
+) -> Result<Response, ApiError> {
+    Ok(done(StatusCode::OK, owner_key::reset(&app, caller, context, owner, once).await?))
 }
 
-/// What moved: of your wallet the newest first, or for a job in order
+/// List ledger entries: of your wallet newest first, or of a job in order
 #[utoipa::path(get, path = "/market/ledger", tag = "market", security(("key" = [])),
     params(LedgerSearch),
     responses((status = 200, description = "A page", body = Items<MovementView>), Reading))]
@@ -72,11 +74,11 @@ pub(crate) async fn ledger(
     Ok(Json(money::ledger(&app, caller, asked).await?))
 }
 
-/// Make credits
+/// Create credits as the operator
 #[utoipa::path(post, path = "/market/mint", tag = "market", security(("key" = [])),
     params(Idempotent),
     request_body = Issue,
-    responses((status = 200, description = "They are in the wallet", body = Issued),
+    responses((status = 200, description = "The credits are in the wallet", body = Issued),
               Invalid, Unknown, Forbidden, Missing, Conflict, TooSlow, TooLarge, TooFast, Overloaded))]
 pub(crate) async fn mint(
     State(app): State<AppState>,
@@ -87,11 +89,11 @@ pub(crate) async fn mint(
     Ok(done(StatusCode::OK, money::mint(&app, context, body, once).await?))
 }
 
-/// Take credits away
+/// Remove credits as the operator
 #[utoipa::path(post, path = "/market/burn", tag = "market", security(("key" = [])),
     params(Idempotent),
     request_body = Issue,
-    responses((status = 200, description = "They are gone", body = Issued),
+    responses((status = 200, description = "The credits were removed", body = Issued),
               Invalid, Unknown, Short, Forbidden, Missing, Conflict, TooSlow, TooLarge, TooFast, Overloaded))]
 pub(crate) async fn burn(
     State(app): State<AppState>,
@@ -102,9 +104,12 @@ pub(crate) async fn burn(
     Ok(done(StatusCode::OK, money::burn(&app, context, body, once).await?))
 }
 
-/// The sum of it all, and whether it is right
+/// Check the hub's books
+///
+/// Sums up all wallets and the ledger. A wallet that differs from its ledger is named to its owner and to the
+/// operator.
 #[utoipa::path(get, path = "/market/economy", tag = "market", security((), ("key" = [])),
-    responses((status = 200, description = "Added up now", body = Economy), Unknown, TooFast, Overloaded))]
-pub(crate) async fn economy(State(app): State<AppState>) -> Result<Json<Economy>, ApiError> {
-    Ok(Json(money::economy(&app).await?))
+    responses((status = 200, description = "The current sums", body = Economy), Unknown, TooFast, Overloaded))]
+pub(crate) async fn economy(State(app): State<AppState>, By(caller): By) -> Result<Json<Economy>, ApiError> {
+    Ok(Json(money::economy(&app, caller).await?))
 }

@@ -1,11 +1,11 @@
-//! Tools in the protocol's words: how they are listed, and how one is called.
+//! Tools in MCP: listing and calling them.
 
 use super::words::{Failure, failure, log, text};
 use chorus_app::tools::{self, Effect, Place, Tool};
 use chorus_protocol::rpc::RpcError;
 use serde_json::{Map, Value, json};
 
-/// What `tools/list` answers.
+/// Returns the result of `tools/list`.
 pub(super) fn listed<P>(tools: &[Tool<P>]) -> Value {
     json!({"tools": tools.iter().map(one).collect::<Vec<_>>()})
 }
@@ -20,7 +20,7 @@ fn one<P>(tool: &Tool<P>) -> Value {
         "annotations": {
             "title": tool.title,
             "readOnlyHint": tool.effect == Effect::Reads,
-            // Nothing is ever overwritten: the log is append-only, and documents keep their versions.
+            // No tool overwrites anything: the log is append-only, and documents keep their versions.
             "destructiveHint": false,
             "idempotentHint": matches!(tool.effect, Effect::Reads | Effect::Replaces),
             "openWorldHint": tool.effect == Effect::Wakes,
@@ -28,7 +28,7 @@ fn one<P>(tool: &Tool<P>) -> Value {
     })
 }
 
-/// The arguments of a call.
+/// Returns the arguments of a call.
 pub(super) fn arguments(params: &Map<String, Value>) -> Result<Map<String, Value>, RpcError> {
     match params.get("arguments") {
         None => Ok(Map::new()),
@@ -37,7 +37,7 @@ pub(super) fn arguments(params: &Map<String, Value>) -> Result<Map<String, Value
     }
 }
 
-/// Calls a tool. It looks up its caller itself, where it works; whom no tool is found for is looked up here.
+/// Calls a tool. The tool checks its caller itself; for an unknown tool the check is done here.
 pub(super) async fn call<P: Place>(
     place: &P,
     find: impl Fn(&str) -> Option<&'static Tool<P>>,
@@ -60,7 +60,7 @@ pub(super) async fn call<P: Place>(
             ("structuredContent".to_owned(), result),
             ("isError".to_owned(), false.into()),
         ]))),
-        Err(error) if error.keeps_out() => Err(failure(error)),
+        Err(error) if P::keeps_out(&error) => Err(failure(error)),
         Err(error) => {
             log(&error);
             let (said, refusal) = tools::refusal(name, &error).map_err(failure)?;

@@ -1,7 +1,7 @@
-//! A job as an MCP server at `/mcp/jobs/{job}`: the one tool that reports its result, for an agent that was given the job as a channel
-//! message, or that shows its key.
+//! A job as an MCP server at `/mcp/jobs/{job}`, with one tool that reports the result. For an agent that got
+//! the job as a channel message, or that presents its key.
 //!
-//! There is nothing to hear of a job: only POST is taken. A session, where a client wants one, is the job itself.
+//! There are no notifications about a job, so only POST is accepted. The session of a job is the job itself.
 
 use super::calling;
 use super::words::{Failure, failure};
@@ -14,14 +14,14 @@ use std::sync::LazyLock;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// The tools as this protocol lists them, made once.
+/// The result of `tools/list`, built once.
 static LISTED: LazyLock<Value> = LazyLock::new(|| calling::listed(tools::of_job()));
 
 fn find(name: &str) -> Option<&'static Tool<Hired>> {
     tools::of_job().iter().find(|tool| tool.name == name)
 }
 
-/// One caller at one job.
+/// One caller of one job.
 pub(super) struct Job(pub(super) Hired);
 
 impl Job {
@@ -77,6 +77,6 @@ impl Service for Job {
     }
 
     fn stopping(&self) -> CancellationToken {
-        self.0.app.stopping.clone()
+        self.0.app.tasks.stopping.clone()
     }
 }

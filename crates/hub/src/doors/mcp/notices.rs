@@ -1,4 +1,5 @@
-//! Notices of changed documents: which a client asks for, and how each is told. The place of a change is the id of its notice.
+//! Notifications of changed documents: subscriptions and their rendering. The id of a notification is the
+//! position of its change.
 
 use super::words::{Failure, failure, log, session_id};
 use chorus_app::mcp_sessions::{Change, Changes, MAX_SUBSCRIPTIONS, Watched};
@@ -34,7 +35,7 @@ pub(super) async fn open(context: &Context, wants: Wants) -> Result<Notices, Fai
     Ok(Notices { accepted, stream: stream.boxed() })
 }
 
-/// A change in the protocol's words.
+/// Renders a change as a notification.
 fn notice(conversation: ConversationId, Change { place, changed }: Change) -> Notice {
     let (method, params) = match changed {
         Some(slug) => {
@@ -46,7 +47,7 @@ fn notice(conversation: ConversationId, Change { place, changed }: Change) -> No
     Notice { id: Some(place), method, params }
 }
 
-/// What of a filter can be told here.
+/// Returns the part of a filter that this server supports.
 fn read_filter(context: &Context, filter: &Map<String, Value>) -> Result<(Watched, Value), RpcError> {
     let mut accepted = Map::new();
     let added = filter.get("resourcesListChanged") == Some(&Value::Bool(true));

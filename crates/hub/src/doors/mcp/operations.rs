@@ -1,5 +1,5 @@
-//! What the OpenAPI document says of `/mcp/{channel}`. The door takes every method by one function, so these are
-//! descriptions only.
+//! Describes `/mcp` and `/mcp/{channel}` for the OpenAPI document. The door handles every method in one function, so
+//! these functions are never called.
 #![expect(dead_code, reason = "describes operations for the OpenAPI document")]
 
 use crate::answers::ServerSentEvent;
@@ -9,12 +9,12 @@ use utoipa::{IntoResponses, OpenApi, ToSchema};
 
 #[derive(OpenApi)]
 #[openapi(
-    paths(say, hear, end, say_of_job),
+    paths(say_of_agent, say, hear, end, say_of_job),
     components(schemas(EitherFailure, McpVersion, McpSessionVersion))
 )]
 pub(super) struct Operations;
 
-/// The version you speak.
+/// The protocol version that the client speaks.
 #[derive(ToSchema)]
 enum McpVersion {
     #[schema(rename = "2026-07-28")]
@@ -25,7 +25,7 @@ enum McpVersion {
     First,
 }
 
-/// The version you speak, of those that have sessions.
+/// The protocol version that the client speaks, among those with sessions.
 #[derive(ToSchema)]
 enum McpSessionVersion {
     #[schema(rename = "2025-11-25")]
@@ -34,8 +34,8 @@ enum McpSessionVersion {
     First,
 }
 
-/// One message of JSON-RPC 2.0: a request has an `id` and a `method`, a notification only a `method`, an answer to the
-/// hub an `id` and either `result` or `error`.
+/// One JSON-RPC 2.0 message. A request has an `id` and a `method`, a notification only a `method`, a response
+/// to the hub an `id` and either `result` or `error`.
 #[derive(ToSchema)]
 struct ClientMessage {
     /// Always `2.0`.
@@ -43,21 +43,22 @@ struct ClientMessage {
     jsonrpc: String,
     #[schema(nullable = false)]
     id: Option<RpcId>,
-    /// `tools/call`, `resources/read`…
+    /// The method, such as `tools/call` or `resources/read`.
     #[schema(nullable = false)]
     method: Option<String>,
-    /// What the method takes. In 2026-07-28 its `_meta` tells the version and what the client can do.
+    /// The parameters of the method. In 2026-07-28 their `_meta` holds the version and the client's
+    /// capabilities.
     #[schema(nullable = false, value_type = Option<Object>)]
     params: Option<()>,
-    /// What the hub asked for.
+    /// The result of a request by the hub.
     #[schema(nullable = false, value_type = Option<Object>)]
     result: Option<()>,
-    /// Why it does not get that.
+    /// The error of a request by the hub.
     #[schema(nullable = false, value_type = Option<Object>)]
     error: Option<()>,
 }
 
-/// What a client calls its request; the response has the same.
+/// The id of a request, chosen by the client. The response repeats it.
 #[derive(ToSchema)]
 #[serde(untagged)]
 enum RpcId {
@@ -65,7 +66,7 @@ enum RpcId {
     Number(i64),
 }
 
-/// The response to a request: its result, or why there is none.
+/// The response to a request: a result or an error.
 #[derive(ToSchema)]
 #[serde(untagged)]
 enum RpcResponse {
@@ -85,25 +86,26 @@ struct RpcResult {
 #[derive(ToSchema)]
 struct RpcFailure {
     jsonrpc: String,
-    /// None if none could be read.
+    /// The id of the request. Null if it could not be read.
     #[schema(nullable = false)]
     id: Option<RpcId>,
     error: RpcFault,
 }
 
-/// What went wrong.
+/// The error object of JSON-RPC.
 #[derive(ToSchema)]
 struct RpcFault {
     /// A stable code of JSON-RPC or MCP.
     code: i64,
-    /// The same for a person, and what to do.
+    /// An explanation for people: what is wrong and what to do.
     message: String,
-    /// The same for a program, where there is more to say.
+    /// Machine-readable details. Absent where there are none.
     #[schema(nullable = false, value_type = Option<Object>)]
     data: Option<()>,
 }
 
-/// In JSON-RPC's format what MCP refuses, in the hub's own what is refused before it.
+/// An error in JSON-RPC's format if MCP refuses the message, or in the hub's own format if it is refused
+/// earlier.
 #[derive(ToSchema)]
 #[serde(untagged)]
 enum EitherFailure {
@@ -111,32 +113,33 @@ enum EitherFailure {
     Own(OwnFailure),
 }
 
-/// The message, its version or its headers are wrong, or it needs a session
+/// The message, its version or its headers are invalid, or a session is required
 #[derive(IntoResponses)]
 #[response(status = 400)]
 struct BadRequest(EitherFailure);
 
-/// `FORBIDDEN`: the operator is in no channel; or the `Host` or the `Origin` is not this hub's
+/// `FORBIDDEN`: the operator is not a member of any channel; or the `Host` or `Origin` is not this hub's
 #[derive(IntoResponses)]
 #[response(status = 403)]
 struct NotForUs(OwnFailure);
 
-/// There is no such channel, or you are no member; or you have no such session; or, in 2026-07-28, there is no such method
+/// The channel does not exist or you are not a member; or the session does not exist; or, in 2026-07-28, the
+/// method does not exist
 #[derive(IntoResponses)]
 #[response(status = 404)]
 struct Missing(EitherFailure);
 
-/// In 2026-07-28 there are no sessions, so only POST is taken
+/// In 2026-07-28 there are no sessions, so only POST is accepted
 #[derive(IntoResponses)]
-#[response(status = 405, headers(("Allow" = String, description = "What is taken")))]
+#[response(status = 405, headers(("Allow" = String, description = "The accepted methods")))]
 struct OnlyWithSessions;
 
-/// `Accept` does not hold what it must
+/// `Accept` does not list a required media type
 #[derive(IntoResponses)]
 #[response(status = 406)]
 struct NotAcceptable(RpcFailure);
 
-/// `TOO_LARGE`: the body is larger than 2 MiB, or than 256 KiB where it is the result of a job
+/// `TOO_LARGE`: the body is larger than 2 MiB, or than 256 KiB for the result of a job
 #[derive(IntoResponses)]
 #[response(status = 413)]
 struct TooLarge(OwnFailure);
@@ -146,44 +149,75 @@ struct TooLarge(OwnFailure);
 #[response(status = 415)]
 struct NoJson(RpcFailure);
 
-/// Trouble of the hub's own; try again
+/// An internal error of the hub. Try again
 #[derive(IntoResponses)]
 #[response(status = 503)]
 struct Trouble(EitherFailure);
 
-/// Say something to a channel as an MCP server
+/// `FORBIDDEN`: the key is not an agent's; or the `Host` or `Origin` is not this hub's
+#[derive(IntoResponses)]
+#[response(status = 403)]
+struct NotAnAgent(OwnFailure);
+
+/// The session does not exist; or, in 2026-07-28, the method does not exist
+#[derive(IntoResponses)]
+#[response(status = 404)]
+struct NoSession(EitherFailure);
+
+/// Send a message to the agent's own MCP server
 ///
-/// Streamable HTTP of the Model Context Protocol, in the versions 2026-07-28, 2025-11-25 and 2025-06-18: the body is one
-/// message of JSON-RPC. `Accept` must hold `application/json`, and should `text/event-stream`: what is said before a
-/// result, and `subscriptions/listen`, come as a stream. The key is an agent's `ca_…`, an account's token `ct_…` or an MCP
-/// token `mt_…`; a cookie is none.
+/// The tools of one agent in all its conversations: inbox, chat, documents, approvals and the market. The
+/// protocol is the same as for a channel, without notifications: `wait_for_events` is a long poll. Results are
+/// compact; the argument `detail` adds the whole objects. The key is the agent's `ca_…`.
+#[utoipa::path(post, path = super::AGENT_PATH, operation_id = "mcp_agent", tag = "mcp", security(("key" = [])),
+    params(("MCP-Protocol-Version" = Option<McpVersion>, Header, nullable = false,
+            description = "The protocol version; required in 2026-07-28"),
+           ("Mcp-Session-Id" = Option<String>, Header, nullable = false,
+            description = "The session id from `initialize`; required before 2026-07-28, except for `initialize` itself"),
+           ("Mcp-Method" = Option<String>, Header, nullable = false, description = "The message's `method`; required in 2026-07-28"),
+           ("Mcp-Name" = Option<String>, Header, nullable = false,
+            description = "The message's `name`, if its method takes one; required in 2026-07-28")),
+    request_body = ClientMessage,
+    responses((status = 200, description = "The response",
+               content((RpcResponse = "application/json"), (ServerSentEvent = "text/event-stream")),
+               headers(("Mcp-Session-Id" = Option<String>, description = "The session that `initialize` opened"))),
+              (status = 202, description = "The notification was accepted"),
+              BadRequest, Unknown, NotAnAgent, NoSession, NotAcceptable, TooSlow, TooLarge, NoJson, TooFast, Trouble))]
+fn say_of_agent() {}
+
+/// Send a message to a channel's MCP server
+///
+/// Streamable HTTP of the Model Context Protocol, versions 2026-07-28, 2025-11-25 and 2025-06-18. The body is
+/// one JSON-RPC message. `Accept` must list `application/json`, and should list `text/event-stream`:
+/// notifications before a result, and `subscriptions/listen`, come as a stream. The key is an agent's `ca_…`,
+/// an account's token `ct_…` or an MCP token `mt_…`. Cookies are not accepted.
 #[utoipa::path(post, path = super::PATH, operation_id = "mcp_say", tag = "mcp", security(("key" = [])),
     params(("channel" = String, Path, description = "The id of a channel you are a member of"),
            ("MCP-Protocol-Version" = Option<McpVersion>, Header, nullable = false,
-            description = "The version you speak; needed in 2026-07-28"),
+            description = "The protocol version; required in 2026-07-28"),
            ("Mcp-Session-Id" = Option<String>, Header, nullable = false,
-            description = "What `initialize` gave you; needed for all but it before 2026-07-28"),
-           ("Mcp-Method" = Option<String>, Header, nullable = false, description = "The message's `method`; needed in 2026-07-28"),
+            description = "The session id from `initialize`; required before 2026-07-28, except for `initialize` itself"),
+           ("Mcp-Method" = Option<String>, Header, nullable = false, description = "The message's `method`; required in 2026-07-28"),
            ("Mcp-Name" = Option<String>, Header, nullable = false,
-            description = "The message's `name` or `uri`, if its method takes one; needed in 2026-07-28")),
+            description = "The message's `name` or `uri`, if its method takes one; required in 2026-07-28")),
     request_body = ClientMessage,
     responses((status = 200, description = "The response, alone or at the end of a stream",
                content((RpcResponse = "application/json"), (ServerSentEvent = "text/event-stream")),
                headers(("Mcp-Session-Id" = Option<String>, description = "The session that `initialize` opened"))),
-              (status = 202, description = "A notification or an answer was taken"),
+              (status = 202, description = "The notification or response was accepted"),
               BadRequest, Unknown, NotForUs, Missing, NotAcceptable, TooSlow, TooLarge, NoJson, TooFast, Trouble))]
 fn say() {}
 
-/// Hear of changes in an MCP session
+/// Receive notifications of an MCP session
 ///
-/// A stream of notifications, until you hang up or the session ends. From 2026-07-28 on there are no sessions:
-/// `subscriptions/listen` is a POST that does the same.
+/// A stream of notifications, until you close it or the session ends. From 2026-07-28 on there are no
+/// sessions: use `subscriptions/listen` in a POST instead.
 #[utoipa::path(get, path = super::PATH, operation_id = "mcp_hear", tag = "mcp", security(("key" = [])),
     params(("channel" = String, Path, description = "The id of a channel you are a member of"),
-           ("Mcp-Session-Id" = String, Header, description = "What `initialize` gave you"),
+           ("Mcp-Session-Id" = String, Header, description = "The session id from `initialize`"),
            ("MCP-Protocol-Version" = Option<McpSessionVersion>, Header, nullable = false,
-            description = "The version you speak"),
-           ("Last-Event-ID" = Option<String>, Header, nullable = false, description = "Go on after this event")),
+            description = "The protocol version"),
+           ("Last-Event-ID" = Option<String>, Header, nullable = false, description = "Resume after this event")),
     responses((status = 200, description = "The stream", body = ServerSentEvent, content_type = "text/event-stream"),
               BadRequest, Unknown, NotForUs, Missing, OnlyWithSessions, NotAcceptable, TooSlow, TooLarge, TooFast, Trouble))]
 fn hear() {}
@@ -191,24 +225,24 @@ fn hear() {}
 /// End an MCP session
 #[utoipa::path(delete, path = super::PATH, operation_id = "mcp_end", tag = "mcp", security(("key" = [])),
     params(("channel" = String, Path, description = "The id of a channel you are a member of"),
-           ("Mcp-Session-Id" = String, Header, description = "What `initialize` gave you"),
+           ("Mcp-Session-Id" = String, Header, description = "The session id from `initialize`"),
            ("MCP-Protocol-Version" = Option<McpSessionVersion>, Header, nullable = false,
-            description = "The version you speak")),
-    responses((status = 204, description = "It is over"),
+            description = "The protocol version")),
+    responses((status = 204, description = "The session has ended"),
               BadRequest, Unknown, NotForUs, Missing, OnlyWithSessions, TooSlow, TooLarge, TooFast, Trouble))]
 fn end() {}
 
-/// `FORBIDDEN`: whoever hired does not report the result; or the `Host` or the `Origin` is not this hub's
+/// `FORBIDDEN`: the client of a job does not report its result; or the `Host` or `Origin` is not this hub's
 #[derive(IntoResponses)]
 #[response(status = 403)]
 struct NotHired(OwnFailure);
 
-/// There is no such job, or you have nothing to do with it; or, in 2026-07-28, there is no such method
+/// The job does not exist or is not yours; or, in 2026-07-28, the method does not exist
 #[derive(IntoResponses)]
 #[response(status = 404)]
 struct NoJob(EitherFailure);
 
-/// `GONE`: the token ended with the key or connection string that the agent had
+/// `GONE`: the token ended when the agent's key or connection string was replaced
 #[derive(IntoResponses)]
 #[response(status = 410)]
 struct Replaced(OwnFailure);
@@ -220,22 +254,22 @@ struct LargeResult(OwnFailure);
 
 /// Report the result of a job by a tool
 ///
-/// The MCP server that comes with a job to an agent behind a connection string: its one tool is `report_result`. Spoken like
-/// that of a channel; there are no notifications to hear. The key is the MCP token `mt_…` that came with the job, or the agent's
-/// `ca_…`, or its owner's.
+/// The MCP server that comes with a job to an agent with a connection string. Its only tool is
+/// `report_result`. The protocol is the same as for a channel, without notifications. The key is the MCP token
+/// `mt_…` that came with the job, the agent's `ca_…`, or its owner's key.
 #[utoipa::path(post, path = super::JOB_PATH, operation_id = "mcp_job", tag = "mcp", security(("key" = [])),
     params(("job" = chorus_protocol::ids::JobId, Path, description = "The UUID of a job you were hired for"),
            ("MCP-Protocol-Version" = Option<McpVersion>, Header, nullable = false,
-            description = "The version you speak; needed in 2026-07-28"),
+            description = "The protocol version; required in 2026-07-28"),
            ("Mcp-Session-Id" = Option<String>, Header, nullable = false,
-            description = "What `initialize` gave you; needed for all but it before 2026-07-28"),
-           ("Mcp-Method" = Option<String>, Header, nullable = false, description = "The message's `method`; needed in 2026-07-28"),
+            description = "The session id from `initialize`; required before 2026-07-28, except for `initialize` itself"),
+           ("Mcp-Method" = Option<String>, Header, nullable = false, description = "The message's `method`; required in 2026-07-28"),
            ("Mcp-Name" = Option<String>, Header, nullable = false,
-            description = "The message's `name`, if its method takes one; needed in 2026-07-28")),
+            description = "The message's `name`, if its method takes one; required in 2026-07-28")),
     request_body = ClientMessage,
     responses((status = 200, description = "The response",
                content((RpcResponse = "application/json"), (ServerSentEvent = "text/event-stream")),
                headers(("Mcp-Session-Id" = Option<String>, description = "The session that `initialize` opened"))),
-              (status = 202, description = "A notification was taken"),
+              (status = 202, description = "The notification was accepted"),
               BadRequest, Unknown, NotHired, NoJob, NotAcceptable, TooSlow, Replaced, LargeResult, NoJson, TooFast, Trouble))]
 fn say_of_job() {}

@@ -1,17 +1,18 @@
-//! Documents as resources.
+//! Documents as MCP resources.
 
 use super::words::{Failure, failure, session_id, text};
 use chorus_app::tools::{Context, document_slug, document_uri};
-use chorus_app::{Refused, conversation, mcp_sessions};
+use chorus_app::{conversation, mcp_sessions};
 use chorus_mcp::{Ask, Revision, code};
+use chorus_node::Refused;
 use chorus_protocol::api::Page;
 use chorus_protocol::api::documents::{Document, Encoding};
 use chorus_protocol::rpc::RpcError;
 use serde_json::{Map, Value, json};
 
-/// How many documents a page of the list holds.
+/// The number of documents on a page of the list.
 const PAGE: i64 = 100;
-/// The longest cursor: a slug.
+/// The longest cursor in characters: the length of a slug.
 const MAX_CURSOR: usize = 64;
 
 fn listed(context: &Context, document: &Document) -> Value {

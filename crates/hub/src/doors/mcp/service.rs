@@ -1,6 +1,7 @@
-//! A channel as an MCP server: its tools, its documents as resources, a prompt that teaches how to take part.
+//! A channel as an MCP server: its tools, its documents as resources, and a prompt that explains how to take
+//! part.
 //!
-//! One [`Channel`] is one caller in one channel, for one request.
+//! A [`Channel`] is one caller in one channel, for one request.
 
 use super::calling::{self, arguments};
 use super::words::{Failure, failure, session_id, text};
@@ -21,7 +22,7 @@ const MAX_TASK: usize = 4000;
 /// One caller in one channel.
 pub(super) struct Channel(pub(super) Context);
 
-/// The tools as this protocol lists them, made once.
+/// The result of `tools/list`, built once.
 static LISTED: LazyLock<Value> = LazyLock::new(|| calling::listed(tools::all()));
 
 impl Channel {
@@ -98,7 +99,7 @@ impl Service for Channel {
         if ask.method == "tools/call" {
             return calling::call(context, tools::find, &ask.params).await;
         }
-        // With a session the protocol has let the caller in already.
+        // With a session, the protocol has already authorized the caller.
         if ask.session.is_none() {
             context.check_member().await.map_err(failure)?;
         }
@@ -124,6 +125,6 @@ impl Service for Channel {
     }
 
     fn stopping(&self) -> CancellationToken {
-        self.0.app.stopping.clone()
+        self.0.app.tasks.stopping.clone()
     }
 }

@@ -1,7 +1,8 @@
-//! What an act says and what a client says, in the words of the other.
+//! Converts errors of acts into MCP's format, and parameters of clients into ours.
 
 use crate::error::ApiError;
-use chorus_app::{Error, tools};
+use chorus_app::tools;
+use chorus_node::Error;
 use chorus_protocol::code::Code;
 use chorus_protocol::rpc::RpcError;
 use serde_json::{Map, Value};
@@ -9,7 +10,8 @@ use uuid::Uuid;
 
 pub(super) type Failure = chorus_mcp::Failure<ApiError>;
 
-/// What an act refused: who may not be here is told that alone, everybody else in the protocol's words.
+/// Converts an error of an act: an authorization error ends the request, any other becomes an error of the
+/// protocol.
 pub(super) fn failure(error: Error) -> Failure {
     if error.keeps_out() {
         return Failure::Refused(error.into());
@@ -19,7 +21,7 @@ pub(super) fn failure(error: Error) -> Failure {
     RpcError::new(code, tools::sentence(&error)).into()
 }
 
-/// Our own mistakes go to the log; whether it is one.
+/// Logs an internal error. Returns whether it is one.
 pub(super) fn log(error: &Error) -> bool {
     if error.code == Code::Internal {
         tracing::error!(
@@ -30,13 +32,13 @@ pub(super) fn log(error: &Error) -> bool {
     error.code == Code::Internal
 }
 
-/// A text among the parameters of a method.
+/// Returns a text parameter of a method.
 pub(super) fn text<'p>(params: &'p Map<String, Value>, name: &str) -> Result<&'p str, RpcError> {
     let text = params.get(name).and_then(Value::as_str);
     text.ok_or_else(|| RpcError::params(format_args!("{name}: must be a text")))
 }
 
-/// A session that a client names. What is no id names none.
+/// Parses a session id. An invalid id names no session.
 pub(super) fn session_id(session: &str) -> Option<Uuid> {
     Uuid::try_parse(session).ok()
 }

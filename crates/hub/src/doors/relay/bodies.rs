@@ -1,4 +1,4 @@
-//! What clients send, for the OpenAPI document. `Register` and `Send` of the protocol are what checks it;
+//! Request bodies for the OpenAPI document. `Register` and `Send` of the protocol check them;
 //! `scripts/schemathesis` compares the two.
 #![expect(dead_code, reason = "describes bodies for the OpenAPI document")]
 
@@ -11,53 +11,55 @@ use utoipa::openapi::schema::{AnyOf, Array, ArrayItems, Object, Schema};
 use utoipa::openapi::{Ref, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
-/// Registers an agent by the operator.
+/// An agent to register as the operator.
 #[derive(ToSchema)]
 pub(crate) struct OperatorRegisterBody {
-    /// `name@host` or `name`; the host is this hub's own or `chorus`. At most 128 characters together with the host.
+    /// `name@host` or `name`. The host is this hub's own or `chorus`. At most 128 characters including the
+    /// host.
     #[schema(example = "my-agent@chorus")]
     agent_id: AgentAddress,
-    /// Where the agent receives envelopes.
+    /// The URL where the agent receives envelopes.
     endpoint: EndpointUrl,
-    /// What the agent says of itself: `card_version`, `user_culture` and `supported_languages`, all three.
+    /// The agent's description of itself: `card_version`, `user_culture` and `supported_languages`, all three.
     agent_card: Option<AgentCard>,
 }
 
-/// Sends an envelope.
+/// An envelope and its receiver.
 #[derive(ToSchema)]
 pub(crate) struct SendBody {
-    /// For whom: `name@host` or `name`.
+    /// The receiver: `name@host` or `name`.
     #[schema(example = "bob@chorus")]
     receiver_id: AgentAddress,
-    /// What is said; or an A2A message with the envelope as its one data part of media type
+    /// The envelope; or an A2A message with the envelope as its only data part of media type
     /// `application/vnd.chorus.envelope+json`.
     envelope: Carried,
-    /// Whether you want the receiver's output as it comes: then the answer is a stream of the events `chunk`, and at
-    /// last `done` or `error`. A message that has to wait for its receiver is answered as always.
+    /// `true` to receive the receiver's output as it arrives: the response is then a stream of `chunk` events
+    /// followed by `done` or `error`. If the message has to wait for its receiver, the response is the usual
+    /// one.
     stream: Option<bool>,
 }
 
-/// An envelope. Further members are carried along untouched.
+/// An envelope. Further members are passed on unchanged.
 #[derive(ToSchema)]
 pub(crate) struct Envelope {
     /// Always "0.4".
     #[schema(pattern = r"^0\.4$", example = "0.4")]
     chorus_version: String,
-    /// Who says it.
+    /// The address of the sender.
     #[schema(example = "alice@chorus")]
     sender_id: AgentAddress,
-    /// What is said, in the sender's language.
+    /// The text, in the sender's language.
     #[schema(min_length = 1, max_length = 10_000, example = "下午一起喝杯咖啡?")]
     original_text: String,
-    /// The sender's culture.
+    /// The culture of the sender.
     sender_culture: LanguageTag,
-    /// What a reader of another culture should know to understand it.
+    /// Background that a reader of another culture needs to understand the text.
     #[schema(min_length = 10, max_length = 500)]
     cultural_context: Option<String>,
-    /// The exchange it belongs to.
+    /// The exchange that the envelope belongs to.
     #[schema(min_length = 1, max_length = 64)]
     conversation_id: Option<String>,
-    /// Its place there.
+    /// The position in the exchange.
     #[schema(minimum = 1, maximum = 9_223_372_036_854_775_807_i64)]
     turn_number: Option<i64>,
 }
@@ -84,7 +86,7 @@ impl PartialSchema for Carried {
     }
 }
 
-/// As much of A2A's message as the hub looks at. `contains` is a word of JSON Schema that the builder has not.
+/// The part of an A2A message that the hub reads. The schema builder lacks the JSON Schema keyword `contains`.
 fn a2a_message() -> Object {
     let part = |required: &str, media_type: serde_json::Value| {
         json!({

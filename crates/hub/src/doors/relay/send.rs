@@ -11,32 +11,32 @@ use crate::extract::By;
 use crate::middleware::Client;
 use axum::Extension;
 use axum::body::Body;
-use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use chorus_app::AppState;
 use chorus_app::relay::{self, Listener, SendAnswer, Showing};
+use chorus_node::AppState;
 use chorus_protocol::relay::{Failure, MAX_BODY, Outcome, Success};
 use futures_util::stream;
 use std::convert::Infallible;
 
 /// Send an envelope to an agent
 ///
-/// Success means committed to disk. `delivered_sse`: the receiver's inbox was open. `queued` (202): it waits for the
-/// inbox. `delivered`: the receiver's endpoint took it. `failed`: it did not; the hub does not try again by itself.
-/// The same `Idempotency-Key` within a day, or the same `conversation_id` and `turn_number` within 30 days, is delivered
-/// once; what the receiver answered is told again for a day.
+/// Success means committed to disk. `delivered_sse`: the receiver's inbox was open. `queued` (202): it waits
+/// for the inbox. `delivered`: the receiver's endpoint accepted it. `failed`: it did not, and the hub does not
+/// retry. Repeating an `Idempotency-Key` within a day, or a `conversation_id` and `turn_number` within 30
+/// days, delivers once; the receiver's response is repeated for a day.
 #[utoipa::path(post, path = "/messages", tag = "relay", security(("key" = [])),
     params(("Idempotency-Key" = Option<String>, Header, nullable = false, max_length = 255, pattern = r"^[!-~]([\t -~]*[!-~])?$",
-            description = "The same for every retry of the same send")),
+            description = "A key of your choice, the same for every retry of one send")),
     request_body(content_type = "application/json", content = SendBody),
     responses(
-        (status = 200, description = "Delivered, or failed to be; with `stream` an event stream",
+        (status = 200, description = "Delivered or failed; with `stream` an event stream",
          content((Success<Outcome> = "application/json"), (ServerSentEvent = "text/event-stream"))),
         (status = 202, description = "Queued for the receiver's inbox", body = Success<Outcome>),
         (status = 400, description = "`ERR_VALIDATION`, `ERR_SENDER_NOT_REGISTERED`", body = Failure),
         (status = 401, description = "`ERR_UNAUTHORIZED`", body = Failure),
-        (status = 403, description = "`ERR_SENDER_MISMATCH`, `ERR_FORBIDDEN` (the receiver keeps the sender out, or the sender is disabled), `ERR_QUOTA_EXCEEDED`", body = Failure),
+        (status = 403, description = "`ERR_SENDER_MISMATCH`, `ERR_FORBIDDEN` (the receiver has blocked the sender, or the sender is disabled), `ERR_QUOTA_EXCEEDED`", body = Failure),
         (status = 404, description = "`ERR_AGENT_NOT_FOUND`", body = Failure),
         (status = 409, description = "`ERR_IDEMPOTENCY_CONFLICT`, `ERR_IDEMPOTENCY_IN_PROGRESS`", body = Failure),
         TooSlow, TooLarge, TooFast, Overloaded,
@@ -45,14 +45,14 @@ pub(crate) async fn send(
     State(app): State<AppState>,
     By(caller): By,
     Extension(client): Extension<Client>,
-    headers: HeaderMap,
-    body: Body,
+    request: Request,
 ) -> Result<Response, ApiError> {
     relay::may_send(&caller)?;
-    let body = body::read(&app, &headers, body, MAX_BODY).await?;
+    let (parts, body) = request.into_parts();
+    let body = body::read(&app, &parts, body, MAX_BODY).await?;
     let shows = Showing {
-        key: bearer(&headers)?,
-        idempotency_key: body::idempotency_key(&headers)?,
+        key: bearer(&parts.headers)?,
+        idempotency_key: body::idempotency_key(&parts.headers)?,
         source: client.source(),
     };
     let status = |status| StatusCode::from_u16(status).map_err(ApiError::internal);
@@ -67,7 +67,7 @@ pub(crate) async fn send(
     })
 }
 
-/// What the receiver says, as it comes.
+/// Streams the receiver's output as it arrives.
 fn streamed(listener: Listener) -> Response {
     let trace = listener.trace.to_string();
     let body = Body::from_stream(stream::unfold(listener, |mut listener| async move {

@@ -1,4 +1,4 @@
-//! All accounts, for the operator alone.
+//! The list of accounts, for the operator only.
 
 use crate::support::{OPERATOR, TestHub, members};
 use chorus_protocol::code::Code;
@@ -50,7 +50,7 @@ async fn the_operator_lists_and_searches_them() {
     }
 }
 
-/// Who is kept out and who is gone is said, and of who is gone nothing else.
+/// Disabled and deleted accounts are marked; a deleted one shows nothing else.
 #[tokio::test]
 async fn disabled_and_deleted_ones_are_marked() {
     let hub = TestHub::start();
@@ -68,7 +68,7 @@ async fn disabled_and_deleted_ones_are_marked() {
     );
     assert!(out["disabled_since"].is_string() && out["deleted_at"].is_null(), "{out}");
     assert!(!all.text.contains("ann@"), "{}", all.text);
-    // Nobody is found by how a free address is kept.
+    // A search does not match the internal form of freed addresses.
     let found = hub.get("/api/v1/accounts?q=deleted:", Some(OPERATOR)).await.body;
     assert_eq!(found["items"], json!([]));
 }

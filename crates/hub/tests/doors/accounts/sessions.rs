@@ -1,4 +1,4 @@
-//! Ending sessions, by whose they are and by the operator; and a disabled account that wants to sign in.
+//! Ending sessions by their owner and by the operator, and sign-in of a disabled account.
 
 use super::{by_page, hub_with_mail, link_for, mails_to, me, press, session};
 use crate::recovery::{acts, text};
@@ -33,11 +33,11 @@ async fn a_person_signs_out_everywhere_else() {
     assert_eq!(me(&hub, &other).await.status, 200, "others stay");
     assert_eq!(press(&hub, &link).await.status, 410, "a link that somebody else may have is over");
 
-    // From another site nobody can do it.
+    // Another site cannot do it.
     let elsewhere = hub.request(Method::DELETE, "/api/v1/me/sessions", None).header("cookie", &cookies[1]);
     let refused = Answer::of(elsewhere.header("sec-fetch-site", "cross-site")).await;
     refused.own_failure(Code::Forbidden);
-    // A program ends them all.
+    // A program ends all of them.
     let token = by_page(hub.request(Method::POST, "/api/v1/tokens", None).header("cookie", &cookies[1]));
     let token =
         Answer::of(token.json(&json!({"label": "t"}))).await.body["token"].as_str().unwrap().to_owned();
@@ -63,7 +63,7 @@ async fn the_operator_ends_sessions() {
     hub.delete(unknown, Some(OPERATOR)).await.own_failure(Code::NotFound);
 }
 
-/// Whoever stole a token may have made others with it.
+/// A thief of a token may have created others with it.
 #[tokio::test]
 async fn tokens_end_with_the_sessions_if_wanted() {
     let (hub, mails) = hub_with_mail(Setup::new());
@@ -80,7 +80,7 @@ async fn tokens_end_with_the_sessions_if_wanted() {
     assert_eq!((ended.status, &ended.body), (200, &json!({"ended": 0, "tokens": 2})));
     assert!(!is_good(&stolen).await && !is_good(&made).await && is_good(&own).await && is_good(&other).await);
 
-    // A browser stays signed in and revokes them all.
+    // The browser stays signed in and revokes all tokens.
     let (cookie, made) = (session(&hub, &mails, ANN).await, token(&hub, &own).await.1);
     let request =
         hub.request(Method::DELETE, &format!("{path}?tokens=true"), None).header("cookie", &*cookie);

@@ -1,4 +1,4 @@
-//! Signing in: from the form to the mail, to the link, to the session; and what other sites cannot do with it.
+//! Signing in: the form, the mail, the link and the session; and attacks from other sites.
 
 use super::{
     BEGIN, DAY, MINUTE, SIGNUPS, by_page, cookie_of, hub_with_mail, link_for, mails_to, me, path_in, press,
@@ -28,7 +28,7 @@ async fn from_the_form_to_a_session() {
         form.text
     );
     let sent = send_form(&hub, &[("email", " ann@mail.example ")]).await;
-    assert!(sent.status == 200 && sent.text.contains("Look into your mail"), "{}", sent.text);
+    assert!(sent.status == 200 && sent.text.contains("Check your mail"), "{}", sent.text);
 
     let all = eventually(async || mails_to(mails.path(), "ann@mail.example"), |all| !all.is_empty()).await;
     for header in [
@@ -113,7 +113,7 @@ async fn two_at_the_same_time_get_one_session_on_postgres() {
     one_of_many_enters(Setup::postgres()).await;
 }
 
-/// What an answer says, but for what is different in every answer.
+/// Returns the response without the parts that always differ.
 fn seen(answer: &Answer) -> (u16, Vec<(String, String)>, &str) {
     let headers =
         answer.headers.iter().filter(|(name, _)| !["date", "x-request-id"].contains(&name.as_str()));
@@ -135,14 +135,14 @@ async fn nothing_tells_who_has_an_account() {
         assert_eq!((api[0].status, pages[0].status), (202, 200), "{signup:?}");
         assert_eq!(seen(&api[0]), seen(&api[1]), "{signup:?}");
         assert_eq!(seen(&pages[0]), seen(&pages[1]), "{signup:?}");
-        // It stops when all that was begun is done.
+        // The stop waits for everything in progress.
         hub.stop().await;
         let sent = ["Ann@mail.example", "bob@mail.example"].map(|to| mails_to(mails.path(), to).len());
         assert_eq!(sent, if signup == Signup::Open { [2, 2] } else { [2, 0] }, "{signup:?}");
     }
 }
 
-/// The mail goes to the address that the account has, and letters that only look alike are others.
+/// The mail goes to the account's stored address; lookalike letters are different addresses.
 #[tokio::test]
 async fn a_link_goes_to_the_account_s_own_address() {
     let (hub, mails) = hub_with_mail(Setup::new().config(|config| config.signup = Signup::Closed));
@@ -177,7 +177,7 @@ async fn an_address_gets_ten_links_at_a_time() {
     assert_eq!(all(), 12);
 }
 
-/// Every unsafe route of people that a session is good for.
+/// Returns every unsafe route that accepts a session.
 fn unsafe_routes(token_id: &str) -> Vec<(Method, String, Value)> {
     let email = json!({"email": "eve@mail.example"});
     vec![
@@ -225,7 +225,7 @@ async fn other_sites_cannot_use_a_session() {
     let list = hub.get("/api/v1/tokens", Some(token)).await;
     assert_eq!(list.body["items"].as_array().unwrap().len(), 1, "none was made: {}", list.text);
 
-    // From its own pages, as browsers of both kinds say it.
+    // Requests from our own pages, as both kinds of browsers mark them.
     for (name, value) in [("sec-fetch-site", "same-origin"), ("origin", &*hub.url)] {
         let request = hub.request(Method::POST, "/api/v1/tokens", None).header("cookie", &*cookie);
         let answer = Answer::of(request.header(name, value).json(&json!({"label": "x"}))).await;
@@ -233,7 +233,7 @@ async fn other_sites_cannot_use_a_session() {
     }
 }
 
-/// Or another site could sign a browser in as somebody else.
+/// Otherwise another site could sign a browser in to a foreign account.
 #[tokio::test]
 async fn other_sites_cannot_press_the_button() {
     let (hub, mails) = hub_with_mail(Setup::new());
@@ -342,7 +342,7 @@ async fn pages_are_guarded_and_escape_what_they_show() {
     }
 }
 
-/// As much of a mail server as a mail needs; says what it was given.
+/// Starts a minimal mail server. Returns its address and the received lines.
 async fn mail_server() -> (String, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("smtp://{}", listener.local_addr().unwrap());
@@ -388,7 +388,7 @@ async fn a_mail_server_gets_the_mail() {
     assert_eq!(press(&hub, link).await.status, 303);
 }
 
-/// A server that offers no TLS gets nothing, unless it is near or the setting says so.
+/// A server without TLS gets no mail, unless it is local or the setting permits it.
 #[tokio::test]
 async fn a_mail_is_not_sent_without_tls_where_it_is_required() {
     for (tls, sent) in
@@ -404,13 +404,13 @@ async fn a_mail_is_not_sent_without_tls_where_it_is_required() {
     }
 }
 
-/// Nobody waits for a mail server, and one that is away costs the mail only.
+/// Nobody waits for a mail server; an unreachable one costs only the mail.
 #[tokio::test]
 async fn a_mail_server_that_is_away_delays_nothing() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mail = Mail::parse(&format!("smtp://{}", listener.local_addr().unwrap())).unwrap();
     let hub = Setup::new().config(|config| config.mail = mail).start();
-    // It takes the connection and says nothing.
+    // The server accepts the connection and stays silent.
     let begun = Instant::now();
     for n in 0..64 {
         let body = json!({"email": format!("a{n}@mail.example")});

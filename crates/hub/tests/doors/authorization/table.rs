@@ -1,4 +1,4 @@
-//! What each kind of caller gets from each route.
+//! The expected status for each kind of caller and each route.
 
 /// The callers, in the order of the columns.
 pub(super) const CALLERS: [&str; 7] = [
@@ -11,18 +11,18 @@ pub(super) const CALLERS: [&str; 7] = [
     "the operator",
 ];
 
-/// What each caller gets when all but its key is in order. The agent belongs to the owner, who also owns the channel it is
-/// in and made what is there; the message in it is the agent's.
+/// The status for each caller if everything but the key is valid. The agent belongs to the owner, who also
+/// owns its channel and created the objects in it; the message there is the agent's.
 pub(super) const TABLE: &[(&str, &str, [u16; 7])] = &[
-    // Registering a new name, so a key changes nothing.
+    // The name is new, so the key does not matter.
     ("post", "/register", [201, 201, 201, 201, 201, 201, 201]),
     ("post", "/agents", [401, 401, 403, 403, 403, 403, 201]),
     ("get", "/agents", [200, 401, 200, 200, 200, 200, 200]),
     ("get", "/agents/{id}", [200, 401, 200, 200, 200, 200, 200]),
-    ("delete", "/agents/{id}", [401, 401, 200, 403, 200, 403, 200]),
-    // As the agent itself.
+    ("delete", "/agents/{id}", [401, 401, 403, 403, 200, 403, 200]),
+    // The sender is the agent itself.
     ("post", "/messages", [401, 401, 202, 403, 403, 403, 202]),
-    // Each agent's own.
+    // Each agent has its own.
     ("get", "/agent/inbox", [401, 401, 200, 200, 403, 403, 403]),
     ("get", "/agent/messages", [401, 401, 200, 200, 403, 403, 403]),
     ("post", "/agent/session", [401, 401, 200, 200, 403, 403, 403]),
@@ -41,7 +41,7 @@ pub(super) const TABLE: &[(&str, &str, [u16; 7])] = &[
     // As a WebSocket, and as a call.
     ("get", "/c2a", [401, 401, 101, 101, 403, 403, 403]),
     ("post", "/c2a", [401, 401, 200, 200, 403, 403, 403]),
-    // Figures are the operator's.
+    // Metrics are for the operator.
     ("get", "/metrics", [200, 401, 200, 200, 200, 200, 200]),
     ("get", "/api/v1/accounts", [401, 401, 403, 403, 403, 403, 200]),
     ("post", "/api/v1/accounts", [401, 401, 403, 403, 403, 403, 201]),
@@ -50,7 +50,7 @@ pub(super) const TABLE: &[(&str, &str, [u16; 7])] = &[
     ("delete", "/api/v1/invitations/{id}", [401, 401, 403, 403, 204, 204, 204]),
     ("get", "/api/v1/me", [401, 401, 200, 200, 200, 200, 200]),
     ("patch", "/api/v1/me", [401, 401, 403, 403, 200, 200, 403]),
-    // With the address of the owner.
+    // The body confirms with the owner's address.
     ("delete", "/api/v1/me", [401, 401, 403, 403, 204, 400, 403]),
     ("get", "/api/v1/unread", [401, 401, 403, 403, 200, 200, 403]),
     ("post", "/api/v1/channels/{id}/read", [401, 401, 403, 403, 200, 404, 403]),
@@ -59,10 +59,10 @@ pub(super) const TABLE: &[(&str, &str, [u16; 7])] = &[
     ("patch", "/api/v1/agents/{id}", [401, 401, 200, 403, 200, 403, 200]),
     ("get", "/api/v1/me/blocks", [401, 401, 200, 200, 200, 200, 403]),
     ("post", "/api/v1/me/blocks", [401, 401, 201, 201, 201, 201, 403]),
-    // One that never was is gone.
+    // Removing a missing block succeeds.
     ("delete", "/api/v1/me/blocks/{id}", [401, 401, 204, 204, 204, 204, 403]),
     ("get", "/api/v1/me/invitations", [401, 401, 403, 403, 200, 200, 403]),
-    // Of the other person.
+    // The invitation is for the other person.
     ("post", "/api/v1/me/invitations/{id}/accept", [401, 401, 403, 403, 404, 200, 403]),
     ("post", "/api/v1/me/invitations/{id}/block", [401, 401, 403, 403, 404, 204, 403]),
     ("post", "/api/v1/me/invitations/{id}/decline", [401, 401, 403, 403, 404, 204, 403]),
@@ -75,13 +75,16 @@ pub(super) const TABLE: &[(&str, &str, [u16; 7])] = &[
     ("post", "/api/v1/agents", [401, 401, 403, 403, 201, 201, 403]),
     ("post", "/api/v1/agents/claim", [401, 401, 403, 403, 200, 200, 403]),
     ("get", "/api/v1/agents/{id}", [401, 401, 200, 200, 200, 200, 200]),
+    // The agent's own key may never do this.
+    ("delete", "/api/v1/agents/{id}/allowance", [401, 401, 403, 403, 200, 403, 200]),
+    ("put", "/api/v1/agents/{id}/allowance", [401, 401, 403, 403, 200, 403, 200]),
     ("delete", "/api/v1/agents/{id}/connection", [401, 401, 200, 403, 200, 403, 200]),
     ("put", "/api/v1/agents/{id}/connection", [401, 401, 200, 403, 200, 403, 200]),
     ("post", "/api/v1/agents/{id}/connection-string/rotate", [401, 401, 200, 403, 200, 403, 200]),
     ("post", "/api/v1/agents/{id}/connection/mend", [401, 401, 200, 403, 200, 403, 200]),
     ("delete", "/api/v1/agents/{id}/endpoint", [401, 401, 200, 403, 200, 403, 200]),
     ("delete", "/api/v1/agents/{id}/harness", [401, 401, 200, 403, 200, 403, 200]),
-    // Nobody answers there: who may set it learns that.
+    // No harness answers there; callers who may set it learn that.
     ("put", "/api/v1/agents/{id}/harness", [401, 401, 502, 403, 502, 403, 502]),
     ("post", "/api/v1/agents/{id}/key/reset", [401, 401, 403, 403, 200, 403, 200]),
     ("post", "/api/v1/agents/{id}/webhook-secret/rotate", [401, 401, 200, 403, 200, 403, 200]),
@@ -101,7 +104,7 @@ pub(super) const TABLE: &[(&str, &str, [u16; 7])] = &[
     ("post", "/api/v1/channels/{id}/artifacts", [401, 401, 201, 404, 201, 404, 403]),
     ("get", "/api/v1/channels/{id}/artifacts/{slug}", [401, 401, 200, 404, 200, 404, 403]),
     ("get", "/api/v1/channels/{id}/artifacts/{slug}/raw", [401, 401, 200, 404, 200, 404, 403]),
-    // Its owner began it.
+    // Its owner created it.
     ("delete", "/api/v1/channels/{id}/artifacts/{slug}", [401, 401, 403, 404, 204, 404, 403]),
     ("put", "/api/v1/channels/{id}/artifacts/{slug}", [401, 401, 200, 404, 200, 404, 403]),
     ("get", "/api/v1/channels/{id}/events", [401, 401, 200, 404, 200, 404, 403]),
@@ -112,7 +115,7 @@ pub(super) const TABLE: &[(&str, &str, [u16; 7])] = &[
     ("delete", "/api/v1/channels/{id}/messages/{event_id}", [401, 401, 204, 404, 204, 404, 403]),
     ("patch", "/api/v1/channels/{id}/messages/{event_id}", [401, 401, 200, 404, 403, 404, 403]),
     ("post", "/api/v1/channels/{id}/messages/{event_id}/reactions", [401, 401, 201, 404, 201, 404, 403]),
-    // The agent wants to say it: its owner, who is there, decides.
+    // The message is the agent's; its owner, who is a member, decides.
     ("get", "/api/v1/approvals", [401, 401, 200, 200, 200, 200, 403]),
     ("get", "/api/v1/approvals/{id}", [401, 401, 200, 404, 200, 404, 403]),
     ("delete", "/api/v1/approvals/{id}", [401, 401, 204, 404, 403, 404, 403]),
@@ -129,7 +132,7 @@ pub(super) const TABLE: &[(&str, &str, [u16; 7])] = &[
     ("get", "/api/v1/fleet", [401, 401, 200, 200, 200, 200, 200]),
     ("get", "/api/v1/fleet/stream", [401, 401, 200, 200, 200, 200, 200]),
     ("get", "/api/v1/operator/overview", [401, 401, 403, 403, 403, 403, 200]),
-    // The agent takes part in a stream of the owner's.
+    // The agent takes part in a work stream of the owner.
     ("get", "/api/v1/streams", [401, 401, 200, 200, 200, 200, 403]),
     ("post", "/api/v1/streams", [401, 401, 403, 404, 201, 404, 403]),
     ("get", "/api/v1/streams/{id}", [401, 401, 200, 404, 200, 404, 403]),
@@ -139,13 +142,13 @@ pub(super) const TABLE: &[(&str, &str, [u16; 7])] = &[
     ("post", "/api/v1/streams/{id}/join", [401, 401, 200, 404, 200, 404, 403]),
     ("post", "/api/v1/streams/{id}/leave", [401, 401, 200, 404, 200, 404, 403]),
     ("get", "/api/v1/search", [401, 401, 200, 200, 200, 200, 403]),
-    // The owner's Score; nobody else's concern.
+    // The Score belongs to the owner and is visible to nobody else.
     ("get", "/api/v1/scores", [401, 401, 403, 403, 200, 200, 403]),
     ("post", "/api/v1/scores", [401, 401, 403, 403, 201, 201, 403]),
     ("delete", "/api/v1/scores/{id}", [401, 401, 403, 403, 204, 404, 403]),
     ("get", "/api/v1/scores/{id}", [401, 401, 403, 403, 200, 404, 403]),
     ("put", "/api/v1/scores/{id}", [401, 401, 403, 403, 200, 404, 403]),
-    // It is claimed already.
+    // The Score is already claimed.
     ("post", "/api/v1/scores/{id}/claim", [401, 401, 403, 403, 404, 404, 403]),
     ("get", "/api/v1/scores/{id}/evidence", [401, 401, 403, 403, 200, 404, 403]),
     ("post", "/api/v1/scores/{id}/evidence", [401, 401, 403, 403, 201, 404, 403]),
@@ -156,35 +159,36 @@ pub(super) const TABLE: &[(&str, &str, [u16; 7])] = &[
     ("delete", "/api/v1/scores/{id}/signing-secrets/{prefix}", [401, 401, 403, 403, 204, 404, 403]),
     ("post", "/api/v1/adapt/{format}", [401, 401, 200, 200, 200, 200, 200]),
     ("post", "/api/v1/compare", [401, 401, 403, 403, 201, 403, 403]),
-    // Public on what nobody can guess, or the same for everybody.
+    // Public under unguessable ids, or the same for everybody.
     ("get", "/api/v1/scenarios", [200, 200, 200, 200, 200, 200, 200]),
     ("get", "/api/v1/receipts/{id}", [200, 200, 200, 200, 200, 200, 200]),
     ("get", "/api/v1/receipts/{id}/attestation", [200, 200, 200, 200, 200, 200, 200]),
     ("get", "/api/v1/log/checkpoint", [200, 200, 200, 200, 200, 200, 200]),
     ("get", "/api/v1/log/inclusion/{receipt}", [200, 200, 200, 200, 200, 200, 200]),
     ("get", "/api/v1/log/consistency", [200, 200, 200, 200, 200, 200, 200]),
+    ("get", "/api/v1/log/leaves", [200, 200, 200, 200, 200, 200, 200]),
     ("get", "/api/public/verify/{id}", [200, 200, 200, 200, 200, 200, 200]),
     ("get", "/api/public/compare/{slug}", [200, 200, 200, 200, 200, 200, 200]),
     ("get", "/api/public/rules", [200, 200, 200, 200, 200, 200, 200]),
     ("get", "/.well-known/chorus-keys.json", [200, 200, 200, 200, 200, 200, 200]),
     // The signature is the credential.
     ("post", "/api/public/evidence/{ingest}", [202, 202, 202, 202, 202, 202, 202]),
-    // The agent is on the market and earns for its owner's account; another agent has hired it, as everybody may see but who.
+    // The agent is on the market and earns for its owner's account; another agent has hired it.
     ("post", "/market/register", [201, 401, 403, 403, 201, 201, 201]),
     ("get", "/market/discover", [200, 401, 200, 200, 200, 200, 200]),
     ("get", "/market/skills", [200, 401, 200, 200, 200, 200, 200]),
     ("post", "/market/heartbeat", [401, 401, 204, 403, 204, 403, 204]),
     ("get", "/market/agents/{id}", [200, 401, 200, 200, 200, 200, 200]),
-    ("delete", "/market/agents/{id}", [401, 401, 200, 200, 200, 200, 200]),
+    ("delete", "/market/agents/{id}", [401, 401, 403, 200, 200, 200, 200]),
     ("get", "/market/reputation/{agent_id}", [200, 401, 200, 200, 200, 200, 200]),
-    // Who has no credits cannot pay; the operator has no wallet.
+    // A caller without credits cannot pay; the operator has no wallet.
     ("post", "/market/jobs", [401, 401, 402, 202, 402, 402, 403]),
     ("get", "/market/jobs", [401, 401, 200, 200, 200, 200, 200]),
     ("get", "/market/jobs/{id}", [401, 401, 200, 200, 200, 404, 404]),
     ("post", "/market/jobs/{id}/cancel", [401, 401, 403, 200, 403, 404, 404]),
     ("post", "/market/jobs/{id}/result", [401, 401, 200, 403, 200, 404, 404]),
     ("post", "/market/jobs/{id}/result/{token}", [200, 200, 200, 200, 200, 200, 200]),
-    // Nobody else has the skill.
+    // No other agent has the skill.
     ("post", "/market/quotes", [401, 401, 422, 201, 201, 201, 403]),
     ("get", "/market/quotes/{id}", [401, 401, 404, 200, 404, 404, 404]),
     ("post", "/market/quotes/{id}/offer", [401, 401, 200, 404, 404, 404, 404]),
@@ -196,12 +200,14 @@ pub(super) const TABLE: &[(&str, &str, [u16; 7])] = &[
     ("post", "/market/mint", [401, 401, 403, 403, 403, 403, 200]),
     ("post", "/market/burn", [401, 401, 403, 403, 403, 403, 200]),
     ("get", "/market/economy", [200, 401, 200, 200, 200, 200, 200]),
+    // The server of each agent itself.
+    ("post", "/mcp", [401, 401, 200, 200, 403, 403, 403]),
     ("post", "/mcp/{channel}", [401, 401, 200, 404, 200, 404, 403]),
-    // Of a session that the agent opened, and so of nobody else.
+    // The session belongs to the agent.
     ("get", "/mcp/{channel}", [401, 401, 200, 404, 404, 404, 403]),
     ("delete", "/mcp/{channel}", [401, 401, 204, 404, 404, 404, 403]),
     ("post", "/mcp/jobs/{job}", [401, 401, 200, 403, 200, 404, 404]),
 ];
 
-/// Pages are no part of the API and belong to everybody.
+/// Pages are not part of the API and are open to everybody.
 pub(super) const PAGES: &[&str] = &["/", "/api", "/api/relay", "/api/openapi.json"];

@@ -1,4 +1,4 @@
-//! What the routes are about: an agent, its owner, a channel, a job, a Score, and everybody's keys.
+//! The objects that the routes act on: an agent, its owner, a channel, a job, a Score, and all keys.
 
 use crate::choir;
 use crate::support::{Answer, Inbox, OPERATOR, TestHub, envelope};
@@ -8,34 +8,36 @@ use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-/// What the routes are about, made anew after each call that may have changed it.
+/// The objects that the routes act on, created again after each call that may have changed them.
 pub(super) struct World {
     name: String,
     pub(super) other: String,
     pub(super) keys: [Option<String>; 7],
     channel: String,
     event: String,
-    /// Of an envelope that the agent sent.
+    /// The trace id of an envelope that the agent sent.
     trace: String,
     delivery: String,
     token: String,
-    /// Of the other person, into the channel.
+    /// An invitation of the other person to the channel.
     invitation: String,
     approval: String,
     /// A work stream of the channel.
     stream: String,
-    /// Where to post without a key: the agent's connection string, and its callback.
+    /// The addresses to post to without a key: the agent's connection string and its callback.
     foreign: String,
     callback: String,
     market: Market,
 }
 
-/// What there is of the market: the agent, who hired it, a job between them, and offers to whoever hired.
+/// The market objects: the agent, its client, a job between them, and offers to the client.
 struct Market {
     agent: String,
     owner: String,
+    /// The owner key of the client.
+    owner_key: String,
     job: String,
-    /// Where its result is reported without a key.
+    /// The address for reporting its result without a key.
     result: String,
     quote: String,
 }
@@ -54,7 +56,7 @@ impl Market {
         let agent = text(&ask("/market/register", itself, body).await["agent_id"]);
         let owner = format!("owner-{place}");
         let body = json!({"agent_name": "b", "owner_id": owner, "skills": [{"skill_name": "hiring", "cost_per_call": 9}]});
-        ask("/market/register", another, body).await;
+        let owner_key = text(&ask("/market/register", another, body).await["owner_key"]);
         ask("/market/mint", OPERATOR, json!({"owner": owner, "amount": 1})).await;
         let body = json!({"agent_id": agent, "skill_name": skill, "input_data": {}, "budget": 0.1});
         let job = text(&ask("/market/jobs", another, body).await["job_id"]);
@@ -64,10 +66,10 @@ impl Market {
         let token = MasterKey::new([7; 32]).job_token(JobId::parse(&job).unwrap(), id, known.epoch);
         let result = format!("/market/jobs/{job}/result/{token}");
         let quote = text(&ask("/market/quotes", another, json!({"skill_name": skill})).await["quote_id"]);
-        Self { agent, owner, job, result, quote }
+        Self { agent, owner, owner_key, job, result, quote }
     }
 
-    /// What belongs into the body of a route of the market.
+    /// Returns the body for a route of the market.
     fn body(&self, route: &str, new: &str) -> Option<Value> {
         let skill = format!("skill-{}", self.owner.strip_prefix("owner-").unwrap());
         Some(match route {
@@ -161,7 +163,12 @@ impl World {
         }
     }
 
-    /// The path of a route with everything filled in.
+    /// Returns the keys of everybody with a quota.
+    pub(super) fn counted_keys(&self) -> Vec<String> {
+        self.keys[2..6].iter().flatten().chain([&self.market.owner_key]).cloned().collect()
+    }
+
+    /// Returns the path of a route with all parameters filled in.
     pub(super) fn path(&self, route: &str) -> String {
         match route {
             "/inbox/{sk}" => return self.foreign.clone(),
@@ -204,7 +211,7 @@ impl World {
         path.replace("{channel}", &self.channel).replace("{handle}", "a").replace("{slug}", "notes")
     }
 
-    /// What belongs into the body of a route.
+    /// Returns the body for a route.
     pub(super) fn body(&self, method: &str, route: &str) -> Option<Value> {
         let new = format!("new-{}", self.name);
         Some(match (method, route) {
@@ -232,6 +239,7 @@ impl World {
             ("put", "/api/v1/agents/{id}/connection") => {
                 json!({"connection_string": "https://agent.example/inbox/sk_a1b2c3d4e5f6"})
             }
+            ("put", "/api/v1/agents/{id}/allowance") => json!({"credits_per_day": 1.5}),
             ("put", "/api/v1/agents/{id}/harness") => json!({"endpoint": "http://127.0.0.1:1/c2a"}),
             ("post", "/api/v1/channels") => json!({"name": "another"}),
             ("patch", "/api/v1/channels/{id}") => json!({"name": "renamed"}),
@@ -245,7 +253,7 @@ impl World {
             ("post", "/api/v1/channels/{id}/messages/{event_id}/reactions") => json!({"signal": "seen"}),
             ("post", "/api/v1/channels/{id}/artifacts") => json!({"slug": "new", "content": "x"}),
             ("put", "/api/v1/channels/{id}/artifacts/{slug}") => json!({"content": "y", "base_version": 1}),
-            ("post", "/mcp/{channel}" | "/mcp/jobs/{job}") => initialize(),
+            ("post", "/mcp" | "/mcp/{channel}" | "/mcp/jobs/{job}") => initialize(),
             ("post", "/c2a") => json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}),
             ("post", route) if route.starts_with("/market/") => return self.market.body(route, &new),
             _ => return None,
@@ -265,7 +273,7 @@ pub(super) fn is_choir(route: &str) -> bool {
     parts.iter().any(|part| route.starts_with(part))
 }
 
-/// A Score of the owner, and what belongs to it.
+/// A Score of the owner and its objects.
 pub(super) struct Choir {
     score: String,
     secret: String,
@@ -320,20 +328,20 @@ impl Choir {
     }
 }
 
-/// The first message of an MCP client that wants a session.
+/// Returns the first message of an MCP client that wants a session.
 fn initialize() -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
     }})
 }
 
-/// An MCP session of the agent in the channel.
+/// Opens an MCP session of the agent in the channel.
 pub(super) async fn session(hub: &TestHub, world: &World) -> String {
     let answer = hub.post(&world.path("/mcp/{channel}"), world.keys[2].as_deref(), &initialize()).await;
     answer.header("mcp-session-id").to_owned()
 }
 
-/// Where the agent may answer a message of its own that wants a stream; what comes with it must be kept meanwhile.
+/// Returns an address where the agent may stream a reply. The other returned values keep it open.
 pub(super) async fn reply_address(
     hub: &TestHub,
     name: &str,

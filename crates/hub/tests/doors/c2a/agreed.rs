@@ -1,4 +1,4 @@
-//! What host and harness did not agree on in `initialize` is not used, by neither.
+//! Capabilities that host and harness did not agree on in `initialize` are used by neither.
 
 use super::harness::{Harness, initialize, text};
 use super::sessions::member;
@@ -8,7 +8,7 @@ use crate::support::{OPERATOR, Setup, eventually};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// `initialize` without one of the document's capabilities.
+/// Returns `initialize` without one of the document's capabilities.
 fn without(group: &str, one: &str) -> Value {
     let mut begin = initialize();
     begin["params"]["capabilities"][group][one] = json!(false);
@@ -77,7 +77,7 @@ async fn what_does_not_come_again_comes_to_the_next_session() {
     let setup = Setup::new().config(|config| config.times.redelivery = Duration::from_millis(100));
     let fixture = ChannelFixture::on(&setup).await;
     let key = member(&fixture, "lead", &json!({})).await;
-    // Who does not know what it has got already is not sent it twice either.
+    // A harness that cannot recognise duplicates is not sent anything twice.
     for capability in ["redelivery", "idempotency"] {
         let begin = without("delivery", capability);
         let mut lead = Harness::with(&fixture.hub, &key, &begin).await;
@@ -92,7 +92,7 @@ async fn what_does_not_come_again_comes_to_the_next_session() {
     }
 }
 
-/// Nor by its deadline; who leads is told all the same.
+/// At the deadline there is no reminder either; the lead is told nevertheless.
 #[tokio::test]
 async fn who_takes_nothing_twice_is_not_reminded() {
     let (fixture, clock) = ChannelFixture::with_clock().await;
@@ -109,7 +109,7 @@ async fn who_takes_nothing_twice_is_not_reminded() {
         fixture.get(&path).await.body["items"].as_array().unwrap().len()
     };
     eventually(escalations, |found| *found > 0).await;
-    // Minutes have passed, so what was said may have been summed up for it too.
+    // Minutes have passed, so a digest may have arrived too.
     let mut escalated = lead.delivered().await;
     while escalated["attention"]["reason"] == "digest" {
         escalated = lead.delivered().await;
@@ -121,7 +121,8 @@ async fn who_takes_nothing_twice_is_not_reminded() {
     silent.assert_quiet().await;
 }
 
-/// A reaction is brought to who tells it from a message; a knock, to who can pull what it stands for.
+/// Reactions go to harnesses that distinguish them from messages, and knocks to those that can pull the
+/// message.
 #[tokio::test]
 async fn signals_and_knocks_are_for_who_can_do_something_with_them() {
     let fixture = ChannelFixture::start().await;
@@ -191,7 +192,7 @@ async fn calls_of_tools_are_in_the_audit_log() {
         all,
         [call("chat.resolve", "done"), call("chat.list_events", "done"), call("chat.claim", "not_found")]
     );
-    // The owner of a channel sees what was called there, and no stranger can write into that.
+    // A channel owner sees the tool calls there, and no stranger can add to them.
     let mallory = hub.register("mallory").await;
     let mut mallory = Harness::connect(hub, &mallory).await;
     mallory.call("chat.claim", json!({"eventId": event})).await;
@@ -199,13 +200,13 @@ async fn calls_of_tools_are_in_the_audit_log() {
     eventually(async || of("actor=mallory".into(), OPERATOR).await, |calls| calls.len() == 2).await;
     let owner = of(format!("channel={channel}"), &fixture.anna).await;
     assert_eq!(owner, [call("chat.resolve", "done"), call("chat.list_events", "done")]);
-    // So it is of one event: the operator sees everything that was called about it.
+    // The same for one event: the operator sees every call about it.
     let about = of(format!("channel={channel}&event={event}"), &fixture.anna).await;
     assert_eq!(about, [call("chat.resolve", "done")]);
     let about = of(format!("event={event}"), OPERATOR).await;
     assert_eq!(about, [call("chat.resolve", "done"), call("chat.claim", "not_found")]);
     assert_eq!(of(format!("event={event}&actor=lead"), OPERATOR).await, [call("chat.resolve", "done")]);
-    // Page by page it is the same.
+    // Page by page the result is the same.
     let first = hub.get("/api/v1/audit?kind=tool_call&actor=lead&limit=2", Some(OPERATOR)).await;
     let next = first.body["next"].as_str().unwrap();
     assert_eq!(first.body["items"].as_array().unwrap().len(), 2);
@@ -215,7 +216,7 @@ async fn calls_of_tools_are_in_the_audit_log() {
     );
 }
 
-/// How signals are shown in a channel is told at the beginning, and with what comes from there.
+/// The glyphs of a channel are sent at the beginning and with each delivery from there.
 #[tokio::test]
 async fn glyphs_of_a_channel_reach_a_harness() {
     let fixture = ChannelFixture::start().await;
@@ -234,18 +235,18 @@ async fn glyphs_of_a_channel_reach_a_harness() {
     let again = Harness::connect(&fixture.hub, &key).await;
     assert_eq!(again.begun["glyphs"]["done"], "✅", "the workspace's own");
     assert_eq!(again.begun["conversationGlyphs"][&fixture.channel]["done"], "🎉", "{}", again.begun);
-    // Of channels that it is not in a harness is told nothing.
+    // A harness learns nothing about channels of others.
     let stranger = fixture.hub.register("stranger").await;
     let stranger = Harness::connect(&fixture.hub, &stranger).await;
     assert_eq!(stranger.begun.get("conversationGlyphs"), None);
 }
 
-/// What a harness's log says.
+/// Returns the log of a harness.
 async fn logged(fixture: &ChannelFixture, key: &str) -> crate::support::Answer {
     fixture.hub.get("/api/v1/audit?kind=log&actor=lead", Some(key)).await
 }
 
-/// What a harness says for the log is read by whoever manages its agent, and by nobody else.
+/// The log of a harness is visible to the managers of its agent, and to nobody else.
 #[tokio::test]
 async fn what_a_harness_logs_is_kept_for_its_owner() {
     let fixture = ChannelFixture::start().await;
@@ -273,7 +274,7 @@ async fn what_a_harness_logs_is_kept_for_its_owner() {
     assert_eq!(fixture.hub.get(&next, Some(key)).await.body["items"][0]["action"], "info");
     let stranger = fixture.hub.register("stranger").await;
     assert_eq!(logged(&fixture, &stranger).await.status, 403);
-    // However much it says, the newest is kept, and not all of it.
+    // Only the newest entries are kept.
     for n in 0..300 {
         lead.notify("notifications/message", json!({"level": "debug", "data": n})).await;
     }
@@ -285,7 +286,7 @@ async fn what_a_harness_logs_is_kept_for_its_owner() {
     assert!(count().await <= 200);
 }
 
-/// Of what was not agreed on nothing is kept, nor shown.
+/// Progress and logs that were not agreed on are neither stored nor shown.
 #[tokio::test]
 async fn progress_and_logging_that_were_not_agreed_on_change_nothing() {
     let fixture = ChannelFixture::start().await;
@@ -301,7 +302,7 @@ async fn progress_and_logging_that_were_not_agreed_on_change_nothing() {
         let progress = json!({"progressToken": event, "progress": 2, "total": 5, "message": "halfway"});
         lead.notify("notifications/progress", progress).await;
         lead.notify("notifications/message", json!({"level": "info", "data": utility})).await;
-        // What is asked after it is answered after it.
+        // Requests are answered in order, so the notification was handled before.
         lead.ask("tools/list", json!({})).await;
         eventually(statuses, |found| *found == expected).await;
     }

@@ -1,4 +1,4 @@
-//! What a harness that is POSTed to did not agree on when it was set is not used either.
+//! Capabilities that a harness endpoint did not agree on when it was set are not used either.
 
 use super::endpoint::{Endpoint, Says, set};
 use super::harness::text;
@@ -9,7 +9,7 @@ use chorus_testkit::clock::ManualClock;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// An agent of anna's whose harness says that it cannot do these.
+/// Adds an agent of anna whose harness lacks these capabilities.
 async fn without(fixture: &ChannelFixture, name: &str, cannot: &[(&str, &str)], more: &Value) -> Endpoint {
     let made = fixture.agent(&json!({"name": name})).await;
     let mut newcomer = more.clone();
@@ -27,7 +27,7 @@ async fn without(fixture: &ChannelFixture, name: &str, cannot: &[(&str, &str)], 
     endpoint
 }
 
-/// Who does not acknowledge is told, and whatever it answers well it has.
+/// A harness without acknowledgements gets notifications, and any successful response counts as received.
 #[tokio::test]
 async fn an_endpoint_that_does_not_acknowledge_is_told() {
     let fixture = ChannelFixture::start().await;
@@ -38,7 +38,7 @@ async fn an_endpoint_that_does_not_acknowledge_is_told() {
     assert_eq!(delivery["attempts"].as_array().unwrap().len(), 1, "{delivery}");
     let told = endpoint.requests("chat/deliver", 1).await;
     assert_eq!((told[0].body.get("id"), &told[0].body["params"]["eventId"]), (None, &json!(event)));
-    // An envelope too.
+    // The same for an envelope.
     let alice = fixture.hub.register("alice").await;
     let sent = fixture.hub.send(&alice, "alice", "timber", "Coffee?").await;
     assert_eq!(sent.outcome(), (200, "delivered"), "{}", sent.text);
@@ -46,7 +46,8 @@ async fn an_endpoint_that_does_not_acknowledge_is_told() {
     assert_eq!((told[1].body.get("id"), text(&told[1].body["params"])), (None, "Coffee?"));
 }
 
-/// What may have arrived is not POSTed again to who takes nothing twice: it is a dead letter, and its owner decides.
+/// A delivery that may have arrived is not repeated to a harness without deduplication: it becomes a dead
+/// letter, and its owner decides.
 #[tokio::test]
 async fn an_endpoint_that_takes_nothing_twice_gets_nothing_twice() {
     let clock = ManualClock::new(BEGIN);
@@ -56,7 +57,7 @@ async fn an_endpoint_that_takes_nothing_twice_gets_nothing_twice() {
     let fixture = ChannelFixture::on(&setup).await;
     for (name, capability) in [("timber", "redelivery"), ("oak", "idempotency")] {
         let endpoint = without(&fixture, name, &[("delivery", capability)], &json!({})).await;
-        // What it says that it did not take comes again.
+        // A delivery that the harness refused is sent again.
         endpoint.say(Says::Status(503));
         let event = fixture.say(&format!("@{name} one")).await;
         endpoint.delivered(1).await;
@@ -65,7 +66,7 @@ async fn an_endpoint_that_takes_nothing_twice_gets_nothing_twice() {
         clock.advance(10 * MINUTE);
         fixture.delivery_is(&event, "delivered").await;
         endpoint.delivered(2).await;
-        // It has this, or not.
+        // It may or may not have arrived.
         endpoint.say(Says::Anything(json!({"status": "ok"})));
         let event = fixture.say(&format!("@{name} two")).await;
         let dead = fixture.delivery_is(&event, "dead").await;
@@ -78,7 +79,7 @@ async fn an_endpoint_that_takes_nothing_twice_gets_nothing_twice() {
     }
 }
 
-/// Nor is it reminded at the deadline.
+/// It is not reminded at the deadline either.
 #[tokio::test]
 async fn an_endpoint_that_takes_nothing_twice_is_not_reminded() {
     let (fixture, clock) = ChannelFixture::with_clock().await;
@@ -92,7 +93,7 @@ async fn an_endpoint_that_takes_nothing_twice_is_not_reminded() {
     assert_eq!([&all[0]["eventId"], &all[1]["eventId"]], [&json!(event), &json!(marker)]);
 }
 
-/// How events enter its work, and what it can pull and tell apart.
+/// Deliveries use the injection mode of the harness, and the pulls and signals it supports.
 #[tokio::test]
 async fn an_endpoint_is_shown_things_as_it_can() {
     let ops = json!({"roles": ["ops"]});
@@ -126,7 +127,7 @@ async fn an_endpoint_that_knows_no_cancellations_is_told_none() {
             let path = format!("/api/v1/channels/{}/messages/{event}", fixture.channel);
             assert_eq!(fixture.hub.delete(&path, Some(&fixture.anna)).await.status, 204);
         }
-        // What was told in passing before the second delivery would be there by now.
+        // A notification sent before the second delivery would have arrived by now.
         fixture.say(&format!("@{name} number 3")).await;
         endpoint.delivered(3).await;
         let told = endpoint.requests("notifications/cancelled", if knows { 2 } else { 0 }).await;

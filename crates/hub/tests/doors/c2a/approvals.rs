@@ -1,4 +1,4 @@
-//! What an agent wants to say and a person has to agree to, over a real WebSocket.
+//! Messages of an agent that need approval, over a real WebSocket.
 
 use super::harness::Harness;
 use super::sessions::member;
@@ -18,7 +18,7 @@ async fn decide(fixture: &ChannelFixture, id: &str, word: &str, body: Value) -> 
     decided.body
 }
 
-/// The whole way: held, seen by nobody, agreed to, said, and both agents told what it is to them.
+/// The whole path: held, invisible, approved, posted, and both agents notified.
 async fn a_person_agrees(setup: &Setup) {
     let fixture = ChannelFixture::on(setup).await;
     let (lead, bob) = (member(&fixture, "lead", &json!({})).await, member(&fixture, "bob", &json!({})).await);
@@ -59,7 +59,7 @@ async fn a_person_agrees(setup: &Setup) {
     );
     assert_eq!(log[0]["masked"], json!(["agent key"]), "{}", log[0]);
     assert!(!log[0].to_string().contains("00112233"), "{}", log[0]);
-    // Once more is the same; declining comes too late.
+    // Approving again returns the same; declining is too late.
     assert_eq!(decide(&fixture, &id, "agree", json!({})).await["event_id"], agreed["event_id"]);
     let late =
         fixture.hub.post(&format!("/api/v1/approvals/{id}/decline"), Some(&fixture.anna), &json!({})).await;
@@ -124,7 +124,7 @@ async fn what_is_only_for_who_looks_wakes_no_agent() {
     assert_eq!((&sent["ephemeral"], sent.get("sequence")), (&json!(true), None), "{sent}");
     bob.assert_quiet().await;
     assert_eq!(fixture.log().await.len(), 0);
-    // Both at once would be said to nobody in particular.
+    // A message cannot be both ephemeral and held for approval.
     let mut both = passing;
     (both["requiresApproval"], both["idempotencyKey"]) = (json!(true), json!("e2"));
     assert_eq!(lead.refused("chat.send_message", both).await, "invalid_arguments");

@@ -1,4 +1,4 @@
-//! What comes from outside any conversation of this hub is answered where it came from, by `chat.send_message`.
+//! A message from outside this hub's conversations is answered at its origin by `chat.send_message`.
 
 use super::harness::{Harness, text};
 use crate::channel_fixture::{ChannelFixture, MINUTE};
@@ -31,10 +31,11 @@ async fn an_envelope_is_answered_by_an_envelope() {
     let (_, message) = inbox.message().await;
     assert_eq!(message["envelope"]["original_text"], "Gladly.");
     assert_eq!(message["envelope"]["sender_id"], json!(format!("bob@{HOST}")));
-    // A next one, and there was nothing between.
+    // Another reply, with nothing in between.
     bob.done("chat.send_message", reply(&params, "k2", "When?")).await;
     assert_eq!(inbox.message().await.1["envelope"]["original_text"], "When?");
-    // Whose envelope it is not cannot answer it, nor learn that it is there; nor can it be answered elsewhere.
+    // Another agent can neither answer the envelope nor learn that it exists, and it cannot be answered
+    // elsewhere.
     let mut mallory = Harness::connect(&fixture.hub, &mallory).await;
     let guessed = mallory.refused("chat.send_message", reply(&params, "k1", "Me too!")).await;
     let mut nowhere = reply(&params, "k1", "Me too!");
@@ -45,7 +46,7 @@ async fn an_envelope_is_answered_by_an_envelope() {
     assert_eq!(bob.refused("chat.send_message", astray).await, "invalid_arguments");
     let long = reply(&params, "k4", &"x".repeat(10_001));
     assert_eq!(bob.refused("chat.send_message", long).await, "invalid_arguments");
-    // Who has blocked the agent, or gone, is not reached.
+    // A sender that blocked the agent, or has gone, is not reached.
     let blocked = fixture.hub.post("/api/v1/me/blocks", Some(&alice), &json!({"who": "bob"})).await;
     assert!((200..300).contains(&blocked.status), "{}", blocked.text);
     assert_eq!(bob.refused("chat.send_message", reply(&params, "k5", "Still?")).await, "blocked");
@@ -64,7 +65,7 @@ async fn a_foreign_post_is_answered_at_its_callback() {
     assert_eq!(text(&params), "hello");
     assert!(!params.to_string().contains("tok_abc123"), "a callback is the hub's to keep");
     let answer = reply(&params, "k1", "hi, alice");
-    // What the service cannot take now is tried again under the same key.
+    // A reply that the service cannot accept now is retried under the same key.
     service.set(Reply::Json(503, json!({})));
     assert_eq!(timber.refused("chat.send_message", answer.clone()).await, "unavailable");
     service.set(Reply::Json(200, json!({"ok": true})));
@@ -87,7 +88,7 @@ async fn a_foreign_post_is_answered_at_its_callback() {
     assert_eq!(timber.refused("chat.send_message", reply(&params, "k2", "late")).await, "not_found");
 }
 
-/// It is for this agent alone, and what it means its words say, as of any other message.
+/// The post is for this agent alone, and its text is classified like any other message.
 #[tokio::test]
 async fn a_foreign_post_is_decided_on_like_a_direct_message() {
     let (fixture, clock) = ChannelFixture::with_clock().await;
@@ -111,7 +112,7 @@ async fn a_foreign_post_is_decided_on_like_a_direct_message() {
     }
     let essay = "a".repeat(201);
     assert_eq!(timber.refused("chat.send_message", reply(&given[1], "k1", &essay)).await, "policy_forbidden");
-    // It is nobody else's: in the end its time is over, and nobody is told.
+    // It is for nobody else: it expires without an escalation.
     let event = given[0]["eventId"].as_str().unwrap().to_owned();
     let stands = async || {
         clock.set(clock.now() + MINUTE);

@@ -1,4 +1,4 @@
-//! Claims: one holder, whoever asks, by whatever door.
+//! Claims: one holder at a time, at every door.
 
 use super::harness::{Harness, text};
 use super::sessions::member;
@@ -19,7 +19,7 @@ async fn race(setup: &Setup, racers: usize) {
         let key = member(&fixture, &format!("agent-{n}"), &json!({})).await;
         harnesses.push(Harness::connect(&fixture.hub, &key).await);
     }
-    // For nobody in particular: whoever takes it may answer.
+    // The message names nobody: the agent that claims it may answer.
     let event = fixture.say("the build is red again").await;
     let claims = harnesses.into_iter().map(|mut harness| {
         let arguments = json!({"eventId": event});
@@ -59,7 +59,7 @@ async fn the_same_on_postgres() {
     race(&Setup::postgres(), 20).await;
 }
 
-/// A channel with ada and bob connected, and a clock.
+/// Returns a channel with ada and bob connected, and its clock.
 async fn two() -> (ChannelFixture, ManualClock, Harness, Harness) {
     let (fixture, clock) = ChannelFixture::with_clock().await;
     let ada = member(&fixture, "ada", &json!({"roles": ["ops"]})).await;
@@ -84,7 +84,7 @@ async fn held_renewed_given_back_and_run_out() {
     assert_eq!((&held["state"], &held["holder"]), (&json!("held"), &json!("agent:ada")));
     assert_eq!(bob.refused("chat.claim", claim(json!({}))).await, "claimed_by_other");
     assert_eq!(bob.refused("chat.claim", claim(json!({"release": true}))).await, "claimed_by_other");
-    // Who holds it may answer, and nobody else.
+    // Only the holder may answer.
     let reply = |key: &str| {
         json!({"target": {"conversationId": fixture.channel}, "idempotencyKey": key, "visibility": "channel",
             "directedness": "to_me", "text": "on it", "inReplyTo": event})
@@ -98,7 +98,7 @@ async fn held_renewed_given_back_and_run_out() {
     assert_eq!(bob.done("chat.claim", claim(json!({}))).await["holder"], "agent:bob");
     assert_eq!(bob.done("chat.claim", claim(json!({"release": true}))).await["state"], "released");
     assert_eq!(ada.refused("chat.claim", claim(json!({"release": true}))).await, "not_claimed");
-    // Those that held it are told in the order of time.
+    // Former holders are listed in chronological order.
     clock.set(clock.now() + 1);
     ada.done("chat.claim", claim(json!({}))).await;
     ada.done("chat.send_message", reply("a")).await;
@@ -112,7 +112,7 @@ async fn held_renewed_given_back_and_run_out() {
 async fn a_role_is_offered_to_one_first_and_a_reply_claims() {
     let (fixture, clock, mut ada, mut bob) = two().await;
     let event = fixture.say("@ops please restart the cache").await;
-    // Deterministic: both have nothing to do, so the address decides.
+    // Both are idle, so the address decides.
     let knock = ada.delivered().await;
     assert_eq!((&knock["eventId"], &knock["attention"]["reason"]), (&json!(event), &json!("role_mention")));
     bob.assert_quiet().await;
@@ -125,11 +125,11 @@ async fn a_role_is_offered_to_one_first_and_a_reply_claims() {
     };
     assert_eq!(bob.refused("chat.send_message", reply("b")).await, "offered_to_other");
     clock.set(clock.now() + MINUTE / 2);
-    // A reply claims what is for whoever takes it.
+    // A reply claims an unclaimed message.
     bob.done("chat.send_message", reply("b")).await;
     let ladder = fixture.get(&format!("/api/v1/events/{event}")).await;
     assert_eq!(ladder.body["claims"][0]["holder"], "bob", "{}", ladder.text);
-    // By signal: who declines gives it to the rest at once.
+    // A signal that declines gives the message to the others at once.
     let event = fixture.say("@ops please restart the queue").await;
     let knocked = bob.delivered().await;
     assert_eq!(knocked["eventId"], json!(event), "who waits longest for something");
@@ -141,7 +141,7 @@ async fn a_role_is_offered_to_one_first_and_a_reply_claims() {
     assert_eq!(ladder.body["claims"][0]["state"], "resolved", "{}", ladder.text);
 }
 
-/// Lost on its way and lost with a session, a knock comes again as what it was; claimed twice, it has one holder and one claim.
+/// A knock lost in transit or with a session is repeated. Claimed twice, it has one holder and one claim.
 #[tokio::test]
 async fn a_knock_that_was_lost_comes_again_and_is_claimed_once() {
     let setup = Setup::new().config(|config| config.times.redelivery = Duration::from_millis(100));
@@ -158,13 +158,13 @@ async fn a_knock_that_was_lost_comes_again_and_is_claimed_once() {
     let mut ada = Harness::connect(&fixture.hub, &key).await;
     let knock = ada.delivered().await;
     assert_eq!((&knock["eventId"], &knock["injection"]["mode"]), (&json!(event), &json!("notify")));
-    // How often the session before was sent it is written down now and then: at least once more than the first.
+    // The number of earlier sends is recorded periodically: it is at least one more than the first.
     assert!(
         knock["reliability"]["attempt"].as_i64().unwrap() >= 2 && knock.get("content").is_none(),
         "{knock}"
     );
     assert_eq!(knock["reliability"]["idempotencyKey"], first["params"]["reliability"]["idempotencyKey"]);
-    // The answer to a claim may be lost too: made again, it is the same claim.
+    // The response to a claim may be lost too: repeated, it returns the same claim.
     for _ in 0..2 {
         let held = ada.done("chat.claim", json!({"eventId": event})).await;
         assert_eq!(
@@ -214,7 +214,7 @@ async fn of_ten_agents_one_is_woken_whatever_doors_they_use() {
             (attention["woken"].as_array().unwrap(), attention["knocked"].as_array().unwrap());
         assert_eq!(woken.len() + knocked.len(), 1, "{attention}");
         asked.extend(woken.iter().chain(knocked).map(|handle| handle.as_str().unwrap().to_owned()));
-        // Where there are no knocks, who is shown it holds the claim.
+        // Without knocks, the agent that receives the message holds the claim.
         let ladder = fixture.get(&format!("/api/v1/events/{}", said["event_id"].as_str().unwrap())).await;
         assert_eq!(ladder.body["claims"].as_array().unwrap().len(), woken.len(), "{}", ladder.text);
     }
@@ -247,7 +247,7 @@ async fn the_same_by_mcp() {
     assert_eq!(people["isError"], true, "{people}");
 }
 
-/// Who lets a role mention go gives it to the rest at once, as urgent as it was.
+/// Releasing a role mention offers it to the others at once, with the same urgency.
 #[tokio::test]
 async fn what_one_lets_go_is_offered_to_the_rest() {
     for release in [false, true] {
@@ -291,7 +291,7 @@ async fn a_role_mention_is_answered_once() {
     ada.done("chat.send_message", reply("c")).await;
 }
 
-/// To leave out what is answered makes it no less an answer.
+/// A reply without `inReplyTo` still counts as a reply.
 #[tokio::test]
 async fn in_the_thread_of_what_another_holds_only_those_who_take_part_speak() {
     let (fixture, _clock, mut ada, mut bob) = two().await;
@@ -309,14 +309,14 @@ async fn in_the_thread_of_what_another_holds_only_those_who_take_part_speak() {
     fixture.hub.say(&path, &fixture.anna, &asked).await;
     bob.delivered().await;
     bob.done("chat.send_message", send("c", &event)).await;
-    // What is for another.
+    // A message for another agent.
     let event = fixture.say("@ada how is it going?").await;
     ada.delivered().await;
     assert_eq!(bob.refused("chat.send_message", send("d", &event)).await, "policy_forbidden");
     fixture.hub.say(&path, &fixture.anna, &json!({"content": "well?", "thread": event})).await;
 }
 
-/// By HTTP it is 403, with whose it is, or when to try again.
+/// Over HTTP it is 403, with the holder or the time to retry.
 #[tokio::test]
 async fn who_answers_what_another_holds_is_refused_by_every_door() {
     let (fixture, clock, mut ada, mut bob) = two().await;
@@ -335,7 +335,7 @@ async fn who_answers_what_another_holds_is_refused_by_every_door() {
     assert_eq!(offered["refusal"], "offered_to_other");
     assert_eq!(retry_after.unwrap(), "30");
     let claimed = ada.done("chat.claim", json!({"eventId": event})).await;
-    // The claim's answer has all of it, and whom it names.
+    // The response to the claim contains the full message and its mentions.
     assert_eq!(claimed["event"]["target"]["mentions"], json!(["role:ops"]), "{claimed}");
     assert_eq!(super::harness::text(&claimed["event"]), "@ops please restart the cache");
     let (held, _) = answer().await;
@@ -364,7 +364,7 @@ async fn what_another_has_answered_is_not_taken_nor_put_off() {
         let later = json!({"eventId": event, "reason": "later"});
         assert_eq!(bob.refused("chat.defer", later).await, "claimed_by_other");
         assert_eq!(bob.refused("chat.send_message", reply(&event)).await, "policy_forbidden");
-        // Nor does who has answered take it on again by a signal.
+        // An agent that has answered cannot claim it again by a signal.
         ada.done("chat.react", working).await;
         let ladder = fixture.get(&format!("/api/v1/events/{event}")).await;
         let claims = ladder.body["claims"].as_array().unwrap();

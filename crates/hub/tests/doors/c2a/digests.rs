@@ -1,4 +1,4 @@
-//! Digests: who leads is told how much happened that it was not given, and not what.
+//! Digests: a lead learns how much happened that it did not receive, without the content.
 
 use super::endpoint::{Endpoint, Says, set};
 use super::harness::{Harness, initialize, text};
@@ -45,7 +45,7 @@ async fn is_told(clock: &ManualClock, setup: &Setup) {
         (&json!("system"), &json!(fixture.channel), &json!("system"))
     );
     let told = text(&digest);
-    // Bob came, and two things were said; what it was asked itself it was given.
+    // Bob joined, and there were two messages; those addressed to the lead are not counted.
     assert!(told.starts_with("2 messages, 1 join in this channel (1 by agents, 2 by people)"), "{told}");
     assert!(
         told.contains(&first) && told.contains(second.as_str().unwrap()) && !told.contains(&asked),
@@ -57,7 +57,7 @@ async fn is_told(clock: &ManualClock, setup: &Setup) {
     let page = lead.done("chat.list_events", read).await;
     assert!(page["events"].as_array().unwrap().iter().any(|one| one["eventId"] == json!(first)), "{page}");
 
-    // Nothing happens, and nothing is told.
+    // Without events there is no digest.
     clock.set(clock.now() + EVERY);
     lead.assert_quiet().await;
 }
@@ -82,7 +82,7 @@ async fn what_happens_while_it_is_away_is_told_when_it_comes_back() {
         fixture.say(&format!("number {n}")).await;
         clock.set(clock.now() + EVERY);
     }
-    // A harness that shows no digests is sent none, and they are not lost by it.
+    // A harness that shows no digests gets none, and none is lost.
     let mut without = initialize();
     without["params"]["capabilities"]["injection"]["digest"] = Value::Bool(false);
     let mut lead = Harness::with(&fixture.hub, &key, &without).await;
@@ -114,7 +114,7 @@ async fn a_work_stream_is_told_of_to_its_lead_and_not_once_more_with_its_channel
     lead.assert_quiet().await;
 }
 
-/// The same with a lead of Anna's, who sees what is on its way to it, and with a harness that is called.
+/// Adds a lead of Anna, who sees its deliveries, with a harness endpoint.
 async fn with_called_lead(setup: &Setup) -> (ChannelFixture, String, Endpoint) {
     let (fixture, endpoint) = (ChannelFixture::on(setup).await, Endpoint::start().await);
     let made = fixture.agent(&json!({"name": "lead"})).await;
@@ -126,14 +126,14 @@ async fn with_called_lead(setup: &Setup) -> (ChannelFixture, String, Endpoint) {
     (fixture, key, endpoint)
 }
 
-/// How a digest is on its way.
+/// Returns the delivery of a digest.
 async fn on_its_way(fixture: &ChannelFixture, digest: &str) -> Value {
     let list = fixture.get("/api/v1/deliveries?agent=lead").await;
     let found = list.body["items"].as_array().unwrap().iter().find(|one| one["event_id"] == digest);
     found.unwrap_or_else(|| panic!("{digest}: {}", list.text)).clone()
 }
 
-/// What its lead made of a digest.
+/// Returns the lead's disposition of a digest.
 async fn disposition(fixture: &ChannelFixture, digest: &str) -> Option<Disposition> {
     let event = EventId::parse(digest).unwrap();
     let find = move |tx: &mut dyn Tx| {
@@ -143,7 +143,7 @@ async fn disposition(fixture: &ChannelFixture, digest: &str) -> Option<Dispositi
     fixture.hub.store().read::<_, StoreError, _>(find).await.unwrap()
 }
 
-/// By the one pusher: what fails comes again, and while one waits there is no second.
+/// The pusher retries a failed digest, and there is no second one while it waits.
 async fn is_posted(clock: &ManualClock, setup: &Setup) {
     let (fixture, _, endpoint) = with_called_lead(setup).await;
     endpoint.say(Says::Status(503));
@@ -161,7 +161,7 @@ async fn is_posted(clock: &ManualClock, setup: &Setup) {
     fixture.say("the second too").await;
     fixture.recorded(clock).await;
     endpoint.say(Says::Accepted);
-    // It is tried again, and what happened meanwhile is told only after it has arrived.
+    // It is retried, and later events are reported only after it has arrived.
     clock.advance(EVERY);
     let all = endpoint.delivered(3).await;
     assert_eq!((&all[1]["eventId"], &all[1]["reliability"]["attempt"]), (&json!(digest), &json!(2)));
@@ -176,9 +176,9 @@ async fn is_posted(clock: &ManualClock, setup: &Setup) {
         let made = async || disposition(&fixture, digest).await;
         eventually(made, |made| *made == Some(Disposition::Ignored)).await;
     }
-    // Nothing happens, and nothing is told.
+    // Without events there is no digest.
     clock.advance(EVERY);
-    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    fixture.hub.background_round().await;
     endpoint.delivered(3).await;
 }
 
@@ -194,7 +194,7 @@ async fn a_harness_of_its_own_is_posted_digests_on_postgres() {
     is_posted(&clock, &Setup::postgres().clock(&clock)).await;
 }
 
-/// Who leads no more when its turn comes is not told; an open session goes before the harness.
+/// A former lead does not get a waiting digest. An open session takes precedence over the harness.
 #[tokio::test]
 async fn a_digest_that_waits_is_not_told_to_who_leads_no_more() {
     let clock = ManualClock::new(crate::channel_fixture::BEGIN);
@@ -222,7 +222,7 @@ async fn a_digest_that_waits_is_not_told_to_who_leads_no_more() {
     endpoint.delivered(1).await;
 }
 
-/// What the operator sees of it.
+/// The operator's metrics count digests and saved turns.
 #[tokio::test]
 async fn digests_and_turns_saved_are_counted() {
     let clock = ManualClock::new(crate::channel_fixture::BEGIN);
@@ -235,18 +235,18 @@ async fn digests_and_turns_saved_are_counted() {
         })
     };
     assert_eq!(figures().await, [0, 0]);
-    // One of the two is woken; thanks are for it, and wake nobody.
+    // One of the two is woken; thanks are addressed to it and wake nobody.
     let asked = fixture.say("@bob is the second table moved?").await;
     let path = format!("/api/v1/channels/{}/messages", fixture.channel);
     let thanks = json!({"content": "thanks", "reply_to": asked, "to": ["bob"]});
     let said = fixture.hub.post(&path, Some(&fixture.anna), &thanks).await;
     assert_eq!((said.status, &said.body["attention"]["woken"]), (201, &json!([])), "{}", said.text);
-    // Neither did the lead get, who sees both.
+    // The lead, who sees both channels, got neither.
     eventually(figures, |figures| *figures == [3, 0]).await;
     let mut lead = Harness::connect(&fixture.hub, &key).await;
     clock.set(clock.now() + EVERY);
     lead.delivered().await;
-    // Bob came, and two things were said.
+    // Bob joined, and there were two messages.
     eventually(figures, |figures| *figures == [3, 3]).await;
     clock.set(clock.now() + EVERY);
     lead.assert_quiet().await;

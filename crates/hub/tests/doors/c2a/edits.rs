@@ -1,4 +1,4 @@
-//! What a change of a message brings to whom: whom it names now is woken as by a new message, and no more often.
+//! Edits: agents that the new text names are woken as by a new message, and no more often.
 
 use super::harness::{Harness, text};
 use super::sessions::member;
@@ -9,7 +9,7 @@ use chorus_testkit::clock::ManualClock;
 use chorus_testkit::receiver::FakeAgent;
 use serde_json::{Value, json};
 
-/// Says something, and returns where it can be changed, and its event.
+/// Posts a message. Returns its path and its event.
 async fn said(fixture: &ChannelFixture, key: &str, content: &str) -> (String, String) {
     let messages = format!("/api/v1/channels/{}/messages", fixture.channel);
     let said = fixture.hub.post(&messages, Some(key), &json!({"content": content})).await;
@@ -18,7 +18,7 @@ async fn said(fixture: &ChannelFixture, key: &str, content: &str) -> (String, St
     (format!("{messages}/{event}"), event)
 }
 
-/// Whom an event went to.
+/// Returns the recipients of an event.
 async fn went_to(fixture: &ChannelFixture, event: &str) -> Vec<Value> {
     let ladder = fixture.get(&format!("/api/v1/events/{event}")).await;
     let deliveries = ladder.body["deliveries"].as_array().unwrap();
@@ -62,7 +62,7 @@ async fn a_mention_that_is_added_wakes_by_every_door() {
         let found = listed["events"].as_array().unwrap().iter().find(|one| one["eventId"] == event.as_str());
         assert_eq!(found.unwrap()["attention"]["policy"], "must_respond", "{listed}");
 
-        // Who has it is given the next change in its place, and nobody is given it twice.
+        // An agent that has the message gets the next edit in its place, and nobody gets it twice.
         let again = edit("@lead @streamed @posted please answer soon?").await;
         let params = lead.delivered().await;
         assert_eq!((&params["eventId"], &params["supersedes"]), (&again, &json!(event)));
@@ -91,7 +91,7 @@ async fn of_a_role_that_is_added_one_is_asked_once() {
     bob.assert_quiet().await;
 }
 
-/// A change comes to nobody to whom a message would not.
+/// An edit is delivered to nobody who would not get a message.
 #[tokio::test]
 async fn who_left_or_keeps_the_author_out_is_not_told() {
     let fixture = ChannelFixture::start().await;
@@ -107,7 +107,7 @@ async fn who_left_or_keeps_the_author_out_is_not_told() {
     assert_eq!(blocked.status, 201, "{}", blocked.text);
     let member_path = format!("/api/v1/channels/{}/members/left", fixture.channel);
     assert_eq!(fixture.hub.delete(&member_path, Some(&left)).await.status, 204);
-    // That it has nothing to do there any more is the last that it hears of it.
+    // The cancellation is the last event it gets.
     gone.notified("notifications/cancelled").await;
 
     let edit = json!({"content": "@left @blocks please look again"});
@@ -116,7 +116,7 @@ async fn who_left_or_keeps_the_author_out_is_not_told() {
     closed.assert_quiet().await;
 }
 
-/// A message that is changed again and again wakes no more often than as many messages.
+/// Repeated edits wake no more often than as many messages.
 #[tokio::test]
 async fn changes_go_through_the_loop_guard() {
     let fixture = ChannelFixture::start().await;
@@ -130,8 +130,8 @@ async fn changes_go_through_the_loop_guard() {
         let edited = fixture.hub.ask("PATCH", &path, Some(&bob), &json!({"content": content})).await;
         assert_eq!(edited.status, 200, "{}", edited.text);
     };
-    // Eight turns without a person, the first message among them. One after the other: a version that was not given yet is not,
-    // when there is a newer one.
+    // Eight turns without a person, including the first message. They are sent one by one, because a pending
+    // version is dropped for a newer one.
     for n in 1..8 {
         edit(n).await;
         let params = ada.delivered().await;
@@ -143,13 +143,13 @@ async fn changes_go_through_the_loop_guard() {
         edit(n).await;
     }
     ada.assert_quiet().await;
-    // When a person speaks, it begins anew.
+    // A person's message resets the count.
     fixture.say("go on").await;
     edit(41).await;
     assert_eq!(text(&ada.delivered().await), "@ada please do number 41?");
 }
 
-/// Thirty sends a minute are thirty, whatever is said and changed; what comes to nobody costs nothing.
+/// Thirty sends per minute is the limit for posts and edits together; an edit without recipients is free.
 #[tokio::test]
 async fn changes_count_as_sends() {
     let clock = ManualClock::new(BEGIN);
@@ -168,7 +168,7 @@ async fn changes_count_as_sends() {
         assert_eq!(edit(&notes, n, "").await.status, 200);
     }
     for n in 1..=28 {
-        // A person keeps the loop guard out of it.
+        // A person's message keeps the loop guard out of this test.
         fixture.say("go on").await;
         assert_eq!(edit(&path, n, "@ada").await.status, 200);
         ada.delivered().await;
@@ -181,7 +181,7 @@ async fn changes_count_as_sends() {
     let log = fixture.log().await;
     let shown = log.iter().find(|event| event["content"] == "@ada please do number 28?");
     assert!(shown.is_some(), "what was refused changed nothing: {log:?}");
-    // People say what they like.
+    // People are not limited.
     let (path, _) = said(&fixture, &fixture.anna, "@ada hello?").await;
     ada.delivered().await;
     for n in 0..40 {
@@ -190,7 +190,7 @@ async fn changes_count_as_sends() {
     }
 }
 
-/// Whoever was given a change answers it by the change's own id: it is the message that is answered.
+/// An agent may answer an edit by the edit's own id, which answers the message.
 #[tokio::test]
 async fn what_was_changed_is_answered_by_the_id_of_the_change() {
     let fixture = ChannelFixture::start().await;
@@ -223,7 +223,7 @@ async fn what_was_changed_is_answered_by_the_id_of_the_change() {
         let ladder = fixture.get(&format!("/api/v1/events/{change}")).await;
         assert_eq!(ladder.body["deliveries"][0]["disposition"], end, "{tool}: {}", ladder.text);
     }
-    // A change is not changed itself.
+    // An edit cannot be edited itself.
     let (path, _) = said(&fixture, &fixture.anna, "hello").await;
     let edit = json!({"content": "hello again"});
     let edited = fixture.hub.ask("PATCH", &path, Some(&fixture.anna), &edit).await;
@@ -232,7 +232,7 @@ async fn what_was_changed_is_answered_by_the_id_of_the_change() {
     assert_eq!(fixture.hub.ask("PATCH", &path, Some(&fixture.anna), &edit).await.status, 404);
 }
 
-/// What a message means is decided anew when it is changed: for who has it, too.
+/// An edit is classified again, also for agents that already have the message.
 #[tokio::test]
 async fn a_change_that_asks_another_asks_the_first_no_more() {
     let fixture = ChannelFixture::start().await;
@@ -258,7 +258,7 @@ async fn a_change_that_asks_another_asks_the_first_no_more() {
             );
         }
     }
-    // Named still, and another besides: as it says now.
+    // The agent is still named, and another one is added.
     let (path, _) = said(&fixture, &fixture.anna, "@ada check the build please?").await;
     ada.delivered().await;
     let edit = json!({"content": "@ada @bob check the build please?"});
@@ -268,7 +268,7 @@ async fn a_change_that_asks_another_asks_the_first_no_more() {
     assert_eq!(params["target"]["mentions"], json!(["agent:ada", "agent:bob"]));
 }
 
-/// What was taken back before it came does not come.
+/// A message deleted before delivery is not delivered.
 #[tokio::test]
 async fn what_was_deleted_before_it_came_is_not_delivered() {
     let fixture = ChannelFixture::start().await;
@@ -281,7 +281,8 @@ async fn what_was_deleted_before_it_came_is_not_delivered() {
     ada.assert_quiet().await;
 }
 
-/// What an agent was given in place of a message is what it answers; people, and who was only ever told of the message, answer that.
+/// An agent answers the latest version it was given; people and agents that only saw the message answer the
+/// message.
 #[tokio::test]
 async fn a_version_that_another_took_the_place_of_is_not_answered() {
     let fixture = ChannelFixture::start().await;
@@ -298,7 +299,7 @@ async fn a_version_that_another_took_the_place_of_is_not_answered() {
     let first = edit("@lead @plain restart the cache").await;
     lead.delivered().await;
     let second = edit("@lead @plain restart the cache, please").await;
-    // It knows the message by its first change.
+    // It knows the message by its first edit.
     assert_eq!(lead.delivered().await["supersedes"], json!(first));
     let reply = |key: &str, event: &str| {
         json!({"target": {"conversationId": fixture.channel}, "idempotencyKey": key, "visibility": "thread",
@@ -315,7 +316,7 @@ async fn a_version_that_another_took_the_place_of_is_not_answered() {
     let refused = fixture.hub.post(&messages, Some(&key), &body).await;
     refused.own_failure(Code::PolicyForbidden);
     assert_eq!(refused.body["error"]["details"]["newest"], json!(second), "{}", refused.text);
-    // Whoever looks finds it under the name by which it is answered.
+    // Reading the thread shows the id by which the message is answered.
     let read = lead.done("chat.read_thread", json!({"conversationId": fixture.channel})).await;
     let found = &read["events"][0];
     assert_eq!((&found["eventId"], &found["supersedes"]), (&json!(second), &json!(event)), "{read}");

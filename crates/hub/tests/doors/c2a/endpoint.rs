@@ -1,4 +1,4 @@
-//! A harness at an address of its own: the hub calls it, and it calls back by `POST /c2a`.
+//! A harness endpoint: the hub calls it, and it calls back by `POST /c2a`.
 
 use super::harness::{Harness, initialize, text};
 use crate::channel_fixture::{BEGIN, ChannelFixture};
@@ -19,15 +19,15 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
-/// What it answers a delivery with, from its number on.
+/// The response to deliveries from now on.
 #[derive(Debug, Clone)]
 pub(super) enum Says {
     Accepted,
     Error(i64),
     Status(u16),
-    /// A success of HTTP, and none of C2A.
+    /// A success of HTTP that is not a C2A result.
     Anything(Value),
-    /// It takes the request, and is never heard of again.
+    /// The endpoint accepts the request and never responds.
     Nothing,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Endpoint {
     got: Arc<Mutex<Vec<Got>>>,
     says: Arc<Mutex<Says>>,
     begins: Arc<Mutex<Says>>,
-    /// What it says that it can do.
+    /// The capabilities it declares.
     pub(super) can: Arc<Mutex<Value>>,
 }
 
@@ -100,7 +100,7 @@ impl Endpoint {
         *self.says.lock().unwrap() = says;
     }
 
-    /// All requests of a method, once there are so many.
+    /// Waits for this many requests of a method.
     pub(super) async fn requests(&self, method: &str, n: usize) -> Vec<Got> {
         let all = async || {
             let got = self.got.lock().unwrap().clone();
@@ -109,7 +109,7 @@ impl Endpoint {
         eventually(all, |found| found.len() >= n).await
     }
 
-    /// The params of all deliveries, once there are so many.
+    /// Waits for this many deliveries and returns their params.
     pub(super) async fn delivered(&self, n: usize) -> Vec<Value> {
         let found = self.requests("chat/deliver", n).await;
         assert_eq!(found.len(), n, "{found:?}");
@@ -121,7 +121,7 @@ pub(super) async fn set(hub: &TestHub, name: &str, key: &str, url: &str) -> crat
     hub.ask("PUT", &format!("/api/v1/agents/{name}/harness"), Some(key), &json!({"endpoint": url})).await
 }
 
-/// An agent in the channel whose harness is called; with its key.
+/// Adds an agent with this harness endpoint to the channel.
 async fn called(fixture: &ChannelFixture, name: &str, endpoint: &Endpoint) -> Value {
     let made = fixture.agent(&json!({"name": name})).await;
     fixture.join(&fixture.channel, name).await;
@@ -131,7 +131,7 @@ async fn called(fixture: &ChannelFixture, name: &str, endpoint: &Endpoint) -> Va
     made
 }
 
-/// One call by `POST /c2a`, as a harness makes it that has no connection.
+/// Makes one call by `POST /c2a`, as a harness without a connection does.
 async fn call_back(hub: &TestHub, key: &str, name: &str, arguments: Value) -> Value {
     let call = json!({"jsonrpc": "2.0", "id": "c1", "method": "tools/call",
         "params": {"name": name, "arguments": arguments}});
@@ -157,7 +157,7 @@ async fn a_mention_is_delivered_acknowledged_and_answered() {
     assert_eq!(params["injection"]["mode"], "buffered", "as its initialize said it can");
     assert_eq!(params["reliability"]["attempt"], 1);
 
-    // Signed like whatever else is POSTed.
+    // The request is signed like every other POST.
     let header = |name: &str| request.headers[name].to_str().unwrap().to_owned();
     let secret = made["webhook_secret"].as_str().unwrap().strip_prefix("whsec_").unwrap();
     let mut mac = Hmac::<sha2::Sha256>::new_from_slice(&BASE64.decode(secret.as_bytes()).unwrap()).unwrap();
@@ -178,7 +178,7 @@ async fn a_mention_is_delivered_acknowledged_and_answered() {
     assert_eq!(endpoint.delivered(1).await.len(), 1, "and nothing came twice");
 }
 
-/// A harness that can show knocks is knocked; what it takes and need not answer is over.
+/// A harness that can show knocks gets them. An accepted delivery that needs no answer is complete.
 #[tokio::test]
 async fn what_it_can_show_is_kept() {
     let (fixture, endpoint) = (ChannelFixture::start().await, Endpoint::start().await);
@@ -283,7 +283,7 @@ async fn who_has_forgotten_that_it_began_begins_again() {
     fixture.delivery_is(&event, "delivered").await;
 }
 
-/// Its owner sets and removes it by forms, and sees what it was last in the way of.
+/// The owner sets and removes the harness by forms, and sees its last error.
 #[tokio::test]
 async fn its_page_tells_how_it_is_and_changes_it() {
     let (fixture, endpoint) = (ChannelFixture::start().await, Endpoint::start().await);
@@ -313,7 +313,8 @@ async fn its_page_tells_how_it_is_and_changes_it() {
     assert!(page(&fixture.anna).await.contains("it connects by itself"));
 }
 
-/// An open session goes before it, and it goes before a webhook and a connection string.
+/// An open session takes precedence over the harness, which takes precedence over a webhook and a connection
+/// string.
 #[tokio::test]
 async fn its_place_among_the_ways() {
     let (fixture, endpoint, hook) =
@@ -339,7 +340,7 @@ async fn its_place_among_the_ways() {
     assert_eq!(endpoint.delivered(1).await.len(), 1);
 }
 
-/// The bridges' cells: an envelope and what another service posts; a job is below.
+/// The cells of the bridge table for an envelope and a post of another service; the job follows below.
 #[tokio::test]
 async fn bridges_to_a_harness() {
     let (fixture, endpoint) = (ChannelFixture::start().await, Endpoint::start().await);
@@ -355,7 +356,7 @@ async fn bridges_to_a_harness() {
         "idempotencyKey": "k1", "visibility": "dm", "directedness": "to_me", "text": "Gladly."});
     call_back(&fixture.hub, made["api_key"].as_str().unwrap(), "chat.send_message", reply).await;
     assert_eq!(inbox.message().await.1["envelope"]["original_text"], "Gladly.");
-    // Its sender is told at once, and decides what then.
+    // The sender gets the outcome at once and decides.
     endpoint.say(Says::Error(-32000));
     let sent = fixture.hub.send(&alice, "alice", "timber", "Tea?").await;
     assert_eq!(sent.outcome(), (200, "failed"), "{}", sent.text);
@@ -370,13 +371,13 @@ async fn bridges_to_a_harness() {
     assert_eq!((text(&params), &params["source"]["platform"]), ("hello", &json!("channel")));
 }
 
-/// The last cell of the row: a job is an assignment, whose result goes to the address that came with it.
+/// The last cell of the row: a job is an assignment, and its result goes to the address that came with it.
 #[tokio::test]
 async fn a_job_reaches_a_harness_and_is_paid() {
     let (hub, endpoint) = (TestHub::start(), Endpoint::start().await);
     let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await);
     assert_eq!(set(&hub, &worker.id, &worker.key, &endpoint.url).await.status, 200);
-    // Not taken at first, it comes again: as what it was.
+    // After a refusal it is delivered again unchanged.
     endpoint.say(Says::Error(-32000));
     let asked = job(1, &worker.id);
     hire(&hub, &boss.key, &asked).await;
@@ -401,7 +402,7 @@ async fn a_job_reaches_a_harness_and_is_paid() {
     assert_eq!((taken.status, &taken.body["status"]), (200, &json!("SUCCESS")), "{}", taken.text);
     assert_eq!(balance(&hub, &worker.owner).await.0, 0.1);
     assert_eq!(endpoint.requests("chat/deliver", 2).await.len(), 2, "what was done is not asked again");
-    // What it will never take is no job of its: whoever hired has its money back.
+    // A job that the harness can never accept fails, and the client is refunded.
     endpoint.say(Says::Error(-32602));
     let refused = job(2, &worker.id);
     hire(&hub, &boss.key, &refused).await;
@@ -409,7 +410,7 @@ async fn a_job_reaches_a_harness_and_is_paid() {
     assert_balanced(&hub).await;
 }
 
-/// Whoever waits for an answer as it comes gets what the harness sends in reply, and not its acknowledgement.
+/// A waiting sender gets the harness's reply, and not its acknowledgement.
 #[tokio::test]
 async fn a_streamed_envelope_ends_with_the_reply() {
     let (fixture, endpoint) = (ChannelFixture::start().await, Endpoint::start().await);
@@ -427,7 +428,7 @@ async fn a_streamed_envelope_ends_with_the_reply() {
     assert!(heard.contains("event: done") && heard.contains("Gladly."), "{heard}");
 }
 
-/// A message that is changed comes in place of what it was; one that is taken back is cancelled.
+/// An edit replaces the message; a deletion cancels it.
 #[tokio::test]
 async fn edits_and_deletions_reach_it() {
     let (fixture, endpoint) = (ChannelFixture::start().await, Endpoint::start().await);
@@ -462,7 +463,7 @@ async fn only_who_answers_initialize_is_set() {
         let answer = set(&fixture.hub, "timber", key, &endpoint.url).await;
         assert!(answer.own_failure(code).starts_with("initialize: "), "{says:?} {}", answer.text);
     }
-    // An address that sends back what it gets is not asked for more.
+    // An address that echoes its input is not called again.
     let echo = {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -475,7 +476,7 @@ async fn only_who_answers_initialize_is_set() {
     set(&fixture.hub, "timber", key, "ftp://agent.example/").await.own_failure(Code::Validation);
     let shown = fixture.hub.get("/api/v1/agents/timber", Some(key)).await;
     assert_eq!(shown.body["harness"], Value::Null);
-    // Whoever may not set it makes the hub call nobody.
+    // A caller who may not set it cannot make the hub call anybody.
     let (eve, calls) = (fixture.hub.register("eve").await, endpoint.got.lock().unwrap().len());
     set(&fixture.hub, "timber", &eve, &endpoint.url).await.own_failure(Code::Forbidden);
     assert_eq!(endpoint.got.lock().unwrap().len(), calls);

@@ -1,4 +1,4 @@
-//! What was asked of another that did not answer: whoever is told of it may do with it what it may do with what it was asked itself.
+//! Escalations: the lead who is told of an unanswered message may act on it like on its own.
 
 use super::harness::Harness;
 use super::sessions::member;
@@ -13,12 +13,12 @@ struct Escalated {
     fixture: ChannelFixture,
     lead: Harness,
     lead_key: String,
-    /// What was asked, and what tells that it was not answered.
+    /// The unanswered message, and the escalation.
     original: String,
     told: Value,
 }
 
-/// Asks somebody who keeps silent, until its lead is told.
+/// Asks an agent that does not answer, until its lead is told.
 async fn escalated(text: &str) -> Escalated {
     let (fixture, clock) = ChannelFixture::with_clock().await;
     let silent = member(&fixture, "silent", &json!({})).await;
@@ -41,7 +41,7 @@ impl Escalated {
         &self.told["eventId"]
     }
 
-    /// What became of it for the lead, once that is known.
+    /// Waits for the lead's disposition.
     async fn becomes(&self, disposition: &str) {
         let path = format!("/api/v1/events/{}", self.id().as_str().unwrap());
         let ladder = async || self.fixture.get(&path).await.body["deliveries"][0]["disposition"].clone();
@@ -53,7 +53,7 @@ impl Escalated {
             "idempotencyKey": key, "visibility": "channel", "directedness": "to_me", "text": "It is not."})
     }
 
-    /// The last message of the channel is an answer to the original, in its thread.
+    /// Asserts that the last message of the channel answers the original in its thread.
     async fn assert_answered(&self) {
         let log = self.fixture.log().await;
         let last = log.iter().rev().find(|event| event["content"] == "It is not.").unwrap();
@@ -74,7 +74,7 @@ async fn an_escalation_says_what_was_asked_and_is_answered_as_the_original() {
     it.becomes("responded").await;
 }
 
-/// Whatever door the lead has, it is told what was asked, and can answer.
+/// At every door the lead gets the original message and can answer it.
 #[tokio::test]
 async fn an_escalation_comes_by_every_door_with_what_was_asked() {
     for by_inbox in [true, false] {
@@ -161,7 +161,7 @@ async fn what_is_taken_back_is_asked_of_nobody() {
     it.becomes("superseded").await;
 }
 
-/// Who keeps the author of a message out is told nothing of it, and nothing of it is sent again: the owner is asked instead.
+/// A lead who has blocked the author gets neither the escalation nor a reminder: the owner is asked instead.
 #[tokio::test]
 async fn a_blocked_strangers_words_are_not_escalated_to_who_keeps_it_out() {
     let (fixture, clock) = ChannelFixture::with_clock().await;
@@ -180,7 +180,7 @@ async fn a_blocked_strangers_words_are_not_escalated_to_who_keeps_it_out() {
     silent.delivered().await;
     acked(&fixture, &original).await;
     block(&fixture.hub, &silent_key, "eve").await;
-    // It would be reminded, and is not; when that was is nobody's to see.
+    // A reminder would be due and is not sent; its time is visible to nobody.
     let log = async || {
         clock.set(clock.now() + MINUTE);
         fixture.log().await

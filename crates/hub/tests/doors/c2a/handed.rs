@@ -1,4 +1,4 @@
-//! What a harness was handed from outside any conversation: what it means, and what the chat tools do with it.
+//! Deliveries to a harness from outside any conversation: their meaning, and the chat tools on them.
 
 use super::harness::{Harness, initialize, text};
 use crate::channel_fixture::{ChannelFixture, MINUTE};
@@ -9,7 +9,7 @@ use chorus_testkit::receiver::FakeAgent;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Two agents; the second has a session.
+/// Two agents, the second with a session.
 struct Pair {
     fixture: ChannelFixture,
     alice: String,
@@ -25,13 +25,13 @@ impl Pair {
         Self { fixture, alice, bob_key, bob }
     }
 
-    /// Alice writes to bob, who has it.
+    /// Sends an envelope from alice to bob and waits for its delivery.
     async fn write(&mut self, words: &str) -> Value {
         self.fixture.hub.send(&self.alice, "alice", "bob", words).await;
         self.bob.delivered().await
     }
 
-    /// The envelope's one delivery, as this agent sees it.
+    /// Returns the envelope's only delivery, as this agent sees it.
     async fn ladder(&self, event: &Value, key: &str) -> Value {
         let path = format!("/api/v1/events/{}", event.as_str().unwrap());
         let look = async || self.fixture.hub.get(&path, Some(key)).await;
@@ -93,17 +93,17 @@ async fn the_tools_know_an_envelope_and_its_ladder_ends() {
     assert_eq!(pair.bob.refused("chat.claim", json!({"eventId": event})).await, "invalid_arguments");
     let back = json!({"inReplyTo": event, "signal": "seen", "removed": true});
     assert_eq!(pair.bob.refused("chat.react", back).await, "invalid_arguments");
-    // A harness that tells what became of it, and that it was in a turn, is believed.
+    // The harness's report of its disposition and turn is recorded.
     pair.bob.notify("notifications/injected", json!({"eventIds": [event], "turnId": "t1"})).await;
     pair.bob.notify("notifications/disposition", json!({"eventId": event, "disposition": "failed"})).await;
     let done = async || pair.ladder(&event, &pair.bob_key).await;
     let has = |ladder: &Value, rung: &str| {
         ladder["rungs"].as_array().unwrap().iter().any(|one| one["rung"] == rung)
     };
-    // That it has it is written a moment later.
+    // The acknowledgement is recorded a moment later.
     let ladder = eventually(done, |ladder| ladder["disposition"] == "failed" && has(ladder, "acked")).await;
     assert!(has(&ladder, "injected") && has(&ladder, "handed"), "{ladder}");
-    // Nobody else learns that it is there.
+    // Nobody else learns that it exists.
     let mallory = pair.fixture.hub.register("mallory").await;
     let path = format!("/api/v1/events/{}", event.as_str().unwrap());
     assert_eq!(pair.fixture.hub.get(&path, Some(&mallory)).await.status, 404);
@@ -128,7 +128,7 @@ async fn an_answer_to_an_envelope_obeys_its_policy_and_is_what_became_of_it() {
     assert_eq!(pair.bob.refused("chat.send_message", long).await, "policy_forbidden");
     pair.bob.done("chat.send_message", reply(&thanks, "k3", "You are welcome.")).await;
     assert_eq!(pair.ladder(&thanks["eventId"], &pair.alice).await["disposition"], "acknowledged");
-    // Both read what they said to each other, in order.
+    // Both can read their exchange in order.
     let place = json!({"conversationId": asked["conversation"]["id"]});
     for tool in ["chat.read_thread", "chat.list_events"] {
         let read = pair.bob.done(tool, place.clone()).await;
@@ -149,7 +149,7 @@ async fn an_answer_to_an_envelope_obeys_its_policy_and_is_what_became_of_it() {
     assert_eq!(mallory.refused("chat.read_thread", place).await, "not_a_member");
 }
 
-/// The time of an envelope is the time of an obligation, but nobody is told of it, and it is not sent again.
+/// An envelope expires like an obligation, but without a reminder or an escalation.
 #[tokio::test]
 async fn what_is_not_answered_is_asked_for_no_longer() {
     let (fixture, clock) = ChannelFixture::with_clock().await;
@@ -160,9 +160,9 @@ async fn what_is_not_answered_is_asked_for_no_longer() {
     let path = format!("/api/v1/events/{event}");
     let ladder = async || fixture.hub.get(&path, Some(&bob)).await.body["deliveries"][0].clone();
     eventually(ladder, |one| one["policy"] == "must_respond").await;
-    // A reminder would be due, then an escalation, then the end.
+    // A reminder would be due, then an escalation, then the expiry.
     clock.set(clock.now() + 5 * MINUTE);
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    fixture.hub.background_round().await;
     clock.set(clock.now() + 5 * MINUTE);
     let over = eventually(ladder, |one| one["policy"] == "may_respond").await;
     assert_eq!((&over["reason"], &over["disposition"]), (&json!("stale"), &Value::Null));
@@ -223,7 +223,8 @@ async fn a_foreign_post_and_a_job_are_known_to_the_tools() {
     assert!(!seen.text.contains("tok_abc123") && !seen.text.contains("hello"), "{}", seen.text);
 }
 
-/// A harness that knows the document alone does a job: it is asked in words, answers it, and is told when nobody wants it any more.
+/// A harness that knows only the document does a job: it gets it in words, answers it, and is told when it is
+/// cancelled.
 #[tokio::test]
 async fn a_job_is_done_by_answering_it() {
     let hub = TestHub::start();
@@ -252,7 +253,7 @@ async fn a_job_is_done_by_answering_it() {
     assert_eq!((&told["eventId"], &told["reason"]), (&params["eventId"], &json!("job_cancelled")), "{told}");
 }
 
-/// What policy does not allow did not happen: who can be answered is told so, and it is in the audit log.
+/// A forbidden disposition is not applied: a request gets an error, and the audit log records it.
 #[tokio::test]
 async fn a_disposition_that_policy_forbids_is_not_lost_in_silence() {
     let mut pair = Pair::start().await;
@@ -277,11 +278,11 @@ async fn a_disposition_that_policy_forbids_is_not_lost_in_silence() {
     let reply = json!({"target": {"conversationId": params["conversation"]["id"]}, "inReplyTo": params["eventId"],
         "idempotencyKey": "k", "visibility": "dm", "directedness": "to_me", "text": "Good."});
     assert_eq!(pair.bob.refused("chat.send_message", reply).await, "policy_forbidden");
-    // It asks for nothing, and that is what became of it.
+    // The message asks for nothing, so its disposition is `ignored`.
     assert_eq!(pair.ladder(&params["eventId"], &pair.alice).await["disposition"], "ignored");
 }
 
-/// A job comes with the time there is for it, and its id is a token of progress.
+/// A job carries its deadline, and its id is a progress token.
 #[tokio::test]
 async fn a_job_tells_its_deadline_and_takes_progress() {
     let hub = TestHub::start();
@@ -310,14 +311,15 @@ async fn a_job_tells_its_deadline_and_takes_progress() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(found["disposition"], "claimed", "{found}");
-    // Of another's job nothing is told.
+    // Another's job reveals nothing.
     let mallory = hub.register("mallory").await;
     let mut mallory = Harness::connect(&hub, &mallory).await;
     mallory.notify("notifications/progress", json!({"progressToken": one["job_id"], "progress": 1})).await;
     assert_eq!(mallory.done("chat.list_events", json!({})).await["events"], json!([]));
 }
 
-/// Who cannot do a job says so in the document's own form, by a reaction or by a notice: nobody pays for it, and the money is back at once.
+/// An agent declines a job in the document's form, by a reaction or by a notification: nobody pays, and the
+/// credits return at once.
 #[tokio::test]
 async fn a_job_that_is_declined_ends_at_once() {
     let hub = TestHub::start();
@@ -347,14 +349,18 @@ async fn a_job_that_is_declined_ends_at_once() {
             }
         }
         let done = ended(&hub, &boss.key, &asked).await;
-        assert_eq!((&done["status"], &done["settled"]), (&json!("FAILURE"), &json!(0.0)), "{way} {done}");
-        let code = if way == "result" { "NO_LUCK" } else { "EXECUTION_ERROR" };
+        let (status, code) = match way {
+            "result" => ("FAILURE", "NO_LUCK"),
+            "reaction" => ("REJECTED", "REJECTED"),
+            _ => ("FAILURE", "EXECUTION_ERROR"),
+        };
+        assert_eq!((&done["status"], &done["settled"]), (&json!(status), &json!(0.0)), "{way} {done}");
         assert_eq!(done["error"]["code"], code, "{way} {done}");
         let why = done["error"]["message"].as_str().unwrap();
         assert!(why.contains(if way == "reaction" { "declined the job" } else { "no luck" }), "{way} {done}");
     }
     assert_eq!(crate::market::balance(&hub, &boss.owner).await, (json!(1.0), json!(0.0)));
-    // Whoever has nothing to do with a job ends none.
+    // An agent cannot end a job of others.
     let asked = job(9, &worker.id);
     hire(&hub, &boss.key, &asked).await;
     let params = harness.delivered().await;

@@ -1,4 +1,5 @@
-//! A harness that knows only the document: it begins, acknowledges, calls tools, and shows what the host said.
+//! A harness that knows only the document: it initializes, acknowledges, calls tools, and exposes the host's
+//! messages.
 
 use crate::support::{SOON, TestHub};
 use chorus_testkit::websocket::{Heard, WebSocket};
@@ -6,7 +7,7 @@ use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The document's own `initialize`.
+/// Returns the document's own `initialize`.
 pub(super) fn initialize() -> Value {
     json!({
         "jsonrpc": "2.0", "id": "1", "method": "initialize",
@@ -28,10 +29,10 @@ pub(super) fn initialize() -> Value {
 /// A connected harness.
 pub(super) struct Harness {
     socket: WebSocket,
-    /// What came while something else was waited for.
+    /// Messages that arrived while another was awaited.
     waiting: VecDeque<Value>,
     calls: u64,
-    /// What `initialize` was answered with.
+    /// The response to `initialize`.
     pub(super) begun: Value,
 }
 
@@ -57,7 +58,7 @@ impl Harness {
         }
     }
 
-    /// The next message that the host sends of its own accord.
+    /// Returns the next request or notification of the host.
     async fn told(&mut self) -> Value {
         match self.waiting.pop_front() {
             Some(message) => message,
@@ -65,7 +66,7 @@ impl Harness {
         }
     }
 
-    /// The next delivery, not acknowledged: the whole request.
+    /// Returns the next delivery as a whole request, without acknowledging it.
     pub(super) async fn request(&mut self) -> Value {
         let request = self.told().await;
         assert_eq!(
@@ -82,14 +83,14 @@ impl Harness {
         self.socket.send(&answer).await;
     }
 
-    /// The params of the next delivery, acknowledged.
+    /// Acknowledges the next delivery and returns its params.
     pub(super) async fn delivered(&mut self) -> Value {
         let request = self.request().await;
         self.ack(&request).await;
         request["params"].clone()
     }
 
-    /// The next notification of this method.
+    /// Returns the next notification of this method.
     pub(super) async fn notified(&mut self, method: &str) -> Value {
         let notification = self.told().await;
         assert_eq!(notification["method"], method, "{notification}");
@@ -97,7 +98,7 @@ impl Harness {
         notification["params"].clone()
     }
 
-    /// Sends anything.
+    /// Sends any message.
     pub(super) async fn send(&mut self, message: &Value) {
         self.socket.send(message).await;
     }
@@ -110,7 +111,7 @@ impl Harness {
         self.socket.send(&json!({"jsonrpc": "2.0", "method": method, "params": params})).await;
     }
 
-    /// Asks for something, and returns the whole answer.
+    /// Sends a request and returns the whole response.
     pub(super) async fn ask(&mut self, method: &str, params: Value) -> Value {
         self.calls += 1;
         let id = format!("call-{}", self.calls);
@@ -118,7 +119,7 @@ impl Harness {
         self.answer(&json!(id)).await
     }
 
-    /// The answer to a request of this id; what comes before it waits.
+    /// Returns the response with this id; earlier messages are queued.
     pub(super) async fn answer(&mut self, id: &Value) -> Value {
         loop {
             let message = self.heard().await;
@@ -129,34 +130,34 @@ impl Harness {
         }
     }
 
-    /// Calls a tool, and returns its result.
+    /// Calls a tool and returns its result.
     pub(super) async fn call(&mut self, name: &str, arguments: Value) -> Value {
         let answer = self.ask("tools/call", json!({"name": name, "arguments": arguments})).await;
         assert!(answer.get("error").is_none(), "{answer}");
         answer["result"].clone()
     }
 
-    /// What a tool did.
+    /// Calls a tool that succeeds and returns its structured content.
     pub(super) async fn done(&mut self, name: &str, arguments: Value) -> Value {
         let result = self.call(name, arguments).await;
         assert_ne!(result["isError"], json!(true), "{result}");
         result["structuredContent"].clone()
     }
 
-    /// With which code a tool refused.
+    /// Calls a tool that fails and returns its error code.
     pub(super) async fn refused(&mut self, name: &str, arguments: Value) -> String {
         let result = self.call(name, arguments).await;
         assert_eq!(result["isError"], json!(true), "{result}");
         result["structuredContent"]["code"].as_str().unwrap().to_owned()
     }
 
-    /// Nothing is delivered for a moment.
+    /// Asserts that nothing is delivered for a moment.
     pub(super) async fn assert_quiet(&mut self) {
         assert_eq!(self.waiting, VecDeque::<Value>::new());
         assert_eq!(self.socket.next(Duration::from_millis(200)).await, None);
     }
 
-    /// The code with which the host closes.
+    /// Returns the code with which the host closes.
     pub(super) async fn closed(&mut self) -> u16 {
         loop {
             match self.socket.next(SOON).await {
@@ -168,7 +169,7 @@ impl Harness {
     }
 }
 
-/// The text of what was delivered.
+/// Returns the text of a delivery.
 pub(super) fn text(params: &Value) -> &str {
     params["content"][0]["text"].as_str().unwrap()
 }

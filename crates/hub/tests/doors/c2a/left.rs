@@ -1,4 +1,4 @@
-//! Who was taken out of a channel is shown nothing more of it, by no door, and has nothing to do there.
+//! A removed member gets nothing more of the channel at any door, and has no open obligation there.
 
 use super::harness::Harness;
 use super::missed_edits::leave;
@@ -17,7 +17,7 @@ async fn disposition(fixture: &ChannelFixture, event: &str) -> Value {
     fixture.delivery(event).await["disposition"].clone()
 }
 
-/// Everything that an agent's history holds, as text.
+/// Returns an agent's whole history as text.
 async fn history(fixture: &ChannelFixture, key: &str) -> String {
     let page = fixture.hub.get("/agent/messages?kind=all", Some(key)).await;
     assert_eq!(page.status, 200, "{}", page.text);
@@ -41,7 +41,7 @@ async fn what_was_not_taken_yet(setup: &Setup) {
     for word in ["TOPSECRET", "hidden-ops", "running", "callback", "Bearer"] {
         assert!(!history_then.contains(word), "{word} in {history_then}");
     }
-    // Who stays is given it.
+    // A remaining member still gets it.
     assert_eq!(Harness::connect(&fixture.hub, &stays).await.delivered().await["eventId"], json!(event));
     let ladder = fixture.get(&format!("/api/v1/events/{event}")).await;
     let of_gone: Vec<_> = ladder.body["deliveries"].as_array().unwrap().iter().collect();
@@ -65,21 +65,21 @@ async fn who_is_connected_is_told_and_has_no_say_any_more() {
     let key = member(&fixture, "gone", &json!({})).await;
     let mut gone = Harness::connect(&fixture.hub, &key).await;
     let event = fixture.say("@gone TOPSECRET, can you look?").await;
-    // It has it, and has not said so: it would come again.
+    // The harness has received it without acknowledging it, so it would be sent again.
     gone.request().await;
     take_out(&fixture, "gone").await;
     let told = gone.notified("notifications/cancelled").await;
     assert_eq!(told["eventId"], json!(event), "{told}");
     eventually(async || disposition(&fixture, &event).await, |known| *known == json!("ignored")).await;
     gone.notify("notifications/disposition", json!({"eventId": event, "disposition": "responded"})).await;
-    // Notices are taken in their order: this one is answered after it.
+    // Notifications are handled in order: this request is answered after it.
     gone.ask("tools/list", json!({})).await;
     assert_eq!(disposition(&fixture, &event).await, "ignored");
     leave(&fixture, gone, "gone").await;
     Harness::connect(&fixture.hub, &key).await.assert_quiet().await;
 }
 
-/// What was encoded for a harness that lags, and not sent yet, is not sent either.
+/// Deliveries encoded for a slow harness and not sent yet are not sent either.
 #[tokio::test]
 async fn what_waits_behind_the_window_is_not_sent() {
     let fixture = ChannelFixture::start().await;

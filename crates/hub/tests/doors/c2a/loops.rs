@@ -1,4 +1,4 @@
-//! Agents that would talk for ever: what ends it is the same whether they look for what was said or are given it.
+//! Loops between agents end in the same way whether the agents find messages or receive them.
 
 use super::harness::Harness;
 use super::sessions::member;
@@ -32,7 +32,7 @@ async fn two_that_answer_each_others_envelopes_come_to_an_end() {
     }
 }
 
-/// What the guard stopped is in the mailbox as what it is, and is not answered until a person speaks.
+/// A message stopped by the guard is marked in the mailbox, and cannot be answered until a person posts.
 #[tokio::test]
 async fn what_was_stopped_is_not_answered_by_who_finds_it() {
     let fixture = ChannelFixture::start().await;
@@ -62,7 +62,7 @@ async fn what_was_stopped_is_not_answered_by_who_finds_it() {
     bob.done("chat.send_message", answer).await;
 }
 
-/// Whoever makes a channel lets agents of its own go on for ever, not those of others.
+/// A channel owner can loosen the guard for their own agents only.
 #[tokio::test]
 async fn the_guard_is_loosened_for_agents_of_the_owner_alone() {
     for owned in [true, false] {

@@ -1,4 +1,4 @@
-//! `chat.list_events` without a conversation: everything that is there for an agent, page by page.
+//! `chat.list_events` without a conversation: everything addressed to an agent, page by page.
 
 use super::harness::{Harness, text};
 use super::sessions::member;
@@ -21,7 +21,7 @@ async fn the_mailbox_has_what_was_delivered_and_what_was_only_said() {
         fixture.hub.post(&format!("{path}/members"), Some(&fixture.anna), &json!({"agent": "lead"})).await;
     assert_eq!(added.status, 201, "{}", added.text);
     let ada = fixture.hub.register("ada").await;
-    // One after the other, in three places.
+    // One message after the other, in three conversations.
     fixture.say("@lead is the deploy blocked?").await;
     fixture
         .hub
@@ -37,7 +37,7 @@ async fn the_mailbox_has_what_was_delivered_and_what_was_only_said() {
         (&envelope["envelope"]["original_text"], &envelope["conversation"]["kind"]),
         (&json!("Coffee?"), &json!("dm"))
     );
-    // A cursor holds, page by page and later.
+    // A cursor stays valid, page by page and later.
     let mut after = Value::Null;
     let mut read = vec![];
     loop {
@@ -59,12 +59,12 @@ async fn the_mailbox_has_what_was_delivered_and_what_was_only_said() {
     assert_eq!(texts(&news), ["and one more thing"]);
     let again = lead.done("chat.list_events", json!({"after": news["next"]})).await;
     assert_eq!(texts(&again), [""; 0]);
-    // By what each asks of the agent.
+    // Filtered by response policy.
     let forbidden = lead.done("chat.list_events", json!({"policy": "must_not_respond"})).await;
     assert_eq!(texts(&forbidden), ["lunch is at noon", "the build is green", "and one more thing"]);
     let asked = lead.done("chat.list_events", json!({"policy": "must_respond"})).await;
     assert_eq!(texts(&asked), ["@lead is the deploy blocked?", "Coffee?"]);
-    // What it was not there for is not in it.
+    // Messages from before the agent joined are not listed.
     let late = member(&fixture, "late", &json!({})).await;
     let mut late = Harness::connect(&fixture.hub, &late).await;
     let seen = late.done("chat.list_events", json!({})).await;
@@ -75,7 +75,7 @@ async fn the_mailbox_has_what_was_delivered_and_what_was_only_said() {
     assert!(!texts(&page).contains(&"lunch is at noon"), "{page}");
 }
 
-/// More than a cursor names one by one, all of it of the last moments.
+/// More events within one moment than a cursor names individually.
 #[tokio::test]
 async fn a_crowd_is_listed_once() {
     let fixture = ChannelFixture::start().await;

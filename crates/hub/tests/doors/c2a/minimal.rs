@@ -1,4 +1,5 @@
-//! "Minimal Viable C2A", point by point, over a real WebSocket. (The fifth, the assembly of turns, is the harness's.)
+//! "Minimal Viable C2A", point by point, over a real WebSocket. Point 5, the assembly of turns, concerns the
+//! harness.
 
 use super::harness::{Harness, text};
 use super::sessions::member;
@@ -23,7 +24,7 @@ impl Two {
         Self { fixture, lead, worker }
     }
 
-    /// Says something with more than words, and returns what the hub said.
+    /// Posts a message with further fields and returns the response.
     async fn post(&self, body: Value) -> Value {
         let path = format!("/api/v1/channels/{}/messages", self.fixture.channel);
         let said = self.fixture.hub.post(&path, Some(&self.fixture.anna), &body).await;
@@ -31,7 +32,7 @@ impl Two {
         said.body
     }
 
-    /// A message in the channel, as a harness sends it.
+    /// Returns a message to the channel, as a harness sends it.
     fn send(&self, key: &str, text: &str, more: &Value) -> Value {
         let mut arguments = json!({"target": {"conversationId": self.fixture.channel}, "idempotencyKey": key,
             "visibility": "channel", "directedness": "to_me", "text": text});
@@ -49,7 +50,8 @@ impl Two {
     }
 }
 
-/// 1 and 2: the envelope, and the defaults of directedness: to_me injects, to_my_role knocks, ambient is for tools only.
+/// Points 1 and 2: the envelope, and the defaults of directedness: `to_me` injects, `to_my_role` knocks,
+/// `ambient` is for tools only.
 #[tokio::test]
 async fn directedness_decides_what_is_shown() {
     let mut two = Two::start().await;
@@ -90,7 +92,7 @@ async fn directedness_decides_what_is_shown() {
     );
 }
 
-/// 3: the four policies.
+/// Point 3: the four policies.
 #[tokio::test]
 async fn the_four_policies() {
     let mut two = Two::start().await;
@@ -113,7 +115,7 @@ async fn the_four_policies() {
     let others = two.post(json!({"content": "@worker please check the disk"})).await;
     let reply = two.send("k5", "I did", &json!({"inReplyTo": others["event_id"]}));
     assert_eq!(two.lead.refused("chat.send_message", reply).await, "policy_forbidden");
-    // Not by any other door either.
+    // The same at every other door.
     let key = two.fixture.hub.register("third").await;
     let path = format!("/api/v1/channels/{}/members", two.fixture.channel);
     two.fixture.hub.post(&path, Some(&two.fixture.anna), &json!({"agent": "third"})).await;
@@ -128,7 +130,7 @@ async fn the_four_policies() {
     );
 }
 
-/// 4: notify, and content on demand.
+/// Point 4: a notification, and the content on demand.
 #[tokio::test]
 async fn a_knock_is_answered_by_reading() {
     let mut two = Two::start().await;
@@ -144,7 +146,7 @@ async fn a_knock_is_answered_by_reading() {
     assert_eq!(claimed["state"], "held");
 }
 
-/// 6: reactions are dispositions, without a turn.
+/// Point 6: reactions are dispositions without a turn.
 #[tokio::test]
 async fn reactions_are_dispositions() {
     let mut two = Two::start().await;
@@ -166,7 +168,7 @@ async fn reactions_are_dispositions() {
     two.worker.assert_quiet().await;
 }
 
-/// 7: sends happen once, and say at whom they are aimed.
+/// Point 7: a message is sent once, with its intended directedness.
 #[tokio::test]
 async fn a_message_is_sent_once_and_lowers_what_it_implies() {
     let mut two = Two::start().await;
@@ -184,7 +186,7 @@ async fn a_message_is_sent_once_and_lowers_what_it_implies() {
     assert_eq!(said.iter().filter(|one| one["content"] == "No, it runs.").count(), 1);
     assert_eq!(two.disposition(&event, "lead").await, "responded");
 
-    // A mention that is only told of wakes nobody; without that it obliges.
+    // An ambient mention wakes nobody; without `ambient` it obliges.
     let aside = two.send("k2", "@worker has done it", &json!({"directedness": "ambient"}));
     let sent = two.lead.done("chat.send_message", aside).await;
     assert_eq!(sent["attention"]["woken"], json!([]));
@@ -194,7 +196,7 @@ async fn a_message_is_sent_once_and_lowers_what_it_implies() {
     assert_eq!(sent["attention"]["woken"], json!(["worker"]));
     assert_eq!(two.worker.delivered().await["attention"]["policy"], "must_respond");
 
-    // What cannot be sent so is told so.
+    // A message that cannot be sent gets an error.
     let nowhere = two.send("k4", "x", &json!({"target": {"conversationId": "ch_nowhere"}}));
     assert_eq!(two.lead.refused("chat.send_message", nowhere).await, "not_a_member");
     let no_key = json!({"target": {"conversationId": two.fixture.channel}, "text": "x"});
@@ -203,7 +205,8 @@ async fn a_message_is_sent_once_and_lowers_what_it_implies() {
     assert_eq!(two.lead.refused("chat.send_message", dm).await, "invalid_arguments");
 }
 
-/// 9: what comes again has the same ids; see also `sessions`. What a harness tells is recorded.
+/// Point 9: a repeated delivery has the same ids; see also `sessions`. Notifications of a harness are
+/// recorded.
 #[tokio::test]
 async fn what_a_harness_tells_is_recorded() {
     let mut two = Two::start().await;
@@ -225,13 +228,14 @@ async fn what_a_harness_tells_is_recorded() {
     assert!(rungs.contains(&"injected"), "{rungs:?}");
     let why = async || two.fixture.delivery(&event).await["disposition_reason"].clone();
     assert_eq!(why().await, "the model was away");
-    // It may not overlook what must be answered.
+    // A harness cannot ignore a message that must be answered.
     let event = two.fixture.say("@lead please look again").await;
     two.lead.delivered().await;
     two.lead.notify("notifications/disposition", json!({"eventId": event, "disposition": "ignored"})).await;
     two.lead.ask("tools/list", json!({})).await;
     assert_eq!(two.disposition(&event, "lead").await, Value::Null);
-    // "Record that a must-respond event is deferred with a reason": whoever reads the event finds it, and no credential in it.
+    // "Record that a must-respond event is deferred with a reason": the event shows the reason, with
+    // credentials masked.
     let why = async || two.fixture.delivery(&event).await["disposition_reason"].clone();
     let secret = format!("ca_{}", "0".repeat(32));
     let defer =
@@ -242,7 +246,7 @@ async fn what_a_harness_tells_is_recorded() {
     let said = said.as_str().unwrap();
     assert!(said.starts_with("the key ") && said.ends_with(" is locked (after the deploy)"), "{said}");
     assert!(!said.contains(&secret), "{said}");
-    // What it makes of it next has its own reason, or none.
+    // The next disposition has its own reason, or none.
     let resolved = two.lead.done("chat.resolve", json!({"eventId": event})).await;
     assert_eq!((&resolved["disposition"], why().await), (&json!("responded"), Value::Null));
     let event = two.fixture.say("@lead and once more").await;
@@ -251,7 +255,7 @@ async fn what_a_harness_tells_is_recorded() {
     assert_eq!(two.fixture.delivery(&event).await["disposition_reason"], "it was the cache");
 }
 
-/// A harness that says nothing of how it shows things is shown what it must answer, and owes the answer.
+/// A harness without an injection mode is given the messages it must answer, and owes the answer.
 #[tokio::test]
 async fn who_names_no_injection_is_given_what_it_must_answer() {
     let fixture = ChannelFixture::start().await;

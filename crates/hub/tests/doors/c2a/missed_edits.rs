@@ -1,4 +1,4 @@
-//! Changes of messages that somebody was away for, has answered, or has reacted to already.
+//! Edits of messages for an agent that was away, has answered, or has reacted already.
 
 use super::harness::{Harness, text};
 use super::sessions::member;
@@ -6,7 +6,7 @@ use crate::channel_fixture::ChannelFixture;
 use crate::support::{Setup, eventually};
 use serde_json::{Value, json};
 
-/// A message of anna's that can be changed.
+/// A message of anna that can be edited.
 struct Message<'a> {
     fixture: &'a ChannelFixture,
     path: String,
@@ -20,7 +20,7 @@ impl<'a> Message<'a> {
         Self { fixture, path, event }
     }
 
-    /// Changes it; the id of the change.
+    /// Edits the message and returns the id of the edit.
     async fn change(&self, content: &str) -> String {
         let anna = Some(self.fixture.anna.as_str());
         let edited = self.fixture.hub.ask("PATCH", &self.path, anna, &json!({"content": content})).await;
@@ -38,7 +38,7 @@ async fn disposition(fixture: &ChannelFixture, event: &str) -> Value {
     ladder.body["deliveries"][0]["disposition"].clone()
 }
 
-/// Ends a session, and waits until the hub knows.
+/// Ends a session and waits until the hub has noticed.
 pub(super) async fn leave(fixture: &ChannelFixture, harness: Harness, name: &str) {
     drop(harness);
     let online = async || {
@@ -52,7 +52,7 @@ async fn who_comes_back(setup: &Setup) {
     let fixture = ChannelFixture::on(setup).await;
     let key = member(&fixture, "ada", &json!({})).await;
     let mut ada = Harness::connect(&fixture.hub, &key).await;
-    // It has taken one message, and another comes when it is away.
+    // The agent has received one message, and another arrives while it is away.
     let taken = Message::say(&fixture, "@ada is the build red?").await;
     ada.delivered().await;
     leave(&fixture, ada, "ada").await;
@@ -81,7 +81,7 @@ async fn who_comes_back_is_given_the_newest_version_alone_on_postgres() {
     who_comes_back(&Setup::postgres()).await;
 }
 
-/// What it means is decided anew for who is away, too, whatever it comes back by.
+/// Edits are classified again for an absent agent too, whatever transport it returns by.
 #[tokio::test]
 async fn who_is_away_is_not_asked_what_is_for_another_by_now() {
     let fixture = ChannelFixture::start().await;
@@ -138,13 +138,13 @@ async fn taken_back_meanwhile(setup: &Setup) {
         message.delete().await;
     }
     let mut ada = Harness::connect(&fixture.hub, &key).await;
-    // The change of the second it never had.
+    // It never received the edit of the second.
     for message in [&first, &second] {
         let cancelled = ada.notified("notifications/cancelled").await;
         assert_eq!(cancelled["eventId"], json!(message.event), "{cancelled}");
     }
     ada.assert_quiet().await;
-    // It was told: another session is not.
+    // The agent was notified once: another session is not.
     leave(&fixture, ada, "ada").await;
     Harness::connect(&fixture.hub, &key).await.assert_quiet().await;
 }
@@ -159,7 +159,7 @@ async fn who_comes_back_is_told_what_was_taken_back_meanwhile_on_postgres() {
     taken_back_meanwhile(&Setup::postgres()).await;
 }
 
-/// What an agent has answered is offered to it again when it is changed: by a knock, and it may leave it.
+/// An edit of an answered message knocks, and the agent may ignore it.
 #[tokio::test]
 async fn what_was_answered_knocks_when_it_is_changed() {
     let fixture = ChannelFixture::start().await;
@@ -181,13 +181,13 @@ async fn what_was_answered_knocks_when_it_is_changed() {
         (&json!("may_respond"), &json!("edited_after_response"))
     );
     assert_eq!(disposition(&fixture, &message.event).await, "responded");
-    // Nothing is asked of it any more: then it is left alone.
+    // If nothing is asked any more, the agent is left alone.
     message.change("never mind").await;
     assert_eq!(ada.notified("notifications/cancelled").await["eventId"], json!(change));
     ada.assert_quiet().await;
 }
 
-/// Who was asked, then not, then again, is asked again.
+/// An agent that is named, removed and named again is asked again.
 #[tokio::test]
 async fn a_mention_that_comes_back_wakes() {
     let fixture = ChannelFixture::start().await;
@@ -205,7 +205,7 @@ async fn a_mention_that_comes_back_wakes() {
     assert_eq!(inbox.event("chat").await["event"]["content"], "@ada @bob it is not, look at it?");
 }
 
-/// The same reaction again is one to the change, if nothing else was said to that.
+/// Repeating a reaction counts for the edit, if there is no other reaction to it.
 #[tokio::test]
 async fn a_reaction_that_stands_counts_for_the_change() {
     let fixture = ChannelFixture::start().await;
@@ -230,7 +230,8 @@ async fn a_reaction_that_stands_counts_for_the_change() {
     );
 }
 
-/// What a person adds to a thread is for whom it asked there: a knock worth a look. Others only hear that it goes on.
+/// A person's addition to a thread knocks at the agents addressed there. Others only learn that the thread
+/// continues.
 #[tokio::test]
 async fn what_is_added_to_a_thread_knocks_by_priority() {
     let fixture = ChannelFixture::start().await;

@@ -1,11 +1,11 @@
-//! What is for a role, or for those whose work stream it is, is taken on and ended by them, and by people.
+//! A message to a role or to the owners of a work stream can be claimed and closed by them and by people only.
 
 use super::harness::Harness;
 use super::sessions::member;
 use crate::channel_fixture::{ChannelFixture, MINUTE};
 use serde_json::{Value, json};
 
-/// A stranger to an event tries everything that takes it on or ends it.
+/// Asserts that another agent can neither claim nor close an event.
 async fn assert_refused(fixture: &ChannelFixture, event: &str, (stranger, key): (&mut Harness, &str)) {
     for (tool, arguments) in [
         ("chat.claim", json!({"eventId": event, "ttlMs": 86_400_000})),
@@ -25,7 +25,7 @@ async fn assert_refused(fixture: &ChannelFixture, event: &str, (stranger, key): 
     );
     let ladder = fixture.get(&format!("/api/v1/events/{event}")).await;
     assert_eq!(ladder.body["claims"], json!([]), "{}", ladder.text);
-    // To have seen it is no claim.
+    // The signal `seen` is not a claim.
     stranger.done("chat.react", json!({"inReplyTo": event, "signal": "seen"})).await;
 }
 
@@ -44,7 +44,7 @@ async fn what_is_for_a_role_is_nobody_elses() {
     let event = fixture.say("@ops please restart the cache").await;
     ada.delivered().await;
     assert_refused(&fixture, &event, (&mut eve, &key)).await;
-    // Nor when it is open to all that have the role.
+    // The same after the message was offered to everybody in the role.
     clock.set(clock.now() + MINUTE);
     assert_refused(&fixture, &event, (&mut eve, &key)).await;
     ada.done("chat.send_message", answer(&fixture, &event)).await;
@@ -67,7 +67,7 @@ async fn what_an_owner_of_a_stream_is_asked_is_nobody_elses() {
     assert_eq!(ada.done("chat.resolve", json!({"eventId": event})).await["disposition"], "responded");
 }
 
-/// Whose claim it is and who leaves it lets it go at once: the others are asked.
+/// A holder that ignores its claim releases it at once, and the others are asked.
 #[tokio::test]
 async fn who_ignores_what_it_holds_lets_it_go() {
     let fixture = ChannelFixture::start().await;

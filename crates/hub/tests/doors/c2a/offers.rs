@@ -1,4 +1,4 @@
-//! What a role is asked, and nobody holds any more: whoever's claim ends, somebody who may still answer is asked again.
+//! A role message whose claim ends is offered again to somebody who may still answer.
 
 use super::harness::Harness;
 use super::missed_edits::leave;
@@ -8,7 +8,7 @@ use crate::support::eventually;
 use chorus_testkit::clock::ManualClock;
 use serde_json::{Value, json};
 
-/// A channel with three of a role connected, and a clock. The first is asked first.
+/// Returns a channel with three connected agents of a role, and a clock. The first one is asked first.
 async fn three() -> (ChannelFixture, ManualClock, [Harness; 3]) {
     let (fixture, clock) = ChannelFixture::with_clock().await;
     let mut harnesses = vec![];
@@ -20,7 +20,7 @@ async fn three() -> (ChannelFixture, ManualClock, [Harness; 3]) {
     (fixture, clock, harnesses)
 }
 
-/// Once it is in the store that all took what they were brought, time may pass.
+/// Waits until all acknowledgements are stored, so that the clock may advance.
 async fn acked(fixture: &ChannelFixture, event: &str) {
     all_reached(fixture, event, "acked").await;
 }
@@ -59,14 +59,14 @@ async fn what_a_later_one_gives_back_is_asked_of_the_others_again() {
         let again = cat.delivered().await;
         assert_eq!(attempt(&again), (&json!(event), &json!(2)));
         assert_eq!(again["injection"]["mode"], "notify");
-        // Who has let it go is left alone.
+        // The agent that released it is not asked again.
         ada.assert_quiet().await;
         bob.assert_quiet().await;
         cat.done("chat.claim", json!({"eventId": event})).await;
     }
 }
 
-/// However long it was held: meanwhile nobody has let it pass.
+/// The time during which it was held does not count as a missed offer.
 #[tokio::test]
 async fn what_runs_out_of_a_later_one_is_offered_to_the_first_and_then_to_all() {
     let (fixture, clock, [mut ada, mut bob, mut cat]) = three().await;
@@ -93,7 +93,7 @@ async fn what_runs_out_of_a_later_one_is_offered_to_the_first_and_then_to_all() 
     cat.done("chat.claim", json!({"eventId": event})).await;
     cat.done("chat.react", json!({"inReplyTo": event, "signal": "done"})).await;
     acked(&fixture, &event).await;
-    // Once it is dealt with, the others are done with it.
+    // Once it is closed, the others have no open obligation.
     clock.set(clock.now() + 30 * MINUTE);
     let dispositions = async || {
         let ladder = fixture.get(&format!("/api/v1/events/{event}")).await;
@@ -109,7 +109,7 @@ async fn what_runs_out_of_a_later_one_is_offered_to_the_first_and_then_to_all() 
     bob.assert_quiet().await;
 }
 
-/// Who takes something and lets it go again and again does not wake the others for ever.
+/// Claiming and releasing repeatedly does not wake the others for ever.
 #[tokio::test]
 async fn nobody_is_asked_for_ever() {
     let (fixture, clock, [mut ada, mut bob, mut cat]) = three().await;
@@ -132,7 +132,7 @@ async fn nobody_is_asked_for_ever() {
     cat.assert_quiet().await;
 }
 
-/// Where there are no knocks the hub takes it for whom it shows it to: one after the other, also once all had it.
+/// Without knocks the hub claims the message for the agent that receives it: one after the other, repeatedly.
 #[tokio::test]
 async fn inboxes_take_their_turns_again() {
     let (fixture, clock) = ChannelFixture::with_clock().await;
@@ -161,7 +161,7 @@ async fn inboxes_take_their_turns_again() {
     }
 }
 
-/// What waits for who is away is a knock as for who is there, and nobody holds it before somebody takes it.
+/// An absent agent gets a knock when it returns, and nobody holds the message before it is claimed.
 #[tokio::test]
 async fn a_role_that_is_all_away_is_knocked_when_it_comes_back() {
     let (fixture, clock) = ChannelFixture::with_clock().await;

@@ -1,4 +1,4 @@
-//! People who take something on: a claim like an agent's, which agents respect, and which ends with an answer or with time.
+//! Claims of people: agents respect them, and they end with an answer or by time.
 
 use super::harness::Harness;
 use super::sessions::member;
@@ -8,7 +8,7 @@ use crate::support::{Setup, eventually};
 use chorus_testkit::clock::ManualClock;
 use serde_json::{Value, json};
 
-/// A channel of anna's with ada and bob on duty, connected.
+/// Returns a channel of anna with ada and bob on duty, both connected.
 async fn on_duty(setup: &Setup) -> (ChannelFixture, Harness, Harness) {
     let fixture = ChannelFixture::on(setup).await;
     let ada = member(&fixture, "ada", &json!({"roles": ["ops"]})).await;
@@ -18,7 +18,7 @@ async fn on_duty(setup: &Setup) -> (ChannelFixture, Harness, Harness) {
     (fixture, ada, bob)
 }
 
-/// Anna signals something about a message; the answer's status and body.
+/// Sends a signal of Anna about a message. Returns the status and the body.
 async fn signal(fixture: &ChannelFixture, event: &str, reaction: &Value) -> (u16, Value) {
     let path = format!("/api/v1/channels/{}/messages/{event}/reactions", fixture.channel);
     let answer = fixture.hub.post(&path, Some(&fixture.anna), reaction).await;
@@ -30,7 +30,7 @@ async fn takes_on(fixture: &ChannelFixture, event: &str) {
     assert!(status < 300, "{body}");
 }
 
-/// Who held it, and what became of that.
+/// Returns the holders and the outcomes of their claims.
 async fn claims(fixture: &ChannelFixture, event: &str) -> Vec<(String, String)> {
     let ladder = fixture.get(&format!("/api/v1/events/{event}")).await;
     let text = |one: &Value, name: &str| one[name].as_str().unwrap().to_owned();
@@ -52,7 +52,7 @@ async fn no_agent_is_asked_meanwhile(setup: Setup) {
     let page = fixture.get(&format!("/c/{}", fixture.channel)).await.text;
     assert!(page.contains("anna holds this") && page.contains("data-held"), "{page}");
     assert!(page.contains("Knocked <strong>ada</strong>") && page.contains("No text was shown"), "{page}");
-    // The offer to ada is over, and bob is not asked.
+    // The offer to ada has ended, and bob is not asked.
     clock.set(clock.now() + MINUTE);
     bob.assert_quiet().await;
     // Her answer ends it: nobody is asked any more.
@@ -93,10 +93,10 @@ async fn what_a_person_gives_back_or_lets_run_out_is_offered_again() {
     clock.set(clock.now() + 5 * MINUTE);
     let is_over = |claims: &Vec<(String, String)>| claims.last() == Some(&pair("anna", "expired"));
     eventually(async || claims(&fixture, &event).await, is_over).await;
-    // Whose time was over takes it on anew, by the same signal.
+    // After an expiry the same signal claims it again.
     takes_on(&fixture, &event).await;
     assert_eq!(claims(&fixture, &event).await.last(), Some(&pair("anna", "held")));
-    // What an agent holds is that agent's.
+    // A person cannot take a claim from an agent.
     let other = fixture.say("somebody should look at the queue").await;
     ada.done("chat.claim", json!({"eventId": other})).await;
     let (status, body) = signal(&fixture, &other, &json!({"signal": "claimed"})).await;
@@ -114,7 +114,7 @@ async fn who_was_asked_is_not_reminded_while_a_person_has_it() {
     takes_on(&fixture, &event).await;
     clock.set(clock.now() + MINUTE);
     ada.assert_quiet().await;
-    // It ran out: now ada is reminded.
+    // The claim has expired, so ada is reminded.
     clock.set(clock.now() + 5 * MINUTE);
     let again = ada.delivered().await;
     assert_eq!((&again["eventId"], &again["reliability"]["attempt"]), (&json!(event), &json!(2)));

@@ -1,4 +1,4 @@
-//! Sessions: how they begin, what is delivered and acknowledged, what comes again, and how they end.
+//! Sessions: initialization, delivery, acknowledgement, redelivery, and their end.
 
 use super::harness::{Harness, initialize, text};
 use crate::channel_fixture::{BEGIN, ChannelFixture};
@@ -9,7 +9,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// A channel with the agent lead, and its key.
+/// Returns a channel with the agent lead, and its key.
 async fn with_lead() -> (ChannelFixture, String) {
     on(&Setup::new()).await
 }
@@ -20,7 +20,7 @@ async fn on(setup: &Setup) -> (ChannelFixture, String) {
     (fixture, key)
 }
 
-/// Makes an agent a member of the channel, and returns its key.
+/// Adds an agent to the channel and returns its key.
 pub(super) async fn member(fixture: &ChannelFixture, name: &str, more: &Value) -> String {
     let key = fixture.hub.register(name).await;
     let mut body = json!({"agent": name});
@@ -57,7 +57,7 @@ async fn nothing_is_answered_before_it_and_what_is_no_message_is_told_so() {
         socket.send_text(text).await;
         match socket.next(SOON).await {
             Some(Heard::Json(answer)) => {
-                // JSON-RPC has an id in every response, `null` if none could be read.
+                // A JSON-RPC response always has an id, `null` if none could be read.
                 assert_eq!(
                     answer.get("id").is_some_and(Value::is_null),
                     !text.contains("\"id\""),
@@ -82,9 +82,9 @@ async fn nothing_is_answered_before_it_and_what_is_no_message_is_told_so() {
     lead.send_text("nothing").await;
     let unread = lead.answer(&Value::Null).await;
     assert_eq!((unread.get("id"), &unread["error"]["code"]), (Some(&Value::Null), &json!(-32700)));
-    // What tells that something could not be read is not answered: two that did would never end.
+    // An error response without an id is not answered, because two peers that did so would never stop.
     lead.send(&unread).await;
-    // Notifications that nobody knows are no fault.
+    // Unknown notifications are not an error.
     lead.notify("notifications/unheard", json!({})).await;
     assert!(lead.ask("tools/list", json!({})).await["result"]["tools"].is_array());
     lead.assert_quiet().await;
@@ -123,7 +123,7 @@ async fn a_mention_is_delivered_as_the_document_says() {
     let key = params["reliability"]["idempotencyKey"].as_str().unwrap();
     assert!(key.starts_with(&event), "{key}");
     assert!(params.get("knock").is_none());
-    // What is for nobody is not sent unasked.
+    // Ambient messages are not sent unrequested.
     lead.ack(&request).await;
     fixture.say("lunch is at noon").await;
     lead.assert_quiet().await;
@@ -154,7 +154,7 @@ async fn what_was_not_acknowledged_comes_to_the_next_session() {
         events.push(fixture.say(&format!("@lead number {n}")).await);
     }
     let requests = [lead.request().await, lead.request().await, lead.request().await];
-    // The second is missing.
+    // The second acknowledgement is missing.
     lead.ack(&requests[0]).await;
     lead.ack(&requests[2]).await;
     lead.ask("tools/list", json!({})).await;
@@ -185,7 +185,7 @@ async fn what_is_not_acknowledged_comes_again_in_the_same_session() {
         second["params"]["reliability"]["idempotencyKey"]
     );
     assert_eq!(second["params"]["reliability"]["attempt"], 2);
-    // An error is no acknowledgement.
+    // An error is not an acknowledgement.
     let error =
         json!({"jsonrpc": "2.0", "id": first["id"], "error": {"code": -32000, "message": "disk full"}});
     lead.send(&error).await;
@@ -207,7 +207,7 @@ async fn at_most_32_are_unacknowledged() {
         requests.push(lead.request().await);
     }
     lead.assert_quiet().await;
-    // A session that takes nothing more is still taken over.
+    // A session with a full window can still be taken over.
     lead.ack(&requests[0]).await;
     assert_eq!(text(&lead.request().await["params"]), "@lead number 33");
     lead.assert_quiet().await;
@@ -316,7 +316,7 @@ async fn single_calls_need_no_session() {
     assert_eq!(hub.post("/c2a", Some(OPERATOR), &call("tools/list")).await.status, 403);
 }
 
-/// Whatever a harness sends costs it something, but the answers that are waited for.
+/// Every message of a harness is charged, except for expected responses.
 #[tokio::test]
 async fn what_nobody_waits_for_is_limited() {
     let clock = ManualClock::new(BEGIN);
@@ -333,7 +333,7 @@ async fn what_nobody_waits_for_is_limited() {
     }
 }
 
-/// What was taken back before the harness answered was never acknowledged.
+/// A message deleted before the harness responded was never acknowledged.
 #[tokio::test]
 async fn nobody_acknowledges_for_a_harness() {
     let (fixture, clock) = ChannelFixture::with_clock().await;
@@ -344,7 +344,7 @@ async fn nobody_acknowledges_for_a_harness() {
     let path = format!("/api/v1/channels/{}/messages/{event}", fixture.channel);
     assert_eq!(fixture.hub.delete(&path, Some(&fixture.anna)).await.status, 204);
     lead.notified("notifications/cancelled").await;
-    // When it would come again it is found to be gone; what comes later is not kept from the harness.
+    // At redelivery it is found to be gone; later deliveries still arrive.
     clock.advance(60_000);
     let other = fixture.say("@lead is the other done?").await;
     let later = lead.request().await;
@@ -358,7 +358,7 @@ async fn nobody_acknowledges_for_a_harness() {
     assert!(!rungs(&event).await.contains("acked"), "{}", rungs(&event).await);
 }
 
-/// A key is the agent's, whether a session shows it or a single call.
+/// A key identifies the agent in a session and in a single call.
 #[tokio::test]
 async fn a_key_is_known_again_by_whatever_way_it_comes() {
     let (fixture, key) = with_lead().await;

@@ -1,5 +1,5 @@
-//! Reactions to what an agent said, and what became of what it wanted to say: it is given them, and answers or disposes of them like
-//! of anything else.
+//! Reactions to an agent's messages, and the outcome of its approvals: the agent receives them, and answers or
+//! disposes of them like other events.
 
 use super::harness::Harness;
 use super::sessions::member;
@@ -23,7 +23,7 @@ async fn react(fixture: &ChannelFixture, token: &str, event: &Value, signal: &st
     assert_eq!(reacted.status, 201, "{}", reacted.text);
 }
 
-/// The agent asks anna whether it may, and she says yes: what it asked, and what it was given.
+/// The agent asks anna for permission, and she agrees. Returns the question and the delivery.
 async fn agreed(fixture: &ChannelFixture, asker: &mut Harness, key: &str) -> (Value, Value) {
     let ask = message(fixture, key, "@anna may I deploy it?", &json!({"intent": "approval_request"}));
     let asked = asker.done("chat.send_message", ask).await["eventId"].clone();
@@ -52,7 +52,7 @@ async fn an_approval_is_answered_in_the_thread_of_what_was_asked() {
         assert_eq!(sent["threadId"], asked, "{sent}");
         becomes(&fixture, &signal, "responded").await;
     }
-    // By the hub's own door, too.
+    // The same by the hub's own API.
     let (asked, signal) = agreed(&fixture, &mut ada, "ask-api").await;
     let path = format!("/api/v1/channels/{}/messages", fixture.channel);
     let body = json!({"content": "deployed", "reply_to": signal});
@@ -76,7 +76,7 @@ async fn a_reaction_is_put_off_reacted_to_and_resolved_and_nobody_claims_it() {
     assert_eq!(seen["disposition"], "acknowledged");
     assert_eq!(ada.done("chat.resolve", event.clone()).await["disposition"], "responded");
     becomes(&fixture, &signal, "responded").await;
-    // It is ada's alone.
+    // The delivery is for ada only.
     for (tool, arguments) in [
         ("chat.resolve", event.clone()),
         ("chat.defer", json!({"eventId": signal, "reason": "no"})),
@@ -122,7 +122,7 @@ async fn the_end_of_a_wait_is_the_hubs_to_tell_and_is_answered_where_it_waited()
     }
 }
 
-/// Whom a request names answers it; what others think of it is a reaction like any.
+/// A request is answered by the people it names; reactions of others are ordinary.
 #[tokio::test]
 async fn a_request_is_answered_by_whom_it_names() {
     let fixture = ChannelFixture::start().await;

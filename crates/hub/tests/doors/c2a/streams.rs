@@ -1,4 +1,5 @@
-//! Work streams: whose they are, what belongs to them by every door, and what becomes of claims when somebody goes.
+//! Work streams: their owners, the messages that belong to them at every door, and claims of agents that
+//! leave.
 
 use super::harness::Harness;
 use super::sessions::member;
@@ -43,7 +44,7 @@ async fn knocks(setup: &Setup) {
     assert_eq!(log.last().unwrap()["stream"], json!(stream));
     assert!(log[0].get("stream").is_none(), "{}", log[0]);
 
-    // What a harness says belongs to the only stream there, and what it asks for is there for whoever takes part.
+    // A harness's message belongs to the only stream there, and its requests are offered to the participants.
     let said = json!({"target": {"conversationId": fixture.channel, "streamId": stream}, "idempotencyKey": "1",
         "visibility": "thread", "directedness": "to_other", "text": "the third", "inReplyTo": event});
     ada.done("chat.send_message", said).await;
@@ -54,13 +55,13 @@ async fn knocks(setup: &Setup) {
     assert!(
         page["events"].as_array().unwrap().iter().all(|one| one["conversation"]["streamId"] == json!(stream))
     );
-    // Where to go on tells nothing of what is said where bob is not: it is no number to count by.
+    // The cursor reveals nothing about messages in channels where bob is not a member: it is not a counter.
     assert_eq!(page["next"], page["events"][1]["eventId"]);
     bob.refused("chat.list_events", json!({"streamId": stream, "after": "1"})).await;
     let rest = bob.done("chat.list_events", json!({"streamId": stream, "after": page["next"]})).await;
     assert_eq!(rest["events"], json!([]));
 
-    // Closed, it is nobody's.
+    // A closed stream has no owners to ask.
     close(&fixture, &stream).await;
     fixture.say("and the fourth?").await;
     ada.assert_quiet().await;
@@ -141,14 +142,14 @@ async fn who_sees_changes_and_joins_a_stream() {
     );
     assert_eq!(changed.body["participants"], json!([]));
     assert_eq!(change(&ada, json!({"name": "mine"})).await.body["name"], "mine");
-    // An owner lets no stream go on where it may not.
+    // An owner cannot extend the stream to a channel where they may not.
     assert_eq!(change(&ada, json!({"conversations": [private]})).await.status, 404);
     for (body, status) in
         [(json!({}), 400), (json!({"owners": ["nobody"]}), 404), (json!({"lead": "anna"}), 400)]
     {
         assert_eq!(change(&fixture.anna, body.clone()).await.status, status, "{body}");
     }
-    // Who leaves the channel has no business there any more.
+    // An agent that leaves the channel loses its part in the stream.
     let out = format!("/api/v1/channels/{}/members/ada", fixture.channel);
     assert_eq!(Answer::of(fixture.hub.request(Method::DELETE, &out, Some(&ada))).await.status, 204);
     assert_eq!(change(&ada, json!({"name": "still mine"})).await.status, 404);
@@ -157,7 +158,7 @@ async fn who_sees_changes_and_joins_a_stream() {
     assert_eq!(change(&fixture.anna, json!({"name": "again"})).await.status, 409);
 }
 
-/// Whoever replaces owners or participants leaves those alone whom it does not see.
+/// Replacing owners or participants keeps those whom the caller cannot see.
 #[tokio::test]
 async fn who_is_not_seen_is_not_dropped() {
     for setup in [Setup::new(), Setup::postgres()] {
@@ -172,7 +173,7 @@ async fn who_is_not_seen_is_not_dropped() {
         let both = json!({"name": "work", "conversations": [fixture.channel, private], "owners": ["ada", "bob", "gone"],
             "participants": ["dora"], "lead": "bob"});
         let path = format!("/api/v1/streams/{}", make(&fixture, both).await);
-        // Who is in none of its channels any more has no part in it.
+        // An agent in none of its channels is removed from the stream.
         let out = format!("/api/v1/channels/{private}/members/gone");
         assert_eq!(fixture.hub.delete(&out, Some(&fixture.anna)).await.status, 204);
         let body = json!({"owners": ["ada", "cara"], "participants": []});
@@ -189,7 +190,7 @@ async fn who_is_not_seen_is_not_dropped() {
             (handles(&seen["participants"]), &seen["lead"]["handle"]),
             (vec!["dora".into()], &json!("bob"))
         );
-        // Who sees all of them replaces all of them.
+        // A caller who sees all members replaces all of them.
         let body = json!({"owners": ["anna"], "participants": []});
         let changed = fixture.hub.ask("PATCH", &path, Some(&fixture.anna), &body).await.body;
         assert_eq!(
@@ -203,7 +204,7 @@ async fn who_is_not_seen_is_not_dropped() {
     }
 }
 
-/// Two of a role; the first holds what the role was asked.
+/// Returns two agents of a role, of which the first holds a claim.
 async fn claimed(setup: &Setup) -> (ChannelFixture, String, Harness, Harness, String) {
     let fixture = ChannelFixture::on(setup).await;
     let key = member(&fixture, "ada", &json!({"roles": ["ops"]})).await;
@@ -216,7 +217,7 @@ async fn claimed(setup: &Setup) -> (ChannelFixture, String, Harness, Harness, St
     (fixture, key, ada, bob, event)
 }
 
-/// The other is asked at once, and may take it.
+/// Asserts that the other is asked at once and may claim it.
 async fn offered(fixture: &ChannelFixture, bob: &mut Harness, event: &str) {
     let knock = bob.delivered().await;
     assert_eq!((&knock["eventId"], &knock["injection"]["mode"]), (&json!(event), &json!("notify")));
@@ -273,13 +274,13 @@ async fn what_is_held_of_a_stream_that_is_closed_is_free() {
     let event = fixture.say("the disk is full again, who looks?").await;
     ada.delivered().await;
     ada.done("chat.claim", json!({"eventId": event, "ttlMs": 3_600_000})).await;
-    // It is the owners' as long as there is a stream.
+    // The message belongs to the owners as long as the stream exists.
     assert_eq!(bob.refused("chat.claim", json!({"eventId": event})).await, "policy_forbidden");
     close(&fixture, &stream).await;
     assert_eq!(bob.done("chat.claim", json!({"eventId": event})).await["holder"], "agent:bob");
 }
 
-/// Of several owners one is asked first; the others when it lets it pass.
+/// Of several owners one is asked first, and the others if it does not respond.
 #[tokio::test]
 async fn of_several_owners_one_is_knocked_first() {
     let (fixture, clock) = ChannelFixture::with_clock().await;

@@ -1,4 +1,4 @@
-//! What time and changes do to what agents were given: reminders, downgrades, escalations, offers, edits and deletions.
+//! Effects of time and edits on deliveries: reminders, downgrades, escalations, offers, edits and deletions.
 
 use super::harness::{Harness, text};
 use super::sessions::member;
@@ -13,7 +13,7 @@ async fn disposition(fixture: &ChannelFixture, event: &str, handle: &str) -> Val
     found.map_or(Value::Null, |one| one["disposition"].clone())
 }
 
-/// Once what the harness said is in the store, time may pass.
+/// Waits until the acknowledgement is stored, so that the clock may advance.
 pub(super) async fn acked(fixture: &ChannelFixture, event: &str) {
     let ladder = async || fixture.get(&format!("/api/v1/events/{event}")).await.body["deliveries"].clone();
     let has_all = |deliveries: &Value| {
@@ -70,7 +70,7 @@ async fn what_is_not_answered_is_sent_again_then_downgraded_and_escalated_to_one
     other.assert_quiet().await;
     acked(&fixture, &event).await;
 
-    // Without any help it comes to an end.
+    // It ends without any help.
     clock.set(clock.now() + 5 * MINUTE);
     let ended = async || disposition(&fixture, &event, "silent").await;
     eventually(ended, |disposition| disposition == "ignored").await;
@@ -113,7 +113,7 @@ async fn what_nobody_of_a_role_takes_is_open_to_the_rest() {
     assert_eq!((&knock["eventId"], &knock["injection"]["mode"]), (&json!(event), &json!("notify")));
     bob.done("chat.claim", json!({"eventId": event, "ttlMs": 60_000})).await;
     assert_eq!(disposition(&fixture, &event, "bob").await, "claimed");
-    // A claim that runs out is offered again, to the first one first.
+    // An expired claim is offered again, to the first agent first.
     clock.set(clock.now() + MINUTE);
     let again = ada.delivered().await;
     assert_eq!((&again["eventId"], &again["reliability"]["attempt"]), (&json!(event), &json!(2)));
@@ -121,7 +121,7 @@ async fn what_nobody_of_a_role_takes_is_open_to_the_rest() {
     assert_eq!(disposition(&fixture, &event, "bob").await, Value::Null);
 }
 
-/// A person's word on what an agent asks leave for ends its wait; what others signal is news.
+/// A person's decision on an agent's request ends its wait; signals of others are only news.
 #[tokio::test]
 async fn signals_on_ones_own_messages_come_in() {
     let fixture = ChannelFixture::start().await;
@@ -162,7 +162,7 @@ async fn signals_on_ones_own_messages_come_in() {
     }
 }
 
-/// Whichever node the harness is connected to.
+/// The cancellation reaches a harness on another node.
 #[tokio::test]
 async fn a_deletion_cancels_on_another_node() {
     let setup = Setup::postgres();
@@ -200,7 +200,7 @@ async fn an_edit_takes_the_place_of_what_is_open_and_a_deletion_cancels_it() {
     assert_eq!(deleted.status, 204, "{}", deleted.text);
     let cancelled = lead.notified("notifications/cancelled").await;
     assert_eq!((&cancelled["requestId"], &cancelled["eventId"]), (&request["id"], &edited.body["event_id"]));
-    // What was answered is not taken back from whoever did.
+    // An answered message is not cancelled for the agent that answered.
     let event = fixture.say("@lead and the queue").await;
     lead.delivered().await;
     lead.done("chat.react", json!({"inReplyTo": event, "signal": "done"})).await;
@@ -209,7 +209,8 @@ async fn an_edit_takes_the_place_of_what_is_open_and_a_deletion_cancels_it() {
     assert_eq!(disposition(&fixture, &event, "lead").await, "responded");
 }
 
-/// "ack_only events SHOULD become acknowledged or ignored": of who says nothing, ignored when their time is over, and not before.
+/// "ack_only events SHOULD become acknowledged or ignored": without a response, they become ignored when they
+/// expire.
 #[tokio::test]
 async fn thanks_that_nobody_answers_are_over_at_their_time() {
     let (fixture, clock) = ChannelFixture::with_clock().await;
@@ -220,7 +221,7 @@ async fn thanks_that_nobody_answers_are_over_at_their_time() {
     assert_eq!((&knock["eventId"], &knock["attention"]["policy"]), (&json!(event), &json!("ack_only")));
     acked(&fixture, &event).await;
     clock.set(clock.now() + 5 * MINUTE - 1);
-    // What is decided after it is delivered after it: by then somebody has looked.
+    // A later message is delivered later, so the earlier one has been processed by then.
     fixture.say("@lead are you there?").await;
     lead.delivered().await;
     assert_eq!(disposition(&fixture, &event, "lead").await, Value::Null);

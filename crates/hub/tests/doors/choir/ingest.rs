@@ -1,4 +1,4 @@
-//! Section 15: signed evidence, and every way in which it is refused.
+//! Section 15: signed evidence, and every reason to refuse it.
 
 use super::{bundle, issued, made, secret, warned};
 use crate::support::{Answer, Setup, TestHub};
@@ -10,7 +10,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-/// Written anew, as a client would: not the code that is tested.
+/// Computes a signature as a client would, independently of the tested code.
 pub(crate) fn signature(secret: &str, timestamp: i64, body: &str) -> String {
     let mut mac = Hmac::<sha2::Sha256>::new_from_slice(secret.as_bytes()).unwrap();
     mac.update(format!("{timestamp}.{body}").as_bytes());
@@ -29,7 +29,7 @@ pub(crate) fn headers(secret: &str, timestamp: i64, bundle: &Value) -> [(&'stati
     ]
 }
 
-async fn send(hub: &TestHub, path: &str, headers: &[(&str, String)], body: String) -> Answer {
+pub(super) async fn send(hub: &TestHub, path: &str, headers: &[(&str, String)], body: String) -> Answer {
     let mut request = hub.request(Method::POST, path, None).header("content-type", "application/json");
     for (name, value) in headers {
         request = request.header(*name, value);
@@ -44,7 +44,7 @@ async fn section_15_a_signed_bundle_is_taken_once_and_makes_a_verified_receipt()
         let at = made(&hub, &ann).await;
         let (secret, path) = secret(&hub, &at, &ann).await;
         let (bundle, time) = (warned(), now());
-        // However it is spelled, and with U+0000 in it.
+        // The spelling of the JSON does not matter, even with U+0000 in it.
         let spelled = serde_json::to_string_pretty(&bundle).unwrap();
         let taken = send(&hub, &path, &headers(&secret, time, &bundle), spelled.clone()).await;
         assert_eq!(
@@ -65,7 +65,7 @@ async fn section_15_a_signed_bundle_is_taken_once_and_makes_a_verified_receipt()
         });
         assert_eq!(send(&hub, &path, &with_prefix, nul.to_string()).await.status, 202);
 
-        // Asserted evidence does not weaken it: a receipt takes the strongest class, and one class only.
+        // Asserted evidence does not weaken it: a receipt uses only the strongest class.
         let asserted = bundle_of("Drafter");
         assert_eq!(hub.post(&format!("{at}/evidence"), Some(&ann), &asserted).await.status, 201);
         let receipt = issued(&hub, &at, &ann).await;
@@ -74,6 +74,7 @@ async fn section_15_a_signed_bundle_is_taken_once_and_makes_a_verified_receipt()
         assert_eq!(evidence["bundles"].as_array().unwrap().len(), 2);
         assert!(evidence["statement"].as_str().unwrap().contains("payload integrity at submission time"));
         assert_eq!(receipt["payload"]["verdict"], "not_ready");
+        assert_eq!(receipt["payload"]["left_out"]["bundles"][0]["why"], "weaker_class");
     }
 }
 
@@ -110,7 +111,7 @@ async fn every_refusal_of_signed_evidence() {
     odd[1].1 = format!("+{time}");
     send(&hub, &path, &odd, text.clone()).await.own_failure(Code::Unauthorized);
 
-    // A bad signature and an unknown prefix cannot be told apart.
+    // A wrong signature and an unknown prefix get the same response.
     let mut forged = good.clone();
     forged[0].1 = "0".repeat(64);
     let mut unknown = good.clone();
@@ -121,7 +122,7 @@ async fn every_refusal_of_signed_evidence() {
     bad.own_failure(Code::Unauthorized);
     assert_eq!(bad.body["error"].get("details"), None);
 
-    // Whoever signed the raw bytes holds the secret, and is helped.
+    // A client that signed the raw bytes holds the secret, so the error explains the mistake.
     let pretty = serde_json::to_string_pretty(&bundle).unwrap();
     let mut raw = good.clone();
     raw[0].1 = signature(&secret, time, &pretty);
@@ -129,11 +130,11 @@ async fn every_refusal_of_signed_evidence() {
     helped.own_failure(Code::Unauthorized);
     assert!(helped.body["error"]["details"]["hint"].as_str().unwrap().contains("sign the canonical form"));
 
-    // What is signed must still be a bundle.
+    // A signed body must still be a bundle.
     let wrong = json!({"schema": "choir.evidence.v2"});
     send(&hub, &path, &headers(&secret, time, &wrong), wrong.to_string()).await.own_failure(Code::Validation);
 
-    // A secret that was revoked is as good as none.
+    // A revoked secret is refused like an unknown one.
     let revoke = format!("{at}/signing-secrets/{}", &secret[..12]);
     assert_eq!(hub.delete(&revoke, Some(&ann)).await.status, 204);
     let revoked = send(&hub, &path, &good, text).await;
@@ -180,7 +181,7 @@ async fn a_secret_is_shown_once_and_kept_nowhere() {
     assert_eq!(path, same, "all secrets of a Score share its address");
     let shown = hub.get(&at, Some(&ann)).await;
     assert!(!shown.text.contains(&first) && shown.text.contains(&first[..12]));
-    // Both are good, so that one can be replaced by the other in peace.
+    // Both secrets are valid, so that one can replace the other without an interruption.
     for (secret, voice) in [(&first, "Policy"), (&second, "Drafter")] {
         let bundle = bundle_of(voice);
         assert_eq!(send(&hub, &path, &headers(secret, now(), &bundle), bundle.to_string()).await.status, 202);
@@ -210,7 +211,7 @@ async fn an_address_takes_twenty_at_once_and_sixty_a_minute() {
     send(&hub, &path, &good, bundle.to_string()).await.own_failure(Code::RateLimited);
 }
 
-/// What strangers throw at the address costs them, and nobody who holds a secret.
+/// Invalid requests of strangers limit only the strangers, not the holders of a secret.
 #[tokio::test]
 async fn a_stranger_keeps_nobody_else_out() {
     let clock = ManualClock::new(1_800_000_000_000);
@@ -227,7 +228,8 @@ async fn a_stranger_keeps_nobody_else_out() {
     let from = |client: &str| [("x-forwarded-for", client.to_owned())];
     let mut last = 0;
     for n in 0..30 {
-        // A network of 64 bits is one stranger; neither a broken body nor a forged signature gets further.
+        // A network of 64 bits counts as one stranger; neither a broken body nor a forged signature gets
+        // further.
         let (mut stranger, body) = (from(&format!("2001:db8::{n}")).to_vec(), ["x", "{}"][n % 2]);
         stranger.extend(good.iter().filter(|_| n % 3 == 0).cloned());
         last = send(&hub, &path, &stranger, body.into()).await.status;
@@ -238,12 +240,13 @@ async fn a_stranger_keeps_nobody_else_out() {
         let taken = send(&hub, &path, &owners, bundle.to_string()).await;
         assert!(taken.status == 202 || taken.status == 200, "{}", taken.text);
     }
-    // Signed ones count for the Score, wherever they come from.
+    // Signed requests count for the Score, wherever they come from.
     let moved = [from("192.0.2.2").to_vec(), good.to_vec()].concat();
     send(&hub, &path, &moved, bundle.to_string()).await.own_failure(Code::RateLimited);
 }
 
-/// Receipts publish what evidence says: what a provider's key looks like is not kept. What was signed is what was hashed.
+/// Receipts publish evidence, so text that looks like a provider's key is masked. The hash covers the signed
+/// form.
 #[tokio::test]
 async fn credentials_in_evidence_and_scores_are_masked() {
     let hub = TestHub::start();
@@ -282,7 +285,7 @@ async fn credentials_in_evidence_and_scores_are_masked() {
     assert!(!disk.windows(key.len()).any(|window| window == key.as_bytes()));
 }
 
-/// A scenario that is misspelt counts for none: whoever brings it is told at once, signed or not, the first time and again.
+/// An unknown scenario counts for none: the response says so at once, signed or not, also when repeated.
 #[tokio::test]
 async fn evidence_that_names_what_the_score_does_not_have_says_so() {
     let hub = TestHub::start();

@@ -1,4 +1,4 @@
-//! Choir's pages: what everybody may read, what owners and holders of edit links do there, and that nothing said is markup.
+//! Choir's pages: public ones, those of owners and edit links, and escaping of all text.
 
 use super::{bundle, issued, made, score, trace, warned};
 use crate::accounts::by_page;
@@ -7,14 +7,14 @@ use chorus_protocol::canonical;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-/// Sends a form as a browser does from one of our pages.
+/// Submits a form as a browser does from one of our pages.
 async fn send(hub: &TestHub, path: &str, key: Option<&str>, fields: &[(&str, &str)]) -> Answer {
     let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
     let request = by_page(hub.request(Method::POST, path, key));
     Answer::of(request.header("content-type", "application/x-www-form-urlencoded").body(body)).await
 }
 
-/// A page, guarded; its text.
+/// Loads a page, checks its security headers, and returns its text.
 async fn seen(hub: &TestHub, path: &str, key: Option<&str>) -> String {
     let page = hub.get(path, key).await;
     assert_eq!(
@@ -129,7 +129,7 @@ async fn a_score_is_written_and_judged_on_pages() {
     let page = seen(&hub, &base, ann).await;
     assert!(page.contains("Save as version 2") && page.contains("S-AUTH-001"), "{page}");
 
-    // What is wrong is said, and what was written is still there.
+    // The error is shown, and the input is kept.
     let mut wrong = FIELDS.to_vec();
     wrong[8].1 = "policy";
     let refused = send(&hub, &base, ann, &wrong).await;
@@ -187,7 +187,7 @@ async fn a_score_is_written_and_judged_on_pages() {
     }
     assert_eq!(send(&hub, &format!("{base}/archive"), ann, &[]).await.status, 303);
     assert!(!seen(&hub, &base, ann).await.contains("Save as version"));
-    // A form from elsewhere does nothing.
+    // A form from another site has no effect.
     let elsewhere =
         hub.request(Method::POST, &base, ann).header("sec-fetch-site", "cross-site").body("title=x");
     assert_eq!(Answer::of(elsewhere).await.status, 403);
@@ -214,18 +214,18 @@ async fn an_edit_link_opens_the_same_pages_until_it_is_claimed() {
         assert_eq!(hub.get(&wrong, None).await.status, 404, "{wrong}");
         assert_eq!(send(&hub, &wrong, None, &FIELDS).await.status, 404, "{wrong}");
     }
-    // Who is not signed in claims nothing; then it is claimed, and the link is dead.
+    // A visitor who is not signed in cannot claim it. Once it is claimed, the link no longer works.
     assert_eq!(send(&hub, &format!("{base}/claim"), None, &[]).await.header("location"), "/signin");
     let link = json!({"edit_link": base});
     assert_eq!(hub.post(&format!("/api/v1/scores/{id}/claim"), Some(&ann), &link).await.status, 200);
     assert_eq!(hub.get(&base, None).await.status, 404);
     assert!(seen(&hub, &format!("/scores/{id}"), Some(&ann)).await.contains("Refunds"));
-    // Without the setting there is nothing to be made without an account.
+    // Without the setting, a Score needs an account.
     let closed = TestHub::start();
     assert_eq!(send(&closed, "/scores/new", None, &FIELDS).await.header("location"), "/signin");
 }
 
-/// Markup, in every text of Scores, evidence and traces, on every page that shows them.
+/// Sets every text of Scores, evidence and traces to markup, and checks every page that shows it.
 #[tokio::test]
 async fn no_text_of_a_score_or_of_evidence_is_markup() {
     const ATTACKS: [&str; 6] = [
@@ -308,4 +308,44 @@ fn inert(page: &Answer, path: &str, attack: &str) {
         assert!(!page.text.contains(markup), "{path} shows {markup}");
     }
     assert!(!page.text.contains(attack) || !attack.contains('<'), "{path} shows it raw");
+}
+
+/// The scenario and the voice of a pasted trace are asked for, and with them silence counts.
+#[tokio::test]
+async fn the_evidence_page_names_the_scenario() {
+    let hub = TestHub::start();
+    let ann = hub.account("ann@example.org").await;
+    let at = made(&hub, &ann).await;
+    let path = format!("{}/evidence", page_of(&at));
+    let page = seen(&hub, &path, Some(&ann)).await;
+    assert!(
+        page.contains("<option value=\"over-limit\">") && page.contains("<option value=\"Drafter\">"),
+        "{page}"
+    );
+    let text = trace().to_string();
+    let fields = [("format", "langgraph"), ("text", &*text), ("scenario", "over-limit"), ("complete", "on")];
+    let preview = send(&hub, &path, Some(&ann), &fields).await.text;
+    let bundle = preview.split("name=\"text\" value=\"").nth(1).unwrap().split('"').next().unwrap();
+    let bundle = bundle.replace("&#34;", "\"").replace("&quot;", "\"");
+    let added = send(&hub, &path, Some(&ann), &[("format", "bundle"), ("text", &*bundle)]).await;
+    assert_eq!(added.status, 303, "{}", added.text);
+    let receipt = issued(&hub, &at, &ann).await;
+    assert_eq!(receipt["payload"]["verdict"], "not_ready");
+    assert_eq!(receipt["payload"]["mismatches"][0]["id"], "M-ENTRY");
+
+    // The open items of a bundle have a form.
+    let open = bundle_of_open();
+    let taken = hub.post(&format!("{at}/evidence"), Some(&ann), &open).await.body;
+    let form = format!("{path}/{}/answers", taken["evidence_id"].as_str().unwrap());
+    assert!(seen(&hub, &path, Some(&ann)).await.contains(&form));
+    assert!(seen(&hub, &form, Some(&ann)).await.contains("Did it reach the output?"));
+    assert_eq!(send(&hub, &form, Some(&ann), &[("reached-0", "yes")]).await.status, 303);
+    assert!(seen(&hub, &form, Some(&ann)).await.contains("Every question about it is answered"));
+    let receipt = issued(&hub, &at, &ann).await;
+    let page = seen(&hub, &format!("/receipts/{}", receipt["receipt_id"].as_str().unwrap()), None).await;
+    assert!(page.contains("answered by the owner"), "{page}");
+}
+
+fn bundle_of_open() -> Value {
+    bundle(&json!({"event_type": "warning", "voice_name": "Policy"}))
 }

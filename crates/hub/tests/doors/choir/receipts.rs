@@ -1,4 +1,4 @@
-//! Sections 6 and 8: receipts are forwardable, and anybody verifies them.
+//! Sections 6 and 8: receipts can be forwarded, and anybody can verify them.
 
 use super::{bundle, issued, made, warned};
 use crate::support::TestHub;
@@ -14,7 +14,7 @@ async fn section_8_a_receipt_is_public_and_verifies() {
         let ann = hub.account("ann@example.org").await;
         let at = made(&hub, &ann).await;
         let draft = issued(&hub, &at, &ann).await;
-        assert_eq!(draft["payload"]["label"], "Draft Choir Receipt");
+        assert_eq!(draft["payload"]["label"], "Draft Choir Receipt (declared only)");
         let id = draft["receipt_id"].as_str().unwrap();
         assert_eq!(draft["verify_url"], format!("{}/verify/{id}", hub.url));
 
@@ -24,27 +24,38 @@ async fn section_8_a_receipt_is_public_and_verifies() {
         let bytes = public.body["canonical_payload"].as_str().unwrap();
         assert_eq!(public.body["payload_hash"], canonical::sha256(bytes.as_bytes()));
         assert_eq!(public.body["recomputed_hash"], public.body["payload_hash"]);
-        assert_eq!(public.body["label"], "Draft Choir Receipt");
+        assert_eq!(public.body["label"], "Draft Choir Receipt (declared only)");
 
-        // With the hub's keys, its signature and its place in the log.
+        // With the hub's keys, its signature and its position in the log.
         for _ in 0..4 {
             issued(&hub, &at, &ann).await;
         }
         let keys = hub.get("/.well-known/chorus-keys.json", None).await;
         let keys = Keys::read(&keys.body).unwrap();
         let receipt = hub.get(&format!("/api/v1/receipts/{id}"), None).await.body;
-        assert_eq!(verify(&receipt, Some(&keys)).unwrap().checks, ["hash", "signature", "inclusion"]);
-        // What the issuer was answered, and what anybody is, as they are saved.
-        assert_eq!(verify(&draft, Some(&keys)).unwrap().checks, ["hash", "signature", "inclusion"]);
-        assert_eq!(verify(&public.body, Some(&keys)).unwrap().checks, ["hash", "inclusion"]);
+        assert_eq!(
+            verify(&receipt, Some(&keys)).unwrap().checks,
+            ["hash", "verdict", "signature", "inclusion"]
+        );
+        // The issuer's response and the public one, saved as files.
+        assert_eq!(
+            verify(&draft, Some(&keys)).unwrap().checks,
+            ["hash", "verdict", "signature", "inclusion"]
+        );
+        assert_eq!(verify(&public.body, Some(&keys)).unwrap().checks, ["hash", "verdict", "inclusion"]);
         let mut dated_back = receipt.clone();
         dated_back["generated_at"] = json!("2020-01-01T00:00:00.000Z");
         assert!(verify(&dated_back, Some(&keys)).unwrap_err().to_string().starts_with("inclusion"));
 
-        let attestation =
-            hub.get(&format!("/api/v1/receipts/{id}/attestation?predicate=test_result"), None).await;
+        // Nothing was tested on paper. With evidence each scenario is listed by its own outcome.
+        let test_result = |id: &str| format!("/api/v1/receipts/{id}/attestation?predicate=test_result");
+        hub.get(&test_result(id), None).await.own_failure(Code::NotFound);
+        assert_eq!(hub.post(&format!("{at}/evidence"), Some(&ann), &warned()).await.status, 201);
+        let observed = issued(&hub, &at, &ann).await;
+        let attestation = hub.get(&test_result(observed["receipt_id"].as_str().unwrap()), None).await;
         let statement = chorus_choir::attest::open(&attestation.body, &keys.public).unwrap();
-        assert_eq!(statement["predicate"]["result"], "PASSED");
+        assert_eq!(statement["predicate"]["result"], "FAILED");
+        assert_eq!(statement["predicate"]["failedTests"], json!(["over-limit"]));
         for missing in
             ["/api/public/verify/x", "/api/v1/receipts/x", "/api/v1/log/inclusion/x", "/api/public/compare/x"]
         {
@@ -72,11 +83,11 @@ async fn section_6_the_same_input_gives_the_same_hash_and_the_owner_is_not_in_it
         !text.contains("ann@") && !text.contains("acc_") && !text.contains(one.rsplit('/').next().unwrap())
     );
     assert_eq!(first["payload"]["score"]["voices"][0]["name"], "Policy");
-    // And the same as without a hub.
+    // The result is the same without a hub.
     let score = chorus_choir::read_score(super::score()).unwrap();
     let bundles = vec![chorus_choir::Taken::read(warned()).unwrap()];
     let status = chorus_protocol::choir::receipt::VerificationStatus::UserAsserted;
-    let evidence = chorus_choir::Evidence { status, bundles, hub: None };
+    let evidence = chorus_choir::Evidence::new(status, bundles);
     let offline = chorus_choir::receipt(&chorus_choir::rehearse(&score, Some(&evidence)).unwrap());
     assert_eq!(first["payload_hash"], offline.payload_hash);
 }
@@ -98,8 +109,12 @@ async fn which_evidence_a_receipt_takes() {
         hub.post(&format!("{at}/receipts"), Some(&ann), &json!({"evidence": evidence})).await
     };
     assert_eq!(issue(json!("none")).await.body["payload"]["evidence"], Value::Null);
-    let ready = issue(json!([good])).await;
-    assert_eq!(ready.body["payload"]["verdict"], "ready", "{}", ready.text);
+    let chosen = issue(json!([good])).await;
+    assert_eq!(chosen.body["payload"]["verdict"], "conditional", "{}", chosen.text);
+    // A receipt says which evidence it does not rest on.
+    let left_out = &chosen.body["payload"]["left_out"];
+    assert_eq!((&left_out["count"], &left_out["bundles"][0]["why"]), (&json!(1), &json!("not_chosen")));
+    assert_eq!(issue(json!("none")).await.body["payload"]["left_out"]["count"], 2);
     let latest = issue(json!("latest")).await.body;
     let hashes: Vec<_> = latest["payload"]["evidence"]["bundles"]
         .as_array()
@@ -113,18 +128,18 @@ async fn which_evidence_a_receipt_takes() {
     for wrong in [json!("newest"), json!(7), json!([]), json!(["x"])] {
         issue(wrong).await.own_failure(Code::Validation);
     }
-    // A new version begins without evidence, until some comes in.
+    // A new version starts without evidence.
     assert_eq!(hub.ask("PUT", &at, Some(&ann), &super::score()).await.status, 200);
-    assert_eq!(issue(json!("latest")).await.body["payload"]["label"], "Draft Choir Receipt");
+    assert_eq!(issue(json!("latest")).await.body["payload"]["label"], "Draft Choir Receipt (declared only)");
     assert_eq!(issue(json!([bad])).await.body["payload"]["score"]["version"], 2);
-    // The same bundle again is some.
+    // Submitting the same bundle again counts for the new version.
     let again = hub.post(&format!("{at}/evidence"), Some(&ann), &warned()).await;
     assert_eq!(
         (&again.body["duplicate"], &again.body["score_version"], &again.body["evidence_id"]),
         (&json!(true), &json!(2), &json!(bad))
     );
     assert_eq!(issue(json!("latest")).await.body["payload"]["verdict"], "not_ready");
-    // What is published for good is not guessed.
+    // Unknown fields are refused, because a receipt is permanent.
     let misspelt = hub.post(&format!("{at}/receipts"), Some(&ann), &json!({"evidnce": "none"})).await;
     assert!(misspelt.own_failure(Code::Validation).contains("evidnce"));
 }

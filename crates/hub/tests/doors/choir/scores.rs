@@ -21,7 +21,7 @@ async fn section_14_a_score_is_its_accounts_and_nobody_elses() {
             (200, &json!("Refunds"), &json!(1))
         );
         assert!(shown.body["notice"].as_str().unwrap().contains("publishes a snapshot"));
-        // To others it is not there, as one that never was.
+        // To others it looks like a missing Score.
         let never = format!("{SCORES}/sc_00000000000000000000000000000000");
         let (foreign, missing) = (hub.get(&at, Some(&eve)).await, hub.get(&never, Some(&eve)).await);
         assert_eq!((foreign.status, foreign.text), (missing.status, missing.text));
@@ -87,7 +87,7 @@ async fn section_14_an_edit_link_writes_until_it_is_claimed() {
     assert_eq!(hub.post(&format!("{at}/evidence"), Some(secret), &warned()).await.status, 201);
     let receipt = hub.post(&format!("{at}/receipts"), Some(secret), &json!({})).await;
     assert_eq!(receipt.body["payload"]["verdict"], "not_ready");
-    // It opens this Score and nothing else.
+    // The link opens only this Score.
     let other = hub.post(SCORES, None, &score()).await;
     assert_eq!(
         hub.get(&format!("{SCORES}/{}", other.body["score_id"].as_str().unwrap()), Some(secret)).await.status,
@@ -96,10 +96,10 @@ async fn section_14_an_edit_link_writes_until_it_is_claimed() {
     for path in ["/api/v1/me", "/api/v1/channels", "/api/v1/agents", SCORES] {
         assert_eq!(hub.get(path, Some(secret)).await.status, 403, "{path}");
     }
-    // Whoever may bring evidence may have it made of a trace.
+    // A caller who may add evidence may also convert a trace.
     let adapted = hub.post(&format!("/api/v1/adapt/langgraph?score={id}"), Some(secret), &trace()).await;
     assert_eq!((adapted.status, &adapted.body["events"][0]["voice_name"]), (200, &json!("Policy")));
-    // What no Score has is told, not swallowed.
+    // Unknown fields are reported, not ignored.
     let mut misspelt = score();
     misspelt["voices"][0]["authority"]["forbiden_actions"] = json!(["pay"]);
     let told = hub.ask("PUT", &at, Some(secret), &misspelt).await;
@@ -109,7 +109,7 @@ async fn section_14_an_edit_link_writes_until_it_is_claimed() {
     let claim = format!("{at}/claim");
     assert_eq!(hub.post(&claim, Some(&eve), &json!({"edit_link": "es_wrong"})).await.status, 404);
     assert_eq!(hub.post(&claim, Some(&ann), &json!({"edit_link": link})).await.status, 200);
-    // The link is dead at once, and there is no second time.
+    // The link stops working at once, and cannot be claimed again.
     let dead = hub.ask("PUT", &at, Some(secret), &score()).await;
     assert!(dead.status == 401 || dead.status == 404, "{}", dead.text);
     assert_eq!(hub.post(&claim, Some(&eve), &json!({"edit_link": link})).await.status, 404);
@@ -118,7 +118,7 @@ async fn section_14_an_edit_link_writes_until_it_is_claimed() {
     assert_eq!(hub.get(&format!("/api/v1/receipts/{id}"), None).await.status, 200);
 }
 
-/// Whoever had the link may still have what was made with it.
+/// A former holder of the link may still have secrets made with it.
 #[tokio::test]
 async fn signing_secrets_end_when_a_score_is_claimed() {
     let set = |config: &mut chorus_hub::Config| config.anonymous_scores = true;
@@ -153,7 +153,7 @@ async fn without_the_setting_a_score_needs_an_account() {
     hub.post(SCORES, Some(&agent), &score()).await.own_failure(Code::Forbidden);
 }
 
-/// Whoever has no account has no namespace for idempotency keys: nobody gets a stranger's link.
+/// Anonymous callers have no namespace for idempotency keys, so nobody gets a stranger's link.
 #[tokio::test]
 async fn a_strangers_key_shows_no_link() {
     let hub = Setup::new().config(|config| config.anonymous_scores = true).start();
@@ -182,7 +182,7 @@ async fn section_12_asserted_evidence_says_so() {
     let told = hub.post(&at, Some(&ann), &wrong).await;
     let told = told.own_failure(Code::Validation);
     assert!(told.contains("events[0].event_type") && told.contains("events[0].detail"), "{told}");
-    // What only the hub can see cannot be sent in.
+    // Evidence classes that only the hub can establish are refused from clients.
     let mut forged = warned();
     forged["adapter"] = json!({"id": "chorus.hub.v1", "version": "1"});
     hub.post(&at, Some(&ann), &forged).await.own_failure(Code::Validation);
@@ -202,11 +202,11 @@ async fn a_trace_is_converted_and_nothing_of_it_is_kept() {
     assert_eq!(converted.body["events"][0]["voice_name"], "Policy");
     assert_eq!(converted.body["run_id"], "r7");
     assert!(!converted.text.contains("hunter2-secret"));
-    // What it gives is what evidence takes.
+    // The converted bundle is valid evidence.
     assert_eq!(hub.post(&format!("{at}/evidence"), Some(&ann), &converted.body).await.status, 201);
     let disk = hub.bytes_on_disk();
     assert!(!disk.windows(14).any(|window| window == b"hunter2-secret"));
-    // What a trace cannot say: which scenario was run, and who did what names nobody.
+    // Parameters add what a trace lacks: the scenario, and the voice of unnamed events.
     let said = format!("/api/v1/adapt/openai?score={score}&scenario=over-limit&voice=policy");
     let call = json!([{"type": "function_call", "name": "look_up", "call_id": "c"}]);
     let converted = hub.post(&said, Some(&ann), &call).await;

@@ -1,4 +1,4 @@
-//! Who may use it: one agent's session, token or channel is useless to another.
+//! Authorization: one agent's session, token or channel is useless to another.
 
 use super::{Client, McpFixture};
 use crate::channel_fixture::{ChannelFixture, HOUR};
@@ -7,7 +7,7 @@ use chorus_testkit::receiver::FakeAgent;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-/// Every method that either revision has, and one that none has.
+/// Every method of either revision, and an unknown one.
 const METHODS: [&str; 14] = [
     "initialize",
     "ping",
@@ -29,7 +29,7 @@ fn params() -> Value {
     json!({"name": "get_roster", "uri": "chorus://x", "protocolVersion": "2025-11-25", "notifications": {}})
 }
 
-/// Every tool, and calls that would fail for anybody.
+/// Returns a call of every tool, and calls that are invalid for everybody.
 fn calls() -> [Value; 14] {
     let event = "evt_00000000000000000000000000000000";
     [
@@ -50,7 +50,7 @@ fn calls() -> [Value; 14] {
     ]
 }
 
-/// What this client is told, whatever it asks.
+/// Asserts that this client gets the same status for every request.
 async fn always(client: &Client<'_>, status: u16, what: &str) {
     for method in METHODS {
         let answer = client.rpc(method, params()).await;
@@ -81,7 +81,7 @@ async fn a_session_is_its_owners_in_its_channel() {
         [(cora, "another member"), (there, "another channel"), (anna, "a person"), (made_up, "no session")]
     {
         for method in METHODS.into_iter().filter(|method| *method != "initialize") {
-            // Discovery needs no session, so whose it is does not matter.
+            // Discovery needs no session, so its owner does not matter.
             if method == "server/discover" {
                 continue;
             }
@@ -127,7 +127,7 @@ async fn strangers_find_nothing() {
 async fn members_come_and_go() {
     let fixture = McpFixture::start().await;
     let (ben, old) = (fixture.ben(), fixture.ben().with_session().await);
-    // What was answered once is not answered again to who has left since.
+    // A stored response is not repeated to a former member.
     let said = json!({"content": "let me in", "idempotency_key": "said"});
     ben.tool("chat_send_message", said).await;
     let mut stream = old.stream(None).await;
@@ -187,7 +187,7 @@ async fn other_sites_and_other_names_are_refused() {
     }
 }
 
-/// The `mcp` of the next message that wakes this agent by its inbox.
+/// Returns the `mcp` part of the next message that wakes this agent by its inbox.
 async fn ticket(base: &ChannelFixture, name: &str, key: &str) -> Value {
     let mut inbox = base.hub.inbox(key, None).await;
     base.say(&format!("@{name} hello")).await;

@@ -1,4 +1,4 @@
-//! The chat tools know what each message asks of their caller, as C2A does: by either name.
+//! The chat tools show what each message asks of their caller, as C2A does, under both kinds of names.
 
 use super::{Client, McpFixture};
 use crate::channel_fixture::{BEGIN, ChannelFixture, MINUTE};
@@ -11,7 +11,7 @@ fn events(result: &Value) -> &Vec<Value> {
     result["events"].as_array().unwrap()
 }
 
-/// Why a tool refused, for a program; the text says the same as `message`.
+/// Returns a tool's refusal in machine-readable form, and checks that the text equals its `message`.
 async fn refusal(client: &Client<'_>, name: &str, arguments: Value) -> Value {
     let result = client.result("tools/call", json!({"name": name, "arguments": arguments})).await;
     assert_eq!(result["isError"], true, "{name}: {result}");
@@ -20,7 +20,7 @@ async fn refusal(client: &Client<'_>, name: &str, arguments: Value) -> Value {
     refusal.clone()
 }
 
-/// What C2A answers to the same call.
+/// Returns C2A's response to the same call.
 async fn at_c2a(client: &Client<'_>, name: &str, arguments: &Value) -> Value {
     let params = json!({"name": name, "arguments": arguments});
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
@@ -60,7 +60,7 @@ async fn every_reader_is_told_what_a_message_asks() {
             assert_eq!(event["disposition"], disposition, "{tool}: {event}");
         }
     }
-    // It is what C2A tells.
+    // The result equals C2A's.
     let arguments = json!({"conversationId": ben.channel});
     let told = at_c2a(&ben, "chat.list_events", &arguments).await;
     assert_eq!(told["events"][0]["attention"]["policy"], "must_respond", "{told}");
@@ -72,7 +72,7 @@ async fn every_reader_is_told_what_a_message_asks() {
     assert_eq!(events(&page)[1]["attention"]["policy"], "must_not_respond", "its own: {page}");
     let page = ben.tool("chat_list_events", json!({"kind": "join"})).await;
     assert!(events(&page).iter().all(|event| event.get("attention").is_none()), "{page}");
-    // Nothing asks anything of people.
+    // Nothing is asked of people.
     let page = anna.tool("chat_list_events", json!({"kind": "message"})).await;
     assert!(events(&page).iter().all(|event| event.get("attention").is_none()), "{page}");
     let why = refusal(&anna, "chat_list_events", json!({"policy": "must_respond"})).await;
@@ -114,12 +114,12 @@ async fn lists_are_picked_from_as_in_c2a() {
         let page = ben.tool("chat.list_events", camel.clone()).await;
         let texts: Vec<_> = events(&page).iter().map(|event| &event["content"][0]["text"]).collect();
         assert_eq!(texts, wanted, "{camel}: {page}");
-        // There it is asked of all conversations, unless one is named.
+        // C2A lists all conversations unless one is named.
         let mut there = camel;
         there["conversationId"] = json!(base.channel);
         assert_eq!(at_c2a(&ben, "chat.list_events", &there).await, page);
     }
-    // A page goes on after what it looked at, whether or not it was wanted.
+    // A page continues after the last examined event, whether or not it matched.
     let mut asked = json!({"policy": "must_respond", "kind": "message", "after": 0, "limit": 1});
     let (mut found, mut pages) = (vec![], 0);
     loop {
@@ -161,7 +161,7 @@ async fn a_claim_brings_the_event() {
     assert_eq!((&given_back["state"], given_back.get("event")), (&json!("released"), None), "{given_back}");
 }
 
-/// Under the names with underscores the document's arguments mean the same as those that the tools had first.
+/// The names with underscores accept the document's arguments as well as the original ones.
 #[tokio::test]
 async fn underscored_names_know_the_documents_arguments() {
     let fixture = McpFixture::start().await;
@@ -202,7 +202,7 @@ async fn underscored_names_know_the_documents_arguments() {
     }
 }
 
-/// An address is one channel's, by whatever name its tools are called and whatever its caller may do elsewhere.
+/// An address belongs to one channel, under every tool name and whatever the caller may do elsewhere.
 #[tokio::test]
 async fn dotted_names_stay_in_the_channel() {
     let fixture = McpFixture::start().await;
@@ -230,7 +230,7 @@ async fn dotted_names_stay_in_the_channel() {
     }
     let said = json!({"conversationId": elsewhere});
     assert_eq!(events(&at_c2a(&ben, "chat.list_events", &said).await).len(), 1, "nothing was said there");
-    // C2A is for agents; for people the names are other names of the same tools.
+    // C2A is for agents; for people the dotted names are aliases of the same tools.
     let anna = Client::new(&base.hub, &base.channel, &base.anna);
     let said = json!({"target": {"conversationId": base.channel}, "idempotencyKey": "k", "visibility": "channel",
         "text": "as a person"});

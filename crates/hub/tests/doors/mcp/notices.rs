@@ -1,4 +1,4 @@
-//! Notices of changed documents, and the long poll.
+//! Notifications of changed documents, and the long poll.
 
 use super::{Client, McpFixture, Stream};
 use crate::channel_fixture::{ChannelFixture, HOUR};
@@ -176,10 +176,11 @@ async fn a_wait_ends_when_the_hub_stops() {
     let waiting =
         client.ask("tools/call", json!({"name": "wait_for_events", "arguments": {"wait_ms": 60_000}}));
     let waiting = tokio::spawn(crate::support::Answer::of(waiting));
-    // The call has come in once it is written down that its session is used.
+    // The call has arrived once the use of its session is recorded.
     let last_use = async || {
         let sql = "SELECT last_used_at FROM mcp_sessions";
-        let read = move |tx: &mut dyn Tx| tx.first(sql, &[])?.map_or(Ok(0), |mut row| row.int(0));
+        let read =
+            move |tx: &mut dyn Tx| tx.first(sql, &[])?.map_or(Ok(0), |mut row| row.int("last_used_at"));
         base.hub.store().read::<_, StoreError, _>(read).await.unwrap()
     };
     eventually(last_use, |at| *at == clock.now()).await;

@@ -1,4 +1,4 @@
-//! The protocol itself: revisions, sessions, what is no message, limits.
+//! The protocol itself: revisions, sessions, invalid messages, limits.
 
 use super::{Client, McpFixture, STATELESS, WITH_SESSIONS};
 use crate::channel_fixture::{ChannelFixture, HOUR};
@@ -144,7 +144,7 @@ async fn a_session_is_known_on_every_node() {
         said["event_id"]
     );
 
-    // Of many that are opened at once on two nodes none is lost.
+    // Sessions opened simultaneously on two nodes are all kept.
     let opened = join_all((0..8).map(async |n| {
         let hub = if n % 2 == 0 { &fixture.base.hub } else { &second };
         Client::new(hub, &fixture.base.channel, &fixture.cora).with_session().await
@@ -182,7 +182,7 @@ async fn what_is_no_message() {
             "{body}: {}",
             answer.text
         );
-        // In MCP no id is null: what answers nothing that could be read has none.
+        // MCP has no null ids: a response to an unreadable message has none.
         assert_ne!(answer.body.get("id"), Some(&Value::Null), "{body}");
     }
     let plain = old.post().header("content-type", "text/plain").body(ping.to_string());
@@ -265,6 +265,19 @@ async fn prompts_teach_and_resources_show() {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
+        // Text of members stands between delimiters, and nowhere else.
+        let shown = |text: &str| {
+            let (before, rest) = text.split_once("----- members ").unwrap();
+            let delimiter = rest.lines().next().unwrap().to_owned();
+            let (inside, after) = rest.split_once(&format!("----- end {delimiter}")).unwrap();
+            assert!(delimiter.len() == 32 && before.contains("written by others"), "{text}");
+            (inside.to_owned(), format!("{before}{after}"))
+        };
+        let (inside, outside) = shown(text);
+        for part in ["@ben", "@anna", "We keep things running.", "The plan", " ops"] {
+            assert!(inside.contains(part) && !outside.contains(part), "{part}: {text}");
+        }
+        assert!(!prompt["description"].as_str().unwrap().contains("ops"), "{prompt}");
         let unknown = client.rpc("prompts/get", json!({"name": "other"})).await;
         assert_eq!(unknown.body["error"]["code"], -32602);
 
@@ -285,7 +298,7 @@ async fn prompts_teach_and_resources_show() {
     }
 }
 
-/// Bytes that are no text are a blob with the type they were given, by both revisions and whoever put them there.
+/// Binary documents are returned as a blob with their media type, in both revisions.
 #[tokio::test]
 async fn a_document_of_any_bytes_is_read_as_a_blob() {
     let fixture = McpFixture::start().await;
@@ -309,7 +322,7 @@ async fn a_document_of_any_bytes_is_read_as_a_blob() {
             let entry = listed.iter().find(|entry| entry["uri"] == uri(slug)).unwrap();
             assert_eq!((&entry["mimeType"], &entry["size"]), (&json!(mime), &json!(bytes.len())));
             let read = client.result("resources/read", json!({"uri": uri(slug)})).await;
-            // And nothing else: a client that finds a text as well may show that.
+            // There is no text beside the blob, because a client might show it.
             let blob = json!({"uri": uri(slug), "mimeType": mime, "blob": BASE64.encode(bytes)});
             assert_eq!(read["contents"], json!([blob]));
         }

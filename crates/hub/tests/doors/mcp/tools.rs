@@ -1,4 +1,4 @@
-//! The tools: what each does, and what it says when it cannot.
+//! The tools: what each does, and its errors.
 
 use super::{Client, McpFixture};
 use crate::channel_fixture::ChannelFixture;
@@ -6,7 +6,7 @@ use crate::support::Setup;
 use chorus_testkit::clock::ManualClock;
 use serde_json::{Value, json};
 
-/// What the events of a result say.
+/// Returns the contents of a result's events.
 fn contents(result: &Value) -> Vec<&str> {
     result["events"].as_array().unwrap().iter().filter_map(|event| event["content"].as_str()).collect()
 }
@@ -100,7 +100,7 @@ async fn reactions_and_statuses_wake_nobody() {
     assert_eq!(status["events"][0]["author"]["handle"], "cora");
 }
 
-/// Under its dotted name a tool is C2A's: it takes the document's arguments and answers in its words.
+/// Under its dotted name a tool is C2A's: it takes the document's arguments and returns its result.
 #[tokio::test]
 async fn dotted_names_take_the_documents_arguments() {
     let fixture = McpFixture::start().await;
@@ -117,7 +117,7 @@ async fn dotted_names_take_the_documents_arguments() {
     let thread = json!({"conversationId": ben.channel, "threadId": said["eventId"]});
     let thread = cora.tool("chat.read_thread", thread).await;
     assert_eq!(thread["events"][0]["content"][0]["text"], "@cora the build is green");
-    // The address is one channel's, whoever asks.
+    // The address belongs to one channel.
     let mut elsewhere = message;
     elsewhere["target"]["conversationId"] = json!(fixture.base.another_channel("elsewhere").await);
     let refused = ben.fault("chat.send_message", elsewhere).await;
@@ -301,7 +301,7 @@ async fn who_says_too_much_is_told_to_wait() {
     ben.tool("chat_send_message", said).await;
 }
 
-/// The tools store as much as the API does, and no more.
+/// The tools are subject to the same quotas as the API.
 #[tokio::test]
 async fn quotas_hold_for_the_tools() {
     let setup = Setup::new().config(|config| {

@@ -1,14 +1,15 @@
-//! What others do at the market, with Scores and with claims, that a stranger must never notice.
+//! Private activity on the market, with Scores, in work streams and with claims, which a stranger must not
+//! notice.
 //!
-//! Everybody sees what was minted, what is held in all, who offers what, and how many receipts there are; so on both hubs there are
-//! the same traders and as many receipts, and nothing stays held.
+//! Minted credits, total holds, offers and the number of receipts are public. So both hubs have the same
+//! traders and as many receipts, and no holds remain.
 
 use crate::choir::{issued, made, secret};
 use crate::market::{Trader, registration, trader};
 use crate::support::TestHub;
 use serde_json::{Value, json};
 
-/// Those who trade, on both hubs. Their prices differ, because where nothing else does ids decide who comes first.
+/// Creates the traders of both hubs. Their prices differ, because otherwise ids would decide the order.
 pub(super) async fn traders(hub: &TestHub) -> [Trader; 2] {
     let traders = [trader(hub, "carol", 20).await, trader(hub, "dave", 20).await];
     let dearer = registration("dave", &traders[1].owner, "0.20");
@@ -16,7 +17,7 @@ pub(super) async fn traders(hub: &TestHub) -> [Trader; 2] {
     traders
 }
 
-/// That they are there is for everybody to see.
+/// Sends heartbeats of the traders, since presence is public.
 pub(super) async fn show_signs_of_life(hub: &TestHub, traders: &[Trader; 2]) {
     for trader in traders {
         let sign = json!({"agent_id": trader.id});
@@ -24,7 +25,7 @@ pub(super) async fn show_signs_of_life(hub: &TestHub, traders: &[Trader; 2]) {
     }
 }
 
-/// Their business: a transfer, a job that is taken back, an offer.
+/// Makes a transfer, cancels a job and requests a quote.
 pub(super) async fn trade(hub: &TestHub, [carol, dave]: &[Trader; 2]) -> Vec<String> {
     let ids = ["11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"];
     let transfer =
@@ -42,8 +43,24 @@ pub(super) async fn trade(hub: &TestHub, [carol, dave]: &[Trader; 2]) -> Vec<Str
     ids.map(str::to_owned).into_iter().chain([quote]).collect()
 }
 
-/// A Score with a secret, evidence and a receipt. Whose it is, nobody else learns; where it takes signed evidence is a public
-/// address, and says that it is one to whoever knows it.
+/// Creates work streams in a private channel: an open one with a message, and a closed one.
+pub(super) async fn streams(hub: &TestHub, key: &str, channel: &str) -> Vec<String> {
+    let id = channel.rsplit('/').next().unwrap();
+    let mut ids = vec![];
+    for name in ["zebra", "4711"] {
+        let stream = json!({"name": name, "conversations": [id]});
+        let stream = hub.post("/api/v1/streams", Some(key), &stream).await;
+        assert_success(stream.status);
+        ids.push(stream.body["id"].as_str().unwrap().to_owned());
+    }
+    let said = json!({"content": "@ali zebra 4711", "stream": ids[0]});
+    hub.say(channel, key, &said).await;
+    assert_success(hub.delete(&format!("/api/v1/streams/{}", ids[1]), Some(key)).await.status);
+    ids
+}
+
+/// Creates a Score with a secret, evidence and a receipt. Its owner is private; its ingest address is public
+/// to anybody who knows it.
 pub(super) async fn rehearse(hub: &TestHub, key: &str) -> Vec<String> {
     let score = made(hub, key).await;
     secret(hub, &score, key).await;
@@ -53,7 +70,7 @@ pub(super) async fn rehearse(hub: &TestHub, key: &str) -> Vec<String> {
     score.rsplit('/').next().map(str::to_owned).into_iter().collect()
 }
 
-/// An agent claims one event, defers it, and answers another with a reaction.
+/// An agent claims and defers one event, and reacts to another.
 pub(super) async fn attend(hub: &TestHub, key: &str, events: [&str; 2]) {
     for (tool, arguments) in [
         ("chat.claim", json!({"eventId": events[0]})),

@@ -1,10 +1,10 @@
-//! Requests made up from the API's description.
+//! Requests generated from the API's description.
 
 use super::{MEANT_EVERY, MUST_SUCCEED, RENEWED_EVERY, REQUESTS, SEED, bait};
 use crate::support::envelope;
 use serde_json::{Map, Value, json};
 
-/// Randomness that can be repeated.
+/// A repeatable random number generator.
 pub(super) struct Random(pub(super) u64);
 
 impl Random {
@@ -24,7 +24,7 @@ impl Random {
     }
 }
 
-/// One request, the same for both.
+/// One request, the same for both hubs.
 pub(super) struct Asked {
     pub(super) method: String,
     pub(super) route: String,
@@ -34,8 +34,8 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Its own agent is needed to the end, with the key it has; and when an inbox that it opened and left counts as closed is
-    /// chance, which decides what becomes of what it sends itself.
+    /// Returns whether the request is skipped. The stranger's agent and its key are needed to the end. The moment at
+    /// which an abandoned inbox is noticed is random, and would decide the outcome of its own sends.
     pub(super) fn is_left_out(&self) -> bool {
         let body = self.body.as_ref().map(Value::to_string).unwrap_or_default();
         (self.route == "/agent/inbox" && self.key == Some("agent key"))
@@ -44,13 +44,15 @@ impl Asked {
     }
 }
 
-/// Makes requests up from the API's description.
+/// Generates requests from the API's description.
 pub(super) struct RequestGenerator {
     pub(super) random: Random,
     pub(super) document: Value,
     pub(super) operations: Vec<(String, String)>,
     untried: Vec<(String, String)>,
     pub(super) words: Vec<String>,
+    /// The ids and names of the private data.
+    pub(super) private: Vec<String>,
 }
 
 impl RequestGenerator {
@@ -90,23 +92,25 @@ impl RequestGenerator {
             "end",
             "{own:channel}",
             "{own:event}",
+            "{own:stream}",
             "{own:next}",
+            "owner of trudy",
             "https://somewhere.example/hook",
         ];
-        let words = known.map(str::to_owned).into_iter().chain(private).collect();
+        let words = known.map(str::to_owned).into_iter().chain(private.clone()).collect();
         let untried = operations.clone();
-        Self { random: Random(SEED), document, operations, untried, words }
+        Self { random: Random(SEED), document, operations, untried, words, private }
     }
 
-    /// A request; every so often one that a stranger may well make.
+    /// Generates a request; periodically one that a stranger may succeed with.
     pub(super) fn asked(&mut self, n: usize) -> Asked {
         let meant = n.is_multiple_of(MEANT_EVERY).then(|| MUST_SUCCEED[n / MEANT_EVERY % MUST_SUCCEED.len()]);
-        // What reads is asked more often than what writes, and search most of all.
+        // Reads are more frequent than writes, and searches most of all.
         let (method, route) = loop {
             if let Some((method, route)) = meant {
                 break (method.to_owned(), route.to_owned());
             }
-            // Each at least once.
+            // Each operation is tried at least once.
             if let Some(operation) = self.untried.pop() {
                 break operation;
             }
@@ -126,6 +130,7 @@ impl RequestGenerator {
             let word = match name {
                 "limit" => self.random.below(4).to_string(),
                 "id" | "channel" if own && route.contains("channel") => "{own:channel}".to_owned(),
+                "id" if own && route.contains("streams/") => "{own:stream}".to_owned(),
                 "id" if own && route.contains("agents/") => "mallory".to_owned(),
                 "event_id" if own => "{own:event}".to_owned(),
                 "slug" if own => "notes".to_owned(),
@@ -134,7 +139,7 @@ impl RequestGenerator {
                 _ => self.random.text(&self.words),
             };
             let word: String = url::form_urlencoded::byte_serialize(word.as_bytes()).collect();
-            // What is filled in later is not to be encoded.
+            // Placeholders that are filled in later must not be encoded.
             let word = word.replace("%7Bown%3A", "{own:").replace("%7D", "}").replace('+', "%20");
             if parameter["in"] == "path" {
                 path = path.replace(&format!("{{{name}}}"), &word);
@@ -151,14 +156,14 @@ impl RequestGenerator {
         let made_up = (!schema.is_null()).then(|| self.value(&schema.clone(), 0));
         let sensible = meant.is_some() || self.random.below(2) == 0;
         let body = if sensible { self.sensible(&method, &route).or(made_up) } else { made_up };
-        let keys =
-            ["agent key", "person key", "agent key", "person key", "", "ca_00000000000000000000000000000000"];
+        let bad = "ca_00000000000000000000000000000000";
+        let keys = ["agent key", "person key", "agent key", "person key", "owner key", "", bad];
         let among = if meant.is_some() { 2 } else { keys.len() };
         let key = keys[self.random.below(among)];
         Asked { method, route, path, key: Some(key).filter(|key| !key.is_empty()), body }
     }
 
-    /// A body that may well be taken, for routes where one that is made up hardly ever is.
+    /// Returns a valid body for routes where a random one is hardly ever accepted.
     pub(super) fn sensible(&mut self, method: &str, route: &str) -> Option<Value> {
         let word = self.random.text(&self.words);
         Some(match (method, route) {
@@ -166,7 +171,7 @@ impl RequestGenerator {
                 let to = self.random.one_of(&["alice", "bob", "mallory", "nobody"]);
                 json!({"receiver_id": to, "envelope": envelope("mallory", &word)})
             }
-            ("post", "/mcp/{channel}") => {
+            ("post", "/mcp" | "/mcp/{channel}") => {
                 json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
                 "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}})
             }
@@ -199,6 +204,7 @@ impl RequestGenerator {
             ("post", "/market/jobs" | "/market/quotes") => {
                 json!({"skill_name": "analyze_text", "input_data": {"text": word}, "budget": 2})
             }
+            ("post", "/api/v1/streams") => json!({"name": word, "conversations": ["{own:channel}"]}),
             ("post", "/api/v1/scores") => crate::choir::score(),
             ("post", "/api/v1/dms") if self.random.below(2) == 0 => {
                 json!({"with": self.random.one_of(&["alice", "bob", "nobody"])})
@@ -211,7 +217,7 @@ impl RequestGenerator {
         })
     }
 
-    /// Something of this shape.
+    /// Generates a value of this schema.
     pub(super) fn value(&mut self, schema: &Value, depth: usize) -> Value {
         if depth > 6 {
             return Value::Null;

@@ -1,6 +1,6 @@
-//! A client that knows only the protocol and shows what the hub said: requests, answers, inboxes and streams.
+//! A client that knows only the protocol: requests, responses, inboxes and streams.
 
-use super::{OPERATOR, SOON, TestHub};
+use super::{OPERATOR, SOON, TestHub, eventually};
 use chorus_protocol::code::Code;
 use chorus_protocol::sse::Event;
 use chorus_protocol::time::{parse_rfc3339, rfc3339};
@@ -31,12 +31,12 @@ impl TestHub {
         Answer::of(self.request(Method::POST, path, key).json(body)).await
     }
 
-    /// Registers an agent with an inbox only, and returns its key.
+    /// Registers an agent with only an inbox and returns its key.
     pub(crate) async fn register(&self, name: &str) -> String {
         self.registered(&json!({"agent_id": name})).await
     }
 
-    /// Registers an agent with a webhook, and returns its key.
+    /// Registers an agent with a webhook and returns its key.
     pub(crate) async fn register_webhook(&self, name: &str, endpoint: &str) -> String {
         self.registered(&json!({"agent_id": name, "endpoint": endpoint})).await
     }
@@ -47,7 +47,7 @@ impl TestHub {
         answer.data()["api_key"].as_str().unwrap().to_owned()
     }
 
-    /// Sends a text, and returns what the hub said of it.
+    /// Sends a text and returns the response.
     pub(crate) async fn send(&self, key: &str, from: &str, to: &str, text: &str) -> Answer {
         self.send_envelope(key, to, &envelope(from, text)).await
     }
@@ -56,7 +56,7 @@ impl TestHub {
         self.post("/messages", Some(key), &json!({"receiver_id": to, "envelope": envelope})).await
     }
 
-    /// Opens an inbox and reads the greeting.
+    /// Opens an inbox and reads its first event.
     pub(crate) async fn inbox(&self, key: &str, last_id: Option<&str>) -> Inbox {
         let sse = SseClient::open(&format!("{}/agent/inbox", self.url), key, last_id).await;
         let mut inbox = Inbox { sse: sse.expect("the inbox opens"), after: 0, revoked: false };
@@ -65,7 +65,7 @@ impl TestHub {
         inbox
     }
 
-    /// All that was sent to an agent, by cursor.
+    /// Returns all messages sent to an agent, by cursor.
     pub(crate) async fn history(&self, key: &str) -> Vec<Value> {
         let (mut messages, mut path) = (vec![], "/agent/messages?kind=all".to_owned());
         loop {
@@ -80,36 +80,55 @@ impl TestHub {
         self.get(&format!("/agents/{name}"), None).await.data()["online"] == true
     }
 
-    /// Makes an account for this address, and returns its token.
+    /// Creates an account for this address and returns its token.
     pub(crate) async fn account(&self, email: &str) -> String {
         let answer = self.post("/api/v1/accounts", Some(OPERATOR), &json!({"email": email})).await;
         assert_eq!(answer.status, 201, "{}", answer.text);
         answer.body["api_token"].as_str().unwrap().to_owned()
     }
 
-    /// It serves, and its store writes.
+    /// Asserts that the hub serves and its store writes.
     pub(crate) async fn assert_healthy(&self) {
         let answer = self.get("/health", None).await;
         assert_eq!((answer.status, &answer.data()["status"]), (200, &json!("ok")), "{}", answer.text);
     }
 }
 
-/// Conversations.
+/// Operations on conversations.
 impl TestHub {
-    /// A request with a JSON body.
+    /// Sends a request with a JSON body.
+    /// Waits until the background work has looked twice at everything that is due: once at the latest before the call,
+    /// once after it.
+    pub(crate) async fn background_round(&self) {
+        let before = self.background_rounds().await;
+        let passed = |now: &[u64; 3]| now.iter().zip(before).all(|(now, before)| *now >= before + 2);
+        eventually(async || self.background_rounds().await, passed).await;
+    }
+
+    /// Returns how often each kind of background work has looked for something due.
+    async fn background_rounds(&self) -> [u64; 3] {
+        let metrics = self.get("/metrics", Some(OPERATOR)).await.text;
+        ["ticks", "push", "market"].map(|work| {
+            let series = format!("chorus_background_rounds_total{{work=\"{work}\"}} ");
+            let line = metrics.lines().find_map(|line| line.strip_prefix(&series));
+            line.map_or(0, |count| count.parse().unwrap())
+        })
+    }
+
     pub(crate) async fn ask(&self, method: &str, path: &str, key: Option<&str>, body: &Value) -> Answer {
         let method = Method::from_bytes(method.as_bytes()).unwrap();
         Answer::of(self.request(method, path, key).json(body)).await
     }
 
-    /// Makes a channel, and returns its path.
+    /// Creates a channel and returns its path.
     pub(crate) async fn channel(&self, key: &str, body: &Value) -> String {
         let made = self.post("/api/v1/channels", Some(key), body).await;
         assert_eq!(made.status, 201, "{}", made.text);
         format!("/api/v1/channels/{}", made.body["id"].as_str().unwrap())
     }
 
-    /// Adds a member to a channel, and returns its handle. People come by the operator's act: others would have to ask them.
+    /// Adds a member and returns its handle. People are added by the operator, because others would have to
+    /// invite them.
     pub(crate) async fn add(&self, channel: &str, key: &str, body: &Value) -> String {
         let key = if body.get("account").is_some() { OPERATOR } else { key };
         let added = self.post(&format!("{channel}/members"), Some(key), body).await;
@@ -117,21 +136,21 @@ impl TestHub {
         added.body["handle"].as_str().unwrap().to_owned()
     }
 
-    /// Says something in a channel.
+    /// Posts a message in a channel.
     pub(crate) async fn say(&self, channel: &str, key: &str, body: &Value) -> Value {
         let said = self.post(&format!("{channel}/messages"), Some(key), body).await;
         assert_eq!(said.status, 201, "{}", said.text);
         said.body
     }
 
-    /// What a page of a channel's log holds.
+    /// Returns a page of a channel's log.
     pub(crate) async fn log(&self, channel: &str, key: &str, query: &str) -> Vec<Value> {
         let page = self.get(&format!("{channel}/events?{query}"), Some(key)).await;
         assert_eq!(page.status, 200, "{}", page.text);
         page.body["items"].as_array().unwrap().clone()
     }
 
-    /// Follows a channel.
+    /// Follows a channel as a stream.
     pub(crate) async fn follow(&self, channel: &str, key: &str, last_id: Option<&str>) -> Inbox {
         let sse = SseClient::open(&format!("{}{channel}/stream", self.url), key, last_id).await;
         let mut stream = Inbox { sse: sse.expect("the stream opens"), after: 0, revoked: false };
@@ -142,13 +161,13 @@ impl TestHub {
     }
 }
 
-/// What the hub answered.
+/// A response of the hub.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) text: String,
-    /// `null` if it is not JSON.
+    /// `null` if the response is not JSON.
     pub(crate) body: Value,
 }
 
@@ -164,7 +183,7 @@ impl Answer {
         Self { status, headers, text, body }
     }
 
-    /// What was asked for, in the common format.
+    /// Returns the data of a success in the common format.
     pub(crate) fn data(&self) -> &Value {
         let body = &self.body;
         assert!((200..300).contains(&self.status), "{} {}", self.status, self.text);
@@ -173,14 +192,14 @@ impl Answer {
         &body["data"]
     }
 
-    /// The message of a failure with this code, in the common format.
+    /// Returns the message of an error with this code, in the common format.
     pub(crate) fn failure(&self, code: Code) -> &str {
         assert_eq!(self.header("content-type"), "application/json");
         assert_eq!(self.status, code.status(), "{}", self.text);
         failure(&self.body, code)
     }
 
-    /// The message of a failure with this code, in the hub's own format and nothing beside it.
+    /// Returns the message of an error with this code. Asserts that it is exactly in the hub's own format.
     #[track_caller]
     pub(crate) fn own_failure(&self, code: Code) -> &str {
         assert_eq!(
@@ -198,7 +217,7 @@ impl Answer {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// How a send ended: HTTP status and delivery.
+    /// Returns the outcome of a send: HTTP status and delivery.
     pub(crate) fn outcome(&self) -> (u16, &str) {
         let data = self.data();
         assert_eq!(data["trace_id"].as_str().unwrap().len(), 32, "{}", self.text);
@@ -206,7 +225,7 @@ impl Answer {
     }
 }
 
-/// The message of a failure with this code, in the common format and nothing beside it.
+/// Returns the message of an error with this code. Asserts that it is exactly in the common format.
 pub(crate) fn failure(body: &Value, code: Code) -> &str {
     assert_eq!(members(body), ["error", "metadata", "success"], "{body}");
     assert_eq!((members(&body["error"]), &body["success"]), (vec!["code", "message"], &json!(false)));
@@ -222,44 +241,44 @@ fn check_metadata(metadata: &Value) {
     assert_eq!(parse_rfc3339(timestamp).map(rfc3339).as_deref(), Some(timestamp), "UTC with milliseconds");
 }
 
-/// The names of an object's members, sorted.
+/// Returns the sorted names of an object's members.
 pub(crate) fn members(value: &Value) -> Vec<&str> {
     let mut names: Vec<_> = value.as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
     names.sort_unstable();
     names
 }
 
-/// An envelope with what it must have.
+/// Returns an envelope with its required members.
 pub(crate) fn envelope(from: &str, text: &str) -> Value {
     json!({"chorus_version": "0.4", "sender_id": from, "original_text": text, "sender_culture": "en"})
 }
 
-/// An open inbox.
+/// An open inbox or stream.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     pub(crate) sse: SseClient,
-    /// Where the greeting says it begins.
+    /// The position that the first event names.
     pub(crate) after: i64,
-    /// Whether it was told why it ends.
+    /// True if the stream was told that its credential is revoked.
     pub(crate) revoked: bool,
 }
 
 impl Inbox {
-    /// The data of the next event, which must be of this kind.
+    /// Returns the data of the next event, which must be of this kind.
     pub(crate) async fn event(&mut self, kind: &str) -> Value {
         let event = self.sse.next(SOON).await.unwrap_or_else(|| panic!("no event {kind} came"));
         assert_eq!(event.event, kind, "{event:?}");
         serde_json::from_str(&event.data).unwrap()
     }
 
-    /// The next event, which must be a message with an id.
+    /// Returns the next event, which must be a message with an id.
     pub(crate) async fn message(&mut self) -> (i64, Value) {
         let message = self.event("message").await;
         let id = self.sse.last_id().expect("a message has an id").parse().unwrap();
         (id, message)
     }
 
-    /// The texts of the next `count` messages.
+    /// Returns the texts of the next `count` messages.
     pub(crate) async fn texts(&mut self, count: usize) -> Vec<String> {
         let mut texts = vec![];
         for _ in 0..count {
@@ -268,7 +287,7 @@ impl Inbox {
         texts
     }
 
-    /// Everything until the stream ends, which it must. That what it was opened with is good no longer is no news.
+    /// Returns all events until the stream ends. A `revoked` event is not included.
     pub(crate) async fn rest(&mut self) -> Vec<Event> {
         let mut events = vec![];
         while let Some(event) = self.sse.next(SOON).await {
@@ -283,19 +302,19 @@ impl Inbox {
         events
     }
 
-    /// Nothing comes for a moment.
+    /// Asserts that nothing arrives for a moment.
     pub(crate) async fn assert_quiet(&mut self) {
         let event = self.sse.next(Duration::from_millis(200)).await;
         assert!(event.is_none() && !self.sse.ended(), "{event:?}, ended: {}", self.sse.ended());
     }
 }
 
-/// The text of a message, as the inbox or the history gives it.
+/// Returns the text of a message from the inbox or the history.
 pub(crate) fn text_of(message: &Value) -> String {
     message["envelope"]["original_text"].as_str().unwrap().to_owned()
 }
 
-/// What a tool of MCP gives, called by who has this key in this channel.
+/// Calls an MCP tool with this key in this channel and returns its result.
 pub(crate) async fn mcp_tool(hub: &TestHub, channel: &str, key: &str, name: &str, arguments: Value) -> Value {
     let params = json!({"name": name, "arguments": arguments, "_meta": {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",

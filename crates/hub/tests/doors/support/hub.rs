@@ -1,7 +1,7 @@
 //! A real hub on a free port.
 //!
-//! It runs in threads of its own, so that it goes on while a test blocks. When it is dropped it is stopped, and then `run`
-//! must have returned in time and none of its threads may have panicked.
+//! It runs in its own threads, so that it continues while a test blocks. Dropping it stops it, and asserts
+//! that `run` returned in time and that none of its threads panicked.
 
 use super::{HOST, OPERATOR};
 use chorus_hub::Policy;
@@ -19,14 +19,14 @@ use tempfile::TempDir;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
-/// How long a stop may take, whatever goes on.
+/// The longest time that a stop may take.
 const STOPS_WITHIN: Duration = Duration::from_secs(15);
 
-/// Names of threads that panicked.
+/// The names of threads that panicked.
 static PANICKED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 static HUBS: AtomicU32 = AtomicU32::new(0);
 
-/// What a hub is started with; the data live as long as any clone.
+/// The configuration of a test hub. Its data lives as long as any clone.
 #[derive(Clone)]
 pub(crate) struct Setup {
     config: Config,
@@ -43,7 +43,7 @@ enum Data {
 }
 
 impl Setup {
-    /// SQLite in a folder of its own, loopback allowed for webhooks, no rate limits, short times.
+    /// SQLite in a temporary folder, loopback allowed for webhooks, no rate limits, short timeouts.
     pub(crate) fn new() -> Self {
         Self::on(Data::Sqlite(Arc::new(tempfile::tempdir().unwrap())))
     }
@@ -69,19 +69,19 @@ impl Setup {
         self
     }
 
-    /// The hub's time is this clock's.
+    /// Uses this clock as the hub's time.
     pub(crate) fn clock(mut self, clock: &ManualClock) -> Self {
         self.clock = Some(clock.clone());
         self
     }
 
-    /// How many writes may wait for the store.
+    /// Sets how many writes may wait for the store.
     pub(crate) fn queue(mut self, queue: usize) -> Self {
         self.queue = queue;
         self
     }
 
-    /// It listens for other machines too.
+    /// Listens on all interfaces.
     pub(crate) fn listen_everywhere(mut self) -> Self {
         self.everywhere = true;
         self
@@ -89,7 +89,7 @@ impl Setup {
 
     pub(crate) fn start(&self) -> TestHub {
         watch_panics();
-        // Made first: it brings the TLS provider which the hub's own client needs.
+        // The client comes first, because it installs the TLS provider that the hub's own client needs.
         let client = chorus_testkit::http::client();
         let mut config = self.config.clone();
         config.node = Environment::system().uuid_v4();
@@ -104,7 +104,7 @@ impl Setup {
                 ..PostgresOptions::new(&database.url, config.node)
             }),
         };
-        // The last task of a hub that was stopped may still have to let go of its store.
+        // The last task of a stopped hub may still hold the store.
         let mut store = open();
         for _ in 0..100 {
             if store.is_ok() {
@@ -200,12 +200,12 @@ impl TestHub {
         Setup::postgres().start()
     }
 
-    /// The database beneath, for what no door shows.
+    /// Returns the database, for data that no door shows.
     pub(crate) fn store(&self) -> &Store {
         self.store.as_ref().expect("it is there until the hub is stopped")
     }
 
-    /// How to start another one on the same data.
+    /// Returns the setup for another hub on the same data.
     pub(crate) fn setup(&self) -> Setup {
         self.setup.clone()
     }
@@ -221,27 +221,28 @@ impl TestHub {
         assert!(matches!(ended, Ok(Ok(()))), "the hub did not stop well: {ended:?}");
         let panicked = {
             let threads = PANICKED.lock().unwrap_or_else(PoisonError::into_inner);
-            // Not inside the assertion, whose own panic is noted under the same lock.
+            // This is not inside the assertion, because its panic would take the same lock.
             threads.iter().any(|thread| thread.starts_with(&name))
         };
         assert!(!panicked, "the hub panicked; see above");
     }
 
-    /// Stops it as SIGTERM would, and says how long that took.
+    /// Stops the hub as SIGTERM would. Returns the time it took.
     pub(crate) async fn stop(mut self) -> Duration {
         let begun = Instant::now();
         tokio::task::spawn_blocking(move || self.end()).await.unwrap();
         begun.elapsed()
     }
 
-    /// Stops it and starts another on the same data.
+    /// Stops the hub and starts another one on the same data.
     pub(crate) async fn restart(self, change: impl FnOnce(&mut Config)) -> Self {
         let setup = self.setup().config(change);
         self.stop().await;
         setup.start()
     }
 
-    /// Keeps the readers of a store on SQLite busy until the returned values are dropped. Callers are still let in.
+    /// Keeps the readers of a SQLite store busy until the returned values are dropped. Authentication still
+    /// works.
     pub(crate) async fn block_reads(&self) -> Vec<mpsc::Sender<()>> {
         let mut held = vec![];
         for _ in 0..SqliteOptions::in_memory().readers {
@@ -263,7 +264,7 @@ impl TestHub {
         release
     }
 
-    /// The same, and then lets so many writes wait that no more may.
+    /// Blocks the writer and fills its queue.
     pub(crate) async fn fill_queue(&self) -> mpsc::Sender<()> {
         let release = self.block_writes().await;
         while self.store().queued() < self.setup.queue {
@@ -274,7 +275,7 @@ impl TestHub {
         release
     }
 
-    /// Everything the database has on disk.
+    /// Returns everything the database has on disk.
     pub(crate) fn bytes_on_disk(&self) -> Vec<u8> {
         let Data::Sqlite(dir) = &self.setup.data else { panic!("not in a folder") };
         let files = std::fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().path());
@@ -284,7 +285,7 @@ impl TestHub {
 
 type Work = Box<dyn Fn(&mut dyn Tx) -> Result<(), StoreError> + Send>;
 
-/// Work for the store, what tells that it has begun, and what ends it when it is dropped.
+/// Returns work for the store, a signal that it has begun, and a value whose drop ends it.
 fn held_work() -> (Work, oneshot::Receiver<()>, mpsc::Sender<()>) {
     let (begin, begun) = oneshot::channel();
     let (release, released) = mpsc::channel();

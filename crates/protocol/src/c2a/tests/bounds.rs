@@ -1,4 +1,4 @@
-//! What must not pass: too long, too many, too much.
+//! Limits: messages with too long texts and too many items are rejected.
 
 use super::document::{DELIVER, notify, parsed};
 use super::*;
@@ -286,7 +286,7 @@ fn a_tools_result_is_its_own_or_a_refusal() {
     let foreign = json!({"isError": true, "content": [{"type": "image", "data": ""}, {"type": "text", "text": "no"}, {"type": "text", "text": "way"}]});
     let foreign: ToolResult = schema::read(foreign).unwrap();
     assert_eq!(foreign.outcome::<Claimed>(), Err(ToolFailure::Failed("no\n\nway".into())));
-    // Faults are found as deep as they are.
+    // Faults are found at any depth.
     let page = json!({"events": [event, with(event.clone(), "target.directedness", "up"), with(event.clone(), "content", Value::Null)]});
     assert_eq!(
         again::<EventPage>(page).unwrap_err().to_string(),

@@ -1,4 +1,4 @@
-//! Every example of the document is read, and written again as it stands there.
+//! Round trips of every example in the protocol document.
 
 use super::*;
 
@@ -153,14 +153,14 @@ const PROGRESS: &str = r#"{
     "message": "Checked build status"
   }"#;
 
-/// An example, how it is read and written again, and what of it is required.
+/// An example, its round trip, and the paths of its required members.
 type Example = (Value, fn(Value) -> Result<Value, Faults>, &'static str);
 
 pub(super) fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// The document shows of a knock only what is special about it; the rest is as in any delivery.
+/// Returns a whole delivery with a knock. The document shows only the members specific to a knock.
 pub(super) fn notify() -> Value {
     let (mut whole, part) = (parsed(DELIVER), parsed(NOTIFY));
     whole.as_object_mut().unwrap().remove("content");
@@ -192,7 +192,7 @@ fn examples() -> Vec<Example> {
         (json!({"tools": parsed(TOOLS)}), again::<ToolList>, "tools tools[0].name tools[6].description"),
         (parsed(CANCELLED), again::<Cancelled>, "requestId"),
         (parsed(PROGRESS), again::<Progress>, "progressToken progress"),
-        // What `decisions` adds to the document.
+        // Extensions of the document.
         (
             json!({"protocolVersion": "2026-06-02", "serverInfo": {"name": "chorus", "version": "0.1.0"},
                 "capabilities": Capabilities::ALL, "glyphs": Glyphs::default(),
@@ -220,7 +220,7 @@ fn examples() -> Vec<Example> {
     ]
 }
 
-/// Puts a member that nobody knows into every object.
+/// Adds an unknown member to every object.
 fn sprinkle(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -243,7 +243,7 @@ fn examples_are_written_as_they_were_read() {
 fn what_is_missing_is_named() {
     for (example, again, required) in examples() {
         for path in required.split_whitespace() {
-            // `null` is as good as nothing.
+            // `null` counts as absent.
             let faults = again(with(example.clone(), path, Value::Null)).unwrap_err().to_string();
             assert!(faults.starts_with(&format!("{path}: is required")), "{path}: {faults}");
         }
@@ -253,7 +253,7 @@ fn what_is_missing_is_named() {
 #[test]
 fn what_nobody_knows_is_ignored() {
     for (example, again, _) in examples() {
-        // What a log message says is anybody's.
+        // The data of a log message may hold any member.
         if example.get("data").is_none() {
             let mut more = example.clone();
             sprinkle(&mut more);
@@ -298,15 +298,15 @@ fn content_and_knock_exclude_each_other() {
         let read = Delivery::read(more).unwrap();
         assert!(read.content().is_some() && json!(read).get("knock").is_none(), "{mode}");
     }
-    // What a knock withholds does not come by another member.
+    // A knock withholds the content in every member.
     let mut envelope = notify();
     envelope["envelope"] = json!({"original_text": "secret"});
     envelope["job"] = json!({"input": "secret"});
     assert!(!json!(Delivery::read(envelope).unwrap()).to_string().contains("secret"));
-    // With every other fault at once.
+    // This fault is reported together with all others.
     let faults = fault(with(with(parsed(DELIVER), "content", Value::Null), "attention.policy", "maybe"));
     assert!(faults.contains("attention.policy: must be one of") && faults.contains("content: is required"));
-    // The type itself keeps it, whoever reads it.
+    // Deserializing the type directly enforces the same rule.
     assert!(serde_json::from_value::<Delivery>(with(notify(), "knock", Value::Null)).is_err());
 }
 
@@ -350,7 +350,7 @@ fn what_both_can_do() {
         "capabilities": {"chatTools": {"react": true}}});
     let none_of_it: Initialize = schema::read(none_of_it).unwrap();
     assert!(none_of_it.capabilities.chat_tools.react && !none_of_it.capabilities.chat_tools.claim);
-    // The names on the wire are the modes' own.
+    // The wire names of the capabilities are those of the modes.
     for mode in crate::words::Mode::ALL.iter().filter(|mode| **mode != crate::words::Mode::Silent) {
         assert_eq!(json!(all.injection)[mode.as_str()], true, "{mode}");
     }

@@ -1,4 +1,4 @@
-//! What one end writes the other reads, whatever it says.
+//! Property tests: each side can read whatever the other side writes.
 
 use super::document::{DELIVER, parsed};
 use super::*;
@@ -22,7 +22,7 @@ fn addressees() -> impl Strategy<Value = Addressee> {
 }
 
 fn times() -> impl Strategy<Value = Time> {
-    // Years that have four digits.
+    // Limits the range to years of four digits.
     (-62_000_000_000_000_i64..253_000_000_000_000).prop_map(Time::at)
 }
 
@@ -116,7 +116,7 @@ prop_compose! {
 }
 
 fn events() -> impl Strategy<Value = Event> {
-    // Boxed, as it would fill a test's stack.
+    // The strategy is boxed, because it would overflow a test's stack.
     (headers().boxed(), contents()).prop_map(|(header, content)| Event { header, content }).boxed()
 }
 
@@ -192,13 +192,13 @@ fn refusals() -> impl Strategy<Value = Refusal> {
         .prop_map(|(code, message, retry_after_ms)| Refusal { retry_after_ms, ..Refusal::new(code, message) })
 }
 
-/// What the other end reads.
+/// Returns the value that the other side reads.
 fn sent<T: ToSchema + DeserializeOwned + Serialize + 'static>(written: &T) -> Result<T, String> {
     let bytes = serde_json::to_vec(written).unwrap();
     schema::read(crate::json::parse(&bytes).unwrap()).map_err(|faults| faults.to_string())
 }
 
-/// Every member's name with underscores.
+/// Respells every member name with underscores.
 fn snake(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
@@ -287,7 +287,7 @@ proptest! {
         prop_assert_eq!(sent(&answer).unwrap(), answer);
     }
 
-    /// Whatever stands where, it is read or refused.
+    /// Any value in any place is either read or rejected.
     #[test]
     fn nothing_panics(place in 0usize..100, other in objects(), text in "[^\0]{0,9}", number: f64) {
         let mut paths = vec![];
@@ -303,7 +303,7 @@ proptest! {
     }
 }
 
-/// The pointers to all values.
+/// Collects the JSON pointers of all values.
 fn walk(value: &Value, at: String, paths: &mut Vec<String>) {
     match value {
         Value::Object(members) => {

@@ -1,4 +1,4 @@
-//! Changing an agent of one's own: what the directory says of it, where it is reached, whether what is for it waits, and its end.
+//! Settings of one's own agent: directory entry, endpoint, pausing and deletion.
 
 use crate::extract::{Path, Query};
 use crate::form::{Form, body};
@@ -11,11 +11,13 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
-use chorus_app::once::Once;
-use chorus_app::{AppState, Error, agents, relay};
-use chorus_protocol::api::agents::{AgentChange, AgentView};
+use chorus_app::{agents, relay};
+use chorus_node::idempotency::Once;
+use chorus_node::{AppState, Error};
+use chorus_protocol::api::agents::{AgentChange, AgentView, NewAllowance};
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
+use chorus_protocol::market::Credits;
 use serde_json::{Map, Value};
 
 pub(crate) fn routes() -> Router<AppState> {
@@ -29,11 +31,13 @@ pub(crate) fn routes() -> Router<AppState> {
 struct SettingsPage {
     shell: Shell,
     agent: AgentView,
-    /// Since when it is paused.
+    /// The time since which it is paused.
     paused: Option<Moment>,
     description: String,
     card: String,
     endpoint: String,
+    /// The daily credit limit, as typed.
+    credits: String,
     card_bytes: u64,
     saved: bool,
     fault: String,
@@ -51,6 +55,7 @@ async fn prepare(app: &AppState, visitor: &SignedIn, id: &str) -> Result<Setting
         description: agent.description.clone().unwrap_or_default(),
         card: card.unwrap_or_default(),
         endpoint: String::new(),
+        credits: agent.allowance.as_ref().map(|it| it.credits_per_day.to_string()).unwrap_or_default(),
         card_bytes: app.config.quotas.card_bytes,
         saved: false,
         fault: String::new(),
@@ -68,7 +73,7 @@ async fn show(
     page(&SettingsPage { saved: saved.is_told(), ..shown })
 }
 
-/// Back to the settings: saved, or with what was typed and what is wrong with it.
+/// Returns to the settings: saved, or with the input and the error.
 async fn answer(
     app: &AppState,
     visitor: &SignedIn,
@@ -81,8 +86,10 @@ async fn answer(
     };
     let (status, fault) = refused(error)?;
     let mut shown = prepare(app, visitor, id).await?;
-    let SettingsPage { description, card, endpoint, .. } = &mut shown;
-    for (name, field) in [("description", description), ("card", card), ("endpoint", endpoint)] {
+    let SettingsPage { description, card, endpoint, credits, .. } = &mut shown;
+    let fields =
+        [("description", description), ("card", card), ("endpoint", endpoint), ("credits_per_day", credits)];
+    for (name, field) in fields {
         *field = form.given(name).unwrap_or_else(|| std::mem::take(field));
     }
     fault_page(status, &SettingsPage { fault, ..shown })
@@ -102,7 +109,8 @@ async fn change(
     answer(&app, &visitor, &id, done, &form).await
 }
 
-/// What a form changes: the fields that it has. A description can be taken away; a card and an endpoint can be replaced.
+/// Reads the fields that the form has. A description can be removed; a card and an endpoint can only be
+/// replaced.
 fn read(form: &Form) -> Result<AgentChange, Error> {
     let mut said = Map::new();
     if let Some(text) = form.given("description") {
@@ -131,6 +139,13 @@ async fn act(
             let new = AgentChange { paused: Some(act == "pause"), ..AgentChange::default() };
             agents::change(&app, caller, context, &id, new, Once::NO_KEY).await.map(drop)
         }
+        "allowance" => match Credits::parse(&form.text("credits_per_day")) {
+            Ok(credits_per_day) => {
+                let new = NewAllowance { credits_per_day };
+                agents::set_allowance(&app, caller, context, &id, new, Once::NO_KEY).await.map(drop)
+            }
+            Err(wrong) => Err(Faults::one("credits_per_day", wrong).into()),
+        },
         "unhook" => agents::remove_endpoint(&app, caller, context, &id).await.map(drop),
         "remove" => {
             let agent = prepare(&app, &visitor, &id).await?.agent;

@@ -1,4 +1,4 @@
-//! The board at the side of a conversation: what is open there, whose turn it is, and for how long.
+//! The board beside a conversation: open items, who must act, and until when.
 
 use super::items::excerpt;
 use super::{Place, documents_of};
@@ -13,47 +13,47 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 use chorus_app::conversation::{self, Open};
-use chorus_app::{AppState, Error};
+use chorus_node::{AppState, Error};
 use chorus_protocol::api::documents::Document;
 use chorus_protocol::ids::Principal;
 use std::collections::HashSet;
 
-/// As many documents as the board names; the rest has a place of its own.
+/// The most documents on the board. The others are on the document list.
 const DOCUMENTS: usize = 5;
 
 pub(crate) fn routes() -> Router<AppState> {
     Router::new().route("/c/{id}/board", get(show))
 }
 
-/// What stands on it.
+/// The open items of a conversation.
 pub(crate) struct Board {
     pub(crate) blocked: Vec<Row>,
     pub(crate) awaited: Vec<Row>,
     pub(crate) held: Vec<Row>,
 }
 
-/// Something that is open.
+/// One open item of the board.
 pub(crate) struct Row {
-    /// The message it is about.
+    /// The id of the message.
     pub(crate) event: String,
     pub(crate) excerpt: String,
     pub(crate) who: String,
     pub(crate) is_agent: bool,
     pub(crate) handle: String,
     pub(crate) face: Face,
-    /// Until when, by the hub's clock.
+    /// The deadline by the hub's clock, in milliseconds.
     pub(crate) until: Option<i64>,
-    /// That time is over.
+    /// True if the deadline has passed.
     pub(crate) late: bool,
 }
 
 impl Board {
-    /// How much is open, besides what waits for leave.
+    /// Counts the open items. Approvals are not included.
     pub(crate) fn count(&self) -> usize {
         self.blocked.len() + self.awaited.len() + self.held.len()
     }
 
-    /// Who cannot go on, by id.
+    /// Returns the ids of blocked members.
     pub(crate) fn stuck(&self) -> HashSet<&str> {
         self.blocked.iter().map(|row| &*row.who).collect()
     }
@@ -90,7 +90,7 @@ fn row(open: Open, state: Option<Is>, now: i64) -> Row {
     }
 }
 
-/// The board without the page around it, for a page that is open.
+/// The board as a fragment, for an open page.
 #[derive(Template)]
 #[template(path = "board.html")]
 struct BoardPart {
@@ -112,7 +112,7 @@ async fn show(
     page(&BoardPart { id, board, approvals, documents })
 }
 
-/// Those that the board names.
+/// Returns the documents that the board shows.
 pub(crate) fn named(documents: &[Document]) -> &[Document] {
     &documents[..documents.len().min(DOCUMENTS)]
 }

@@ -1,4 +1,4 @@
-//! A document of a conversation, in any of its versions; and removing it.
+//! A document of a conversation in any of its versions, and its removal.
 
 use super::Place;
 use crate::extract::{Path, Query};
@@ -12,9 +12,10 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
+use chorus_app::conversation;
 use chorus_app::conversation::conversation_id;
-use chorus_app::once::Once;
-use chorus_app::{AppState, conversation};
+use chorus_node::AppState;
+use chorus_node::idempotency::Once;
 use chorus_protocol::api::documents::{Document, Encoding, is_picture};
 use serde::Deserialize;
 
@@ -37,25 +38,23 @@ struct DocumentPage {
     channel: String,
     document: Document,
     at: Moment,
-    /// What its author is called here, if it still is.
+    /// The author's handle, if the author is still a member.
     author: Option<String>,
-    /// Whether it can be written in now, as a text.
+    /// True if the visitor may edit it now as a text.
     may_edit: bool,
     may_remove: bool,
-    /// How large a new version may be, in words.
+    /// The largest size of a new version, in words.
     most: String,
     shown: Shown,
 }
 
-/// How a document is shown.
+/// The presentation of a document.
 enum Shown {
-    /// As what its Markdown means.
     Rendered(Rendered),
-    /// As it is.
     Text(String),
-    /// As a picture, which the browser takes from the API.
+    /// As an image, which the browser loads from the API.
     Picture,
-    /// Not at all: it can be saved.
+    /// Not shown; only offered for download.
     Bytes,
 }
 

@@ -1,6 +1,7 @@
-//! A stretch of a conversation's log as people read it: messages, one line for the tools of a turn, comings and goings.
+//! Renders a stretch of a conversation's log as items: messages, one line for the tools of a turn, joins and
+//! leaves.
 //!
-//! Pure: the same events give the same items, whoever looks and whenever. What is live is what the log says is not over.
+//! This module is pure: the same events give the same items. A turn is running if the log has not ended it.
 
 use super::roster::Roster;
 use crate::face::Face;
@@ -14,19 +15,19 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Messages of one author within this time stand together.
+/// Messages of one author within this time are grouped.
 const TOGETHER_MS: i64 = 5 * 60 * 1000;
-/// As much of a tool's arguments and result is shown.
+/// The most characters shown of a tool's arguments and result.
 const SHOWN: usize = 2000;
-/// As many reactions, tools and names as one item shows.
+/// The most reactions, tools and names in one item.
 const MOST: usize = 50;
-/// A line of comings and goings grows no longer than this.
+/// The longest line of joins and leaves, in characters.
 const MAX_LINE: usize = 400;
 
 pub(crate) enum Item {
-    /// The day changes here.
+    /// A change of day.
     Day(String),
-    /// What follows is new.
+    /// The boundary between read and unread messages.
     New,
     Message(Box<Message>),
     Tools(Box<Tools>),
@@ -43,23 +44,23 @@ pub(crate) struct Message {
     pub(crate) at: Moment,
     pub(crate) at_ms: i64,
     pub(crate) text: Rendered,
-    /// As it was written, for whoever edits it.
+    /// The Markdown source, for the author's edit form.
     pub(crate) source: Option<String>,
     pub(crate) deleted: bool,
     pub(crate) edited: bool,
     pub(crate) reactions: Vec<Reaction>,
     pub(crate) replies: i64,
     pub(crate) thread: Option<String>,
-    /// How the thread begins, where this is the first of it in a row.
+    /// The beginning of the thread, on the first of consecutive messages in it.
     pub(crate) of_thread: Option<String>,
-    /// Who has taken it on, and until when.
+    /// The member who has claimed the message, and until when.
     pub(crate) held: Option<Holder>,
-    /// Who was knocked about it, one after the other.
+    /// The agents that were offered the message without its text, in order.
     pub(crate) knocked: Vec<String>,
-    /// Why it wakes nobody, and how to go on, if it goes on with a loop.
+    /// The loop guard's note: why the message wakes nobody, and how to continue.
     pub(crate) stopped: Option<String>,
     pub(crate) intent: Option<&'static str>,
-    /// Who agreed to it, if it waited for that.
+    /// The handle of the approver, if the message needed approval.
     pub(crate) approved_by: Option<String>,
     pub(crate) urgent: bool,
     pub(crate) mine: bool,
@@ -73,7 +74,7 @@ pub(crate) struct Reaction {
     pub(crate) mine: bool,
 }
 
-/// The tools an agent used in one turn, and how it went.
+/// The tools that an agent used in one turn, and the outcome.
 pub(crate) struct Tools {
     pub(crate) from: i64,
     pub(crate) to: i64,
@@ -109,35 +110,35 @@ pub(crate) struct Call {
     pub(crate) result: Option<String>,
 }
 
-/// Something that happened, in a few words.
+/// A short line about an event other than a message.
 pub(crate) struct Line {
     pub(crate) seq: i64,
     pub(crate) to: i64,
     pub(crate) id: String,
     pub(crate) handle: String,
     pub(crate) words: String,
-    /// A document it is about.
+    /// The id and the title of the document.
     pub(crate) document: Option<(String, String)>,
     pub(crate) at: Moment,
 }
 
-/// Who is in the conversation, and who looks at it.
+/// The members of the conversation, and the visitor.
 pub(crate) struct View {
     pub(crate) roster: Arc<Roster>,
-    /// The id and the handle of who looks.
+    /// The id and the handle of the visitor.
     pub(crate) me: String,
     pub(crate) my_handle: String,
-    /// Up to where it had read.
+    /// The sequence up to which the visitor had read.
     pub(crate) read: Option<i64>,
-    /// What became of messages so far.
+    /// Attention state by message id.
     pub(crate) attended: HashMap<String, Attended>,
-    /// How threads begin whose first message is not among the events.
+    /// The beginnings of threads whose first message is not among the events, by message id.
     pub(crate) begins: HashMap<String, String>,
-    /// More follows that is not looked at: whose end is not here, is not at work because of that.
+    /// True if later events exist that were not loaded. A turn without an end then does not count as running.
     pub(crate) past: bool,
 }
 
-/// The items of these events, in order.
+/// Renders these events in order.
 pub(crate) fn items(events: &[EventView], view: &View) -> Vec<Item> {
     let mut building = Building {
         view,
@@ -160,7 +161,7 @@ pub(crate) fn items(events: &[EventView], view: &View) -> Vec<Item> {
     items
 }
 
-/// A turn that is over and used nothing is told by its message.
+/// Returns whether the item is a finished turn without tools. Its message already shows it.
 fn is_hidden(item: &Item) -> bool {
     matches!(item, Item::Tools(turn) if !turn.running && turn.calls.is_empty() && turn.fault.is_none())
 }
@@ -168,9 +169,9 @@ fn is_hidden(item: &Item) -> bool {
 struct Building<'v> {
     view: &'v View,
     items: Vec<Item>,
-    /// The turn of each agent that is not over, by its place among the items.
+    /// The running turn of each agent, by its index among the items.
     open: HashMap<String, usize>,
-    /// How threads begin, by the first message's id.
+    /// The beginnings of threads, by the id of the first message.
     begins: HashMap<String, String>,
     day: String,
     marked: bool,
@@ -210,7 +211,7 @@ impl Building<'_> {
         }
     }
 
-    /// A line where the day changes, and where what is new begins.
+    /// Inserts a divider where the day changes and where unread messages begin.
     fn divide(&mut self, event: &EventView) {
         let day = event.created_at.get(..10).unwrap_or_default();
         if day != self.day {
@@ -230,7 +231,7 @@ impl Building<'_> {
         if let Some(place) = self.open.remove(&event.author.id)
             && let Some(Item::Tools(turn)) = self.items.get_mut(place)
         {
-            // What it says ends its turn, which took until then.
+            // A message ends its author's turn.
             (turn.running, turn.ended_ms) = (false, at_ms);
         }
         let content = event.content.clone().unwrap_or_default();
@@ -287,13 +288,13 @@ impl Building<'_> {
         })));
     }
 
-    /// A step of an agent's turn.
+    /// Adds a step to an agent's turn.
     fn work(&mut self, kind: EventKind, event: &EventView) {
         let at = parse_rfc3339(&event.created_at).unwrap_or_default();
         let place = if let Some(place) = self.open.get(&event.author.id) {
             *place
         } else {
-            // The end of a turn whose beginning is not here says nothing.
+            // The end of a turn whose beginning is not loaded is not shown.
             let details = event.details();
             if kind == EventKind::Lifecycle && details.status.as_deref() == Some("idle")
                 || kind == EventKind::Status && details.status.as_deref().unwrap_or_default().is_empty()
@@ -326,7 +327,7 @@ impl Building<'_> {
         }
     }
 
-    /// Somebody comes or goes, by itself or by another; several of one kind in a row are one line.
+    /// Adds a join or leave. Consecutive ones of the same kind share a line.
     fn coming(&mut self, event: &EventView, own: &str, other: &str) {
         let member = &event.more.get("member").unwrap_or(&Value::Null)["handle"];
         let author = handle(event);
@@ -352,7 +353,7 @@ impl Building<'_> {
         let member = handle(event);
         let is_removed = event.more.get("removed").and_then(Value::as_bool) == Some(true);
         let words = match (event.more.get("version").and_then(Value::as_i64), &document) {
-            // There is nothing to go to any more.
+            // A removed document cannot be linked to.
             (_, Some((_, title))) if is_removed => format!("{words} the document {title}"),
             (Some(version), _) => format!("{words} version {version} of"),
             (None, _) => words.to_owned(),
@@ -371,7 +372,7 @@ impl Building<'_> {
 }
 
 impl Tools {
-    /// Takes one step, and says whether the turn is over.
+    /// Applies one step. Returns whether the turn is over.
     fn step(&mut self, kind: EventKind, event: &EventView) -> bool {
         let details = event.details();
         match kind {
@@ -415,12 +416,12 @@ fn reaction(one: &chorus_protocol::api::events::ReactionView, view: &View) -> Re
     Reaction { signal: one.signal.clone(), glyph, by, mine }
 }
 
-/// The handle of the person that agreed to a message which waited for that.
+/// Returns the handle of the person who approved the message.
 fn approved_by(event: &EventView) -> Option<String> {
     Some(event.more.get("approved_by")?.get("handle")?.as_str()?.to_owned())
 }
 
-/// What the loop guard noted with a message, in words.
+/// Explains the loop guard's note on a message.
 fn stopped(event: &EventView) -> Option<String> {
     let noted = event.more.get("loop_guard")?;
     let why = match noted.get("turns").and_then(Value::as_u64) {
@@ -440,12 +441,13 @@ fn intent_word(intent: Intent) -> &'static str {
     }
 }
 
-/// The beginning of a text, on one line, without the marks of markup; what only looks like one stays.
+/// Returns the beginning of a text on one line, without Markdown marks. Characters that only resemble marks
+/// stay.
 pub(crate) fn excerpt(text: &str) -> String {
     beginning(text, 80)
 }
 
-/// The same of so many signs.
+/// Like [`excerpt`], with at most `most` characters.
 pub(crate) fn beginning(text: &str, most: usize) -> String {
     let begins = |line: &str| {
         let line = line.trim_start();
@@ -463,7 +465,7 @@ pub(crate) fn beginning(text: &str, most: usize) -> String {
     words
 }
 
-/// The words of links, without where they lead.
+/// Replaces links by their text.
 fn without_links(text: &str) -> String {
     let (mut plain, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((before, after)) = rest.split_once("](") {

@@ -1,4 +1,4 @@
-//! A person's channels: those that go on, and those that are archived.
+//! A person's channels: active and archived ones.
 
 use crate::extract::Query;
 use crate::page::{Fault, page, query};
@@ -10,13 +10,14 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
-use chorus_app::{AppState, conversation};
+use chorus_app::conversation;
+use chorus_node::AppState;
 use chorus_protocol::api::channels::{ConversationPage, ConversationView};
 use chorus_protocol::ids::ConversationId;
 use chorus_protocol::words::{ConversationKind, Word};
 use serde::Deserialize;
 
-/// As many as a page lists.
+/// The most channels on a page.
 const LIMIT: i64 = 50;
 
 pub(crate) fn routes() -> Router<AppState> {

@@ -1,5 +1,5 @@
-//! A conversation as it goes on: a message comes as markup; of anything else it is said what it touches, and the script asks
-//! for that.
+//! Live updates of a conversation. A message is sent as markup. For any other event only the affected message
+//! is named, and the script reloads it.
 
 use super::Place;
 use super::items::{Item, View, items};
@@ -14,10 +14,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
 use bytes::Bytes;
-use chorus_app::caller::Shown;
 use chorus_app::conversation::Follower;
 use chorus_app::views::EventView;
-use chorus_app::{AppState, Error};
+use chorus_node::caller::Shown;
+use chorus_node::{AppState, Error};
 use chorus_protocol::sse;
 use chorus_protocol::words::EventKind;
 use futures_util::stream;
@@ -36,8 +36,8 @@ struct Begin {
     after: Option<i64>,
 }
 
-/// One who watches. There are many, for hours, and most of the time nothing happens: what is the same for all of them is shared
-/// (see [`roster`](super::roster)), and what only reading needs is made when something is read.
+/// One connected viewer. There may be thousands for hours, mostly idle. The data that all of them have in
+/// common is shared (see [`roster`](super::roster)), and buffers are made only while something is read.
 struct Watching {
     follower: Follower,
     roster: Arc<Roster>,
@@ -59,7 +59,7 @@ async fn open(
     let View { roster, my_handle, .. } = place.view(&visitor, None);
     let roster = rosters.share(place.id, roster);
     let follower = Follower::open(app, place.id, visitor.who(), shown, resumed.or(after)).await?;
-    // In a box, or the stream would keep room for it twice: at rest, and in what is under way.
+    // A box, because the stream would otherwise reserve the space twice: idle and in flight.
     let watching = Box::new(Watching { follower, roster, handle: my_handle.into() });
     let body = stream::unfold(watching, |mut watching| async move {
         let bytes = watching.follower.next().await?;
@@ -70,10 +70,11 @@ async fn open(
 }
 
 impl Watching {
-    /// What the follower said, for the page. Nothing if it cannot be read: the page connects again.
+    /// Converts the follower's output for the page. Returns `None` for unreadable output; the page then
+    /// reconnects.
     fn tell(&self, bytes: &[u8]) -> Option<Bytes> {
         let mut told = vec![];
-        // What a follower says at a time is whole events.
+        // Each chunk of a follower holds whole events.
         for item in sse::Parser::new().push(bytes).ok()? {
             match item {
                 sse::Item::Event(event) => told.extend(self.event(&event)?),
@@ -83,7 +84,7 @@ impl Watching {
         Some(told.into())
     }
 
-    /// Who is here, and who looks.
+    /// Returns the members and the viewer, for rendering.
     fn view(&self) -> View {
         let (me, my_handle) = (self.follower.who().to_string(), self.handle.to_string());
         let roster = Arc::clone(&self.roster);
@@ -119,7 +120,7 @@ impl Watching {
     }
 }
 
-/// Whether an event is an item of its own, and not a change of another.
+/// Returns whether an event is an item of its own, and not a change of another one.
 fn is_shown_by_itself(kind: Option<EventKind>) -> bool {
     use EventKind::{Artifact, Change, Join, Leave, Message};
     matches!(kind, Some(Message | Join | Leave | Change | Artifact))
@@ -129,7 +130,7 @@ fn is_shown_by_itself(kind: Option<EventKind>) -> bool {
 mod tests {
     use super::*;
 
-    /// What one more who watches costs, besides its connection: no more than who waits at an inbox.
+    /// A viewer costs no more memory than a waiting inbox reader, apart from its connection.
     #[test]
     fn who_watches_is_small() {
         let own = size_of::<Watching>() - size_of::<Follower>();

@@ -1,4 +1,4 @@
-//! Making a channel, writing to one, and what invitations ask.
+//! Creating a channel, starting a direct conversation, and answering invitations.
 
 use crate::form::{Form, body};
 use crate::page::{Fault, page};
@@ -9,15 +9,15 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
-use chorus_app::AppState;
 use chorus_app::conversation::{Talk, make_channel_with, talk_to};
-use chorus_app::once::Once;
+use chorus_node::AppState;
+use chorus_node::idempotency::Once;
 use chorus_protocol::api::channels::{NewChannel, NewPair};
 use chorus_protocol::api::members::NewMember;
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// As many agents as the form takes at once.
+/// The most agents that the form takes at once.
 const MOST_AGENTS: usize = 20;
 
 pub(crate) fn routes() -> Router<AppState> {
@@ -43,7 +43,7 @@ async fn channel_form(State(app): State<AppState>, visitor: SignedIn) -> Result<
     page(&NewPage { shell: Shell::of(&app, &visitor.person, Here::Elsewhere).await? })
 }
 
-/// A channel, with agents in it from the start.
+/// Creates a channel with its first agents.
 async fn make(State(app): State<AppState>, visitor: SignedIn, form: Form) -> Result<Response, Fault> {
     let agents = form.text("agents");
     let agents = agents.split([',', ' ', '\n']).map(str::trim).filter(|agent| !agent.is_empty());

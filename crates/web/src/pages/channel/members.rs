@@ -1,4 +1,4 @@
-//! Who is in a conversation, how each is, and adding and removing members.
+//! The members of a conversation with their states; adding and removing members.
 
 use crate::extract::Path;
 use crate::face::{Face, State as Is};
@@ -10,9 +10,10 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::post;
-use chorus_app::conversation::{Added, conversation_id};
-use chorus_app::once::Once;
-use chorus_app::{AppState, Error, agents, conversation};
+use chorus_app::conversation::{Added, MemberPath, conversation_id};
+use chorus_app::{agents, conversation};
+use chorus_node::idempotency::Once;
+use chorus_node::{AppState, Error};
 use chorus_protocol::api::members::{MemberView, NewMember};
 use chorus_protocol::ids::AgentId;
 use chorus_protocol::words::{PrincipalKind, Word};
@@ -23,7 +24,7 @@ pub(crate) fn routes() -> Router<AppState> {
     Router::new().route("/c/{id}/members", post(add)).route("/c/{id}/members/{handle}/remove", post(remove))
 }
 
-/// A member, as the side shows it.
+/// A member in the side panel.
 pub(crate) struct Person {
     pub(crate) handle: String,
     pub(crate) is_agent: bool,
@@ -32,7 +33,7 @@ pub(crate) struct Person {
     pub(crate) lead: bool,
     pub(crate) face: Face,
     pub(crate) state: Option<Is>,
-    /// What is known of it.
+    /// A summary of its state.
     pub(crate) known: String,
 }
 
@@ -79,14 +80,14 @@ pub(crate) async fn people(
     Ok(members.iter().map(shown).collect())
 }
 
-/// Those who are in the same state, for the side.
+/// The members that share a state, for the side panel.
 pub(crate) struct Group<'p> {
-    /// Of people nothing is known.
+    /// `None` for people, whose state is unknown.
     pub(crate) state: Option<Is>,
     pub(crate) people: Vec<&'p Person>,
 }
 
-/// Members by how they are: who needs somebody first, then who is at work, then people, then everybody else.
+/// Groups members: those who need attention first, then those at work, then people, then everybody else.
 pub(crate) fn groups(people: &[Person]) -> Vec<Group<'_>> {
     let order =
         [Some(Is::Failing), Some(Is::Blocked), Some(Is::Working), None, Some(Is::Idle), Some(Is::Offline)];
@@ -101,7 +102,8 @@ fn is_agent(member: &MemberView) -> bool {
     member.kind == Word::Known(PrincipalKind::Agent)
 }
 
-/// An agent by its name, address or id; a person by an email address of another host.
+/// Adds a member: a person by account id or by an email address of another host, otherwise an agent by name,
+/// address or id.
 async fn add(
     State(app): State<AppState>,
     visitor: SignedIn,
@@ -127,7 +129,7 @@ async fn remove(
     visitor: SignedIn,
     Path((id, handle)): Path<(String, String)>,
 ) -> Result<Response, Fault> {
-    let place = (conversation_id(&id)?, handle);
-    conversation::remove_member(&app, visitor.who(), place, visitor.context, Once::NO_KEY).await?;
+    let member = MemberPath { conversation: conversation_id(&id)?, handle };
+    conversation::remove_member(&app, visitor.who(), member, visitor.context, Once::NO_KEY).await?;
     Ok(Redirect::to(&format!("/c/{id}")).into_response())
 }

@@ -1,6 +1,7 @@
-//! Who is in a conversation, as its messages show it: kept once for all who watch it, because each of them would hold it for hours.
+//! The members of a conversation as its messages need them. All viewers of a conversation share one copy,
+//! because each keeps it for hours.
 //!
-//! What is shared is what is the same: whoever opens the page when the members have changed holds them as they are by then.
+//! A viewer who opens the page after a change of members gets a new copy; older viewers keep theirs.
 
 use crate::markdown::Names;
 use chorus_protocol::c2a::Glyphs;
@@ -8,21 +9,21 @@ use chorus_protocol::ids::ConversationId;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// Names and roles, and how signals are shown.
+/// Names, roles and glyphs of a conversation.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Roster {
     pub(crate) names: Names,
-    /// Roles by handle.
+    /// The roles of each member, by handle.
     pub(crate) roles: HashMap<String, Vec<String>>,
     pub(crate) glyphs: Glyphs,
 }
 
-/// Those of one hub that are held somewhere, the latest of each conversation.
+/// The rosters in use on one hub: the latest of each conversation.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rosters(Arc<Mutex<HashMap<ConversationId, Weak<Roster>>>>);
 
 impl Rosters {
-    /// The same as somebody else holds, if that is so.
+    /// Returns the roster in use if it equals `new`, and otherwise keeps `new` for later viewers.
     pub(crate) fn share(&self, conversation: ConversationId, new: Arc<Roster>) -> Arc<Roster> {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(same) = held.get(&conversation).and_then(Weak::upgrade).filter(|same| *same == new) {

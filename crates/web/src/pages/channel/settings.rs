@@ -1,6 +1,7 @@
-//! The settings of a channel: what it is called and is for, its rules, what its members are in it, whose it is, and its end.
+//! The settings of a channel: name, purpose, rules, members' roles, owner and archiving.
 //!
-//! Every change is a form, which needs no script. Who may do what is the act's to say; what one may not is not offered.
+//! Every change is a form that works without a script. The acts check permissions; the page offers only
+//! permitted changes.
 
 use super::Place;
 use crate::extract::{Path, Query};
@@ -14,9 +15,9 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
-use chorus_app::conversation::{self, USUAL_LOOP_TURNS, conversation_id};
-use chorus_app::once::Once;
-use chorus_app::{App, AppState, Error};
+use chorus_app::conversation::{self, MemberPath, USUAL_LOOP_TURNS, conversation_id};
+use chorus_node::idempotency::Once;
+use chorus_node::{App, AppState, Error};
 use chorus_protocol::api::channels::{ChannelChange, ConversationDetail};
 use chorus_protocol::api::members::MemberChange;
 use chorus_protocol::words::{ConversationKind, History, PrincipalKind, Signal, Word};
@@ -29,14 +30,14 @@ pub(crate) fn routes() -> Router<AppState> {
         .route("/c/{id}/settings/{act}", post(act))
 }
 
-/// What is in the fields: what stands, or what was typed and could not be.
+/// The values of the form: the saved ones, or rejected input.
 struct Fields {
     name: String,
     context: String,
     joined: bool,
     keep_days: String,
     loop_guard: String,
-    /// Each signal, and what it looks like.
+    /// Each signal with its glyph.
     glyphs: Vec<(&'static str, String)>,
 }
 
@@ -54,7 +55,7 @@ impl Fields {
         }
     }
 
-    /// The same with what a form said.
+    /// Returns the fields with the values of a submitted form.
     fn typed(mut self, form: &Form) -> Self {
         let Self { name, context, keep_days, loop_guard, .. } = &mut self;
         let fields =
@@ -71,7 +72,7 @@ impl Fields {
     }
 }
 
-/// A member, with what may be changed of it.
+/// A member and its editable settings.
 struct Part {
     handle: String,
     face: Face,
@@ -89,19 +90,19 @@ struct SettingsPage {
     place: ConversationDetail,
     fields: Fields,
     members: Vec<Part>,
-    /// Whether the reader is the owner, and whether it may change what others do here.
+    /// True if the visitor owns the channel.
     owns: bool,
     leads: bool,
-    /// What the owner is called here, if it still is.
+    /// The owner's handle, if the owner is still a member.
     owner: Option<String>,
-    /// How many days this hub keeps what was said, if it forgets.
+    /// The days for which this hub keeps messages; `None` if it keeps them for ever.
     hub_days: Option<u64>,
     saved: bool,
     fault: String,
 }
 
 impl SettingsPage {
-    /// What can be changed of it, by its owner and while it goes on.
+    /// Returns whether the visitor may change the settings: the owner may, until the channel is archived.
     fn may_change(&self) -> bool {
         self.owns && !self.place.conversation.archived
     }
@@ -151,7 +152,7 @@ async fn show(
     page(&SettingsPage { saved: saved.is_told(), ..shown })
 }
 
-/// Back to the settings: saved, or with what was typed and what is wrong with it.
+/// Returns to the settings: saved, or with the input and the error.
 async fn answer(
     app: &AppState,
     visitor: &SignedIn,
@@ -182,7 +183,7 @@ async fn change(
     answer(&app, &visitor, &id, done.map(drop), &form).await
 }
 
-/// What a form changes: the fields that it has.
+/// Reads the fields that the form has.
 fn read(form: &Form) -> Result<ChannelChange, Error> {
     let mut said = Map::new();
     for name in ["name", "context", "history", "owner"] {
@@ -190,7 +191,7 @@ fn read(form: &Form) -> Result<ChannelChange, Error> {
             said.insert(name.to_owned(), text.into());
         }
     }
-    // Nothing is as long as the hub keeps it, and as many as usual.
+    // An empty field means the hub's own retention, or the default number of turns.
     for (name, usual) in [("keep_days", 0), ("loop_guard", USUAL_LOOP_TURNS.into())] {
         if let Some(text) = form.given(name) {
             let count = if text.is_empty() { usual } else { number(name, &text)? };
@@ -214,15 +215,16 @@ async fn change_member(
     Path((id, handle)): Path<(String, String)>,
     form: Form,
 ) -> Result<Response, Fault> {
-    let (place, who, context) = ((conversation_id(&id)?, handle), visitor.who(), visitor.context.clone());
+    let member = MemberPath { conversation: conversation_id(&id)?, handle };
+    let (who, context) = (visitor.who(), visitor.context.clone());
     let done = match read_member(&form) {
-        Ok(change) => conversation::change_member(&app, who, place, context, change, Once::NO_KEY).await,
+        Ok(change) => conversation::change_member(&app, who, member, context, change, Once::NO_KEY).await,
         Err(error) => Err(error),
     };
     answer(&app, &visitor, &id, done.map(drop), &form).await
 }
 
-/// What a form changes of a member: what it does where the form asks for that, and whether it leads where it asks for that.
+/// Reads a member's new handle, roles and lead flag. Roles and flag change only if the form asks for them.
 fn read_member(form: &Form) -> Result<MemberChange, Error> {
     let mut said = json!({"handle": form.text("handle")});
     if let Some(roles) = form.given("roles") {
@@ -246,9 +248,9 @@ async fn act(
         "archive" => conversation::archive(&app, who, place, Once::NO_KEY).await.map(drop),
         "restore" => conversation::restore(&app, who, place, Once::NO_KEY).await.map(drop),
         "leave" => {
-            let me = conversation::look_at(&app, who, place).await?.me.handle;
-            let context = visitor.context.clone();
-            let left = conversation::remove_member(&app, who, (place, me), context, Once::NO_KEY).await;
+            let handle = conversation::look_at(&app, who, place).await?.me.handle;
+            let (me, context) = (MemberPath { conversation: place, handle }, visitor.context.clone());
+            let left = conversation::remove_member(&app, who, me, context, Once::NO_KEY).await;
             if left.is_ok() {
                 return Ok(Redirect::to("/channels").into_response());
             }

@@ -1,6 +1,6 @@
-//! A document from a file: a new one, or a new version of one. Texts are kept as texts, everything else as the bytes it is.
+//! Uploading a document: a new one, or a new version. Text files are stored as text, all others as bytes.
 //!
-//! A text that is refused stands in the form where it can be written on: nothing has to be chosen again.
+//! A rejected text is shown in the edit form, so that the file need not be chosen again.
 
 use super::writing::{Written, answer, slug_of};
 use crate::extract::Path;
@@ -13,30 +13,31 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::post;
 use chorus_app::conversation::{self, conversation_id};
-use chorus_app::once::Once;
-use chorus_app::{AppState, Error, long_work};
+use chorus_node::idempotency::Once;
+use chorus_node::tasks::blocking::block_in_place_if_large;
+use chorus_node::{AppState, Error};
 use chorus_protocol::api::documents::{DocumentChange, NewDocument, type_of};
 use chorus_protocol::faults::Faults;
 use data_encoding::BASE64;
 use serde_json::json;
 
-/// What a text is that is not said to be anything else.
+/// The default media type of a text.
 const PLAIN: &str = "text/plain";
-/// And what else is.
+/// The default media type of any other file.
 const BYTES: &str = "application/octet-stream";
-/// As long as a title may be.
+/// The longest title, in characters.
 const MAX_TITLE: usize = 200;
 
 pub(crate) fn routes() -> Router<AppState> {
     Router::new().route("/c/{id}/upload", post(make)).route("/c/{id}/documents/{slug}/upload", post(change))
 }
 
-/// A file as the API takes one, and as the form shows a text.
+/// A chosen file, as the API takes it and as the edit form shows its text.
 struct Chosen {
     title: String,
     kind: Option<&'static str>,
     base64: String,
-    /// Nothing of what is no text.
+    /// `None` for a file that is not text.
     text: Option<String>,
 }
 
@@ -46,7 +47,7 @@ impl Chosen {
         let title = upload.some("title").unwrap_or_else(|| titled(name));
         let kind = name.rsplit_once('.').and_then(|(_, ending)| type_of(ending));
         let text = std::str::from_utf8(bytes).ok().map(str::to_owned);
-        Ok(Self { title, kind, base64: long_work(bytes.len(), || BASE64.encode(bytes)), text })
+        Ok(Self { title, kind, base64: block_in_place_if_large(bytes.len(), || BASE64.encode(bytes)), text })
     }
 
     fn written(self, slug: String, base: Option<i64>) -> Written {
@@ -55,7 +56,7 @@ impl Chosen {
     }
 }
 
-/// What a file is called, on one line.
+/// Returns the file's name on one line, as a title.
 fn titled(name: &str) -> String {
     let line: String =
         name.chars().map(|sign| if sign.is_control() { ' ' } else { sign }).take(MAX_TITLE).collect();
@@ -90,7 +91,7 @@ async fn change(
 ) -> Result<Response, Fault> {
     let base = number("base_version", &upload.some("base_version").unwrap_or_default())?;
     let chosen = Chosen::of(&upload)?;
-    // A text stays what it was, if its name does not say what it is.
+    // A text keeps its media type if the file name does not tell another.
     let kind = chosen.kind.or_else(|| chosen.text.is_none().then_some(BYTES));
     let change = body::<DocumentChange>(json!({
         "content": chosen.base64, "encoding": "base64", "content_type": kind, "base_version": base,

@@ -1,11 +1,12 @@
-//! Why an event reached whom, and how far it came.
+//! The reasons for an event's deliveries, and the progress of each.
 
 use super::event;
 use crate::face::Face;
 use crate::times::Moment;
 use crate::visitor::SignedIn;
 use chorus_app::conversation::conversation_id;
-use chorus_app::{App, Error, conversation, deliveries};
+use chorus_app::{conversation, deliveries};
+use chorus_node::{App, Error};
 use chorus_protocol::api::Page;
 use chorus_protocol::api::deliveries::{LadderDelivery, Rung};
 use chorus_protocol::time::parse_rfc3339;
@@ -18,13 +19,13 @@ pub(crate) struct Why {
     pub(crate) excerpt: String,
     pub(crate) at: Moment,
     pub(crate) reached: Vec<Reached>,
-    /// Who took it on.
+    /// The claims on the event.
     pub(crate) claims: Vec<Claimed>,
-    /// Agents it did not go to.
+    /// Agents that the event was not delivered to.
     pub(crate) others: Vec<String>,
 }
 
-/// Somebody who took it on.
+/// A claim on the event.
 pub(crate) struct Claimed {
     pub(crate) holder: String,
     pub(crate) state: &'static str,
@@ -32,7 +33,7 @@ pub(crate) struct Claimed {
     pub(crate) until: Moment,
 }
 
-/// One agent it went to.
+/// One agent that the event was delivered to.
 pub(crate) struct Reached {
     pub(crate) handle: String,
     pub(crate) face: Face,
@@ -113,7 +114,7 @@ fn sentence(delivery: &LadderDelivery) -> String {
     format!("It went to {handle} because {reason}, {so}.")
 }
 
-/// The five rungs, each with when it was reached; a delivery that failed ends there.
+/// Returns the five rungs of the delivery ladder with their times. A failed delivery ends at its rung.
 fn rungs(delivery: &LadderDelivery) -> Vec<Step> {
     let begun = delivery.rungs.first().and_then(|step| parse_rfc3339(step.at.as_deref()?));
     let after = |at: Option<&str>| {
@@ -175,7 +176,7 @@ fn mode(mode: Mode) -> &'static str {
     }
 }
 
-/// Why, in words that go on a sentence.
+/// Returns the reason as the end of a sentence.
 pub(crate) fn because(reason: Reason) -> &'static str {
     match reason {
         Reason::DirectMessage => "the two are alone here",

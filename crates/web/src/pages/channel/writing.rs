@@ -1,6 +1,7 @@
-//! Writing a document of a conversation: a new one, or a new version of one that is a text.
+//! Writing a document: a new one, or a new version of a text.
 //!
-//! A form carries the version it began from: who was overtaken meanwhile is told, and loses nothing that it wrote.
+//! The form carries the version it began from. If a newer version exists by then, the author is told and keeps
+//! the text.
 
 use super::Place;
 use crate::extract::Path;
@@ -15,13 +16,13 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use chorus_app::conversation::{self, conversation_id};
-use chorus_app::once::Once;
-use chorus_app::{AppState, Error};
+use chorus_node::idempotency::Once;
+use chorus_node::{AppState, Error};
 use chorus_protocol::api::documents::{DocumentChange, Encoding, NewDocument};
 use chorus_protocol::code::Code;
 use serde_json::json;
 
-/// What a text can be made of, and how the page says it; the first is meant where nobody says.
+/// The media types of a text, with their names on the page. The first is the default.
 const KINDS: [(&str, &str); 6] = [
     ("text/markdown", "Markdown"),
     ("text/plain", "plain text"),
@@ -31,7 +32,7 @@ const KINDS: [(&str, &str); 6] = [
     ("application/xml", "XML"),
 ];
 
-/// A file is never larger than this, though documents may have no limit.
+/// The largest upload in MiB, even where documents have no limit.
 const MOST_MIB: u64 = 63;
 
 pub(crate) fn routes() -> Router<AppState> {
@@ -46,22 +47,22 @@ struct WritingPage {
     shell: Shell,
     id: String,
     channel: String,
-    /// Empty of a new one.
+    /// Empty for a new document.
     slug: String,
     title: String,
     kind: String,
     content: String,
-    /// The version that is changed; none of a new one.
+    /// The version being changed; `None` for a new document.
     base: Option<i64>,
     fault: String,
-    /// How large a document may be, in words.
+    /// The largest size of a document, in words.
     most: String,
-    /// Somebody else made a newer version meanwhile.
+    /// True if a newer version was saved meanwhile.
     overtaken: bool,
 }
 
 impl WritingPage {
-    /// What it can be made of, with what it is made of.
+    /// Returns the media types to choose from, including the current one.
     fn kinds(&self) -> Vec<(&str, &str)> {
         let known = KINDS.iter().any(|(kind, _)| *kind == self.kind);
         let own = (!known).then_some((&*self.kind, &*self.kind));
@@ -114,13 +115,13 @@ async fn edit(
     })
 }
 
-/// What somebody wrote, or has in a file.
+/// A text from the form or from a file.
 pub(super) struct Written {
     pub(super) slug: String,
     pub(super) title: String,
     pub(super) kind: String,
     pub(super) content: String,
-    /// The version that is changed; none of a new one.
+    /// The version being changed; `None` for a new document.
     pub(super) base: Option<i64>,
 }
 
@@ -131,7 +132,7 @@ impl Written {
     }
 }
 
-/// The page of a document that was written, or the form again with what is wrong.
+/// Redirects to the saved document, or shows the form again with the error.
 pub(super) async fn answer(
     app: &AppState,
     visitor: &SignedIn,
@@ -187,7 +188,7 @@ async fn change(
     answer(&app, &visitor, &id, done, Written::of(&form, slug, Some(base))).await
 }
 
-/// How large a document may be, in words.
+/// Returns the largest size of a document, in words.
 pub(super) fn most(app: &AppState) -> String {
     match app.config.quotas.document_bytes {
         bytes if bytes < 1 << 20 => format!("{} KiB", bytes >> 10),
@@ -195,7 +196,7 @@ pub(super) fn most(app: &AppState) -> String {
     }
 }
 
-/// A name for addresses, from what people call it: what cannot be in one is a dash.
+/// Derives a slug from a title. Characters that a slug cannot hold become dashes.
 pub(super) fn slug_of(title: &str) -> String {
     let words = title.split(|sign: char| !sign.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let slug = words.collect::<Vec<_>>().join("-").to_ascii_lowercase();

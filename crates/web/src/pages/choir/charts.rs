@@ -1,4 +1,5 @@
-//! Radar and heat map, drawn on the server. Both stand beside a table that says the same: nothing is told by a picture alone.
+//! Radar chart and heat map, drawn on the server. A table beside each gives the same values, so that no fact
+//! is in a picture alone.
 
 use askama::filters::HtmlSafe;
 use chorus_protocol::choir::receipt::{Dimension, Dimensions, Payload};
@@ -6,7 +7,7 @@ use std::collections::BTreeMap;
 use std::f64::consts::TAU;
 use std::fmt;
 
-/// What a dimension is called, and what it is about.
+/// Returns the name and the description of a dimension.
 pub(super) fn words(dimension: Dimension) -> (&'static str, &'static str) {
     match dimension {
         Dimension::RoleDiscipline => ("Role discipline", "each keeps to what it may do"),
@@ -17,13 +18,13 @@ pub(super) fn words(dimension: Dimension) -> (&'static str, &'static str) {
     }
 }
 
-/// A number of both, beside each other.
+/// One value before and after.
 pub(super) struct Line {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
     pub(super) before: i64,
     pub(super) after: i64,
-    /// Of a risk, less is better.
+    /// True if the value is a risk, where less is better.
     pub(super) is_risk: bool,
 }
 
@@ -39,13 +40,13 @@ impl Line {
 }
 
 impl Line {
-    /// Both on one line from 0 to 100.
+    /// Returns both values on a track from 0 to 100.
     pub(super) fn track(&self) -> Track {
         Track { before: self.before, after: self.after, class: self.class() }
     }
 }
 
-/// Two numbers on a line from 0 to 100, and the way from one to the other.
+/// Two values on a track from 0 to 100, and the distance between them.
 pub(super) struct Track {
     before: i64,
     after: i64,
@@ -64,7 +65,7 @@ impl fmt::Display for Track {
 }
 impl HtmlSafe for Track {}
 
-/// A change as people write it.
+/// Formats a change with its sign.
 pub(super) fn change(delta: i64) -> String {
     match delta {
         0 => "same".into(),
@@ -81,7 +82,7 @@ pub(super) fn sign_class(delta: i64) -> &'static str {
     }
 }
 
-/// The five dimensions, before and after.
+/// Returns the five dimensions before and after.
 pub(super) fn lines(before: &Dimensions, after: &Dimensions) -> Vec<Line> {
     let line = |one: &Dimension| {
         let (name, about) = words(*one);
@@ -90,11 +91,11 @@ pub(super) fn lines(before: &Dimensions, after: &Dimensions) -> Vec<Line> {
     Dimension::ALL.iter().map(line).collect()
 }
 
-/// The five dimensions as a shape, and the one before as a dashed line.
+/// A radar chart of the five dimensions, with the earlier values as a dashed line.
 pub(super) struct Radar {
     pub(super) before: Dimensions,
     pub(super) after: Dimensions,
-    /// What the dashed line and the shape are called.
+    /// The names of the dashed line and of the shape.
     pub(super) names: (&'static str, &'static str),
 }
 
@@ -150,7 +151,7 @@ impl fmt::Display for Radar {
 }
 impl HtmlSafe for Radar {}
 
-/// What became of one voice's dissent with another.
+/// The outcomes of one voice's dissents with another.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Between {
     pub(super) from: String,
@@ -166,7 +167,7 @@ impl Between {
         self.used + self.ignored + self.suppressed + self.open
     }
 
-    /// The worst that became of it: how often, and in a word.
+    /// Returns the worst outcome that occurred: its count and its name.
     fn worst(&self) -> (usize, &'static str) {
         match (self.suppressed, self.ignored, self.open) {
             (1.., ..) => (self.suppressed, "suppressed"),
@@ -177,15 +178,15 @@ impl Between {
     }
 }
 
-/// Who objected to whom, and what became of it: dissents only.
+/// A heat map of dissents: who objected to whom, with the outcomes.
 pub(super) struct HeatMap {
     pub(super) pairs: Vec<Between>,
     names: Vec<String>,
 }
 
-/// The most voices that a picture of them shows; a table has them all.
+/// The most voices in the picture. The table has all of them.
 const MOST_VOICES: usize = 10;
-/// Whom an objection is to that names nobody.
+/// The target of an objection that names no voice.
 const ALL: &str = "all";
 
 impl HeatMap {
@@ -227,7 +228,7 @@ impl HeatMap {
 const CELL: (usize, usize) = (76, 46);
 const LEFT: usize = 96;
 
-/// As much of a name as fits.
+/// Shortens a name to fit.
 fn short(name: &str) -> String {
     let cut: String = name.chars().take(11).collect();
     let more = if name.chars().count() > 11 { "…" } else { "" };
@@ -252,7 +253,7 @@ impl fmt::Display for HeatMap {
             for (column, to) in self.names.iter().enumerate() {
                 let x = LEFT + column * CELL.0;
                 let pair = self.pairs.iter().find(|pair| pair.from == *from && pair.to == *to);
-                cell(f, (x, y), pair, row == column)?;
+                cell(f, x, y, pair, row == column)?;
             }
         }
         f.write_str("</svg>")
@@ -260,12 +261,7 @@ impl fmt::Display for HeatMap {
 }
 impl HtmlSafe for HeatMap {}
 
-fn cell(
-    f: &mut fmt::Formatter<'_>,
-    (x, y): (usize, usize),
-    pair: Option<&Between>,
-    own: bool,
-) -> fmt::Result {
+fn cell(f: &mut fmt::Formatter<'_>, x: usize, y: usize, pair: Option<&Between>, own: bool) -> fmt::Result {
     let (width, height) = (CELL.0 - 4, CELL.1 - 4);
     let (class, words) = match pair {
         Some(pair) => {

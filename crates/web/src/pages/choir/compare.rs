@@ -1,4 +1,4 @@
-//! Two receipts side by side: better or worse, and where.
+//! A comparison of two receipts.
 
 use super::charts::{Line, Radar, lines};
 use super::receipt::{Head, read, shell};
@@ -12,21 +12,21 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::get;
-use chorus_app::AppState;
 use chorus_app::choir::receipts;
+use chorus_node::AppState;
 use chorus_protocol::choir::receipt::Payload;
 use serde_json::Value;
 
-/// As many lines of what was changed in the Score as are shown.
+/// The most changed lines of the Score that are shown.
 const MOST_CHANGES: usize = 60;
-/// As many characters of one value.
+/// The most characters of one value.
 const MOST_OF_VALUE: usize = 300;
 
 pub(crate) fn routes() -> Router<AppState> {
     Router::new().route("/compare/{slug}", get(show))
 }
 
-/// What changed in one voice: its field, what it was and what it is.
+/// A changed field of a voice: its name, the old and the new value.
 struct Retuned {
     voice: String,
     field: String,
@@ -61,7 +61,7 @@ fn shown(value: &Value) -> String {
     text.chars().take(MOST_OF_VALUE).collect()
 }
 
-/// A voice, field by field.
+/// Returns the fields of a voice.
 fn fields(payload: &Payload, name: &str) -> Option<serde_json::Map<String, Value>> {
     let voice = payload.score.voices.iter().find(|voice| voice.name.0 == name)?;
     serde_json::to_value(voice).ok()?.as_object().cloned()

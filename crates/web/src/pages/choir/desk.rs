@@ -1,5 +1,5 @@
-//! Who works on a Score, and from where: its owner, or whoever holds its edit link. Both have the same pages, each under its own
-//! address; an edit link can also be claimed.
+//! Access to a Score: by its owner, or by the holder of its edit link. Both have the same pages under
+//! different addresses. An edit link can also be claimed.
 
 use crate::extract::Path;
 use crate::page::Fault;
@@ -10,12 +10,12 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::post;
-use chorus_app::audit::RequestContext;
-use chorus_app::authenticate::look_up;
-use chorus_app::caller::{Caller, Person, Shown};
 use chorus_app::choir::scores;
-use chorus_app::once::Once;
-use chorus_app::{App, AppState, Error};
+use chorus_node::audit::RequestContext;
+use chorus_node::authentication::look_up;
+use chorus_node::caller::{Caller, Person, Shown};
+use chorus_node::idempotency::Once;
+use chorus_node::{App, AppState, Error};
 use chorus_protocol::api::scores::ClaimBody;
 use chorus_protocol::code::Code;
 use serde::Deserialize;
@@ -27,17 +27,17 @@ struct Place {
     link: Option<String>,
 }
 
-/// Somebody at a Score.
+/// A visitor who may edit a Score.
 pub(super) struct Desk {
     pub(super) caller: Caller,
     pub(super) context: RequestContext,
-    /// The Score's id, as the address has it.
+    /// The Score's id as in the address.
     pub(super) id: String,
-    /// Where its pages are.
+    /// The path of the Score's pages.
     pub(super) base: String,
-    /// Who is signed in, if anybody is.
+    /// The signed-in person, if any.
     pub(super) person: Option<Person>,
-    /// Whether it is an edit link that opened this.
+    /// True if access is by an edit link.
     pub(super) by_link: bool,
 }
 
@@ -54,13 +54,13 @@ impl FromRequestParts<AppState> for Desk {
         let Context(context) = Context::from_request_parts(parts, app).await?;
         let caller = holder(app, &id, &link).await?;
         let person = person(app, &parts.headers).await?;
-        // Of the id and the link as they were found, so that nothing else gets into addresses.
+        // The path is built from the stored id and link, so that no other text gets into addresses.
         let base = format!("/scores/{id}/edit/{link}");
         Ok(Self { caller, context, id, base, person, by_link: true })
     }
 }
 
-/// Whoever holds this link of this Score. Any other link, and one that was claimed, opens nothing.
+/// Returns the caller that holds this edit link. A wrong or a claimed link is an error.
 async fn holder(app: &App, id: &str, link: &str) -> Result<Caller, Error> {
     let missing = || Error::not_found("unclaimed Score with this edit link");
     let caller = match look_up(app, &Shown::key(link)).await {
@@ -78,12 +78,12 @@ impl Desk {
         Shell::maybe_of(app, self.person.as_ref(), Here::Scores).await
     }
 
-    /// To one of the Score's pages.
+    /// Redirects to one of the Score's pages.
     pub(super) fn go(&self, rest: &str) -> Response {
         Redirect::to(&format!("{}{rest}", self.base)).into_response()
     }
 
-    /// Whether the button for claiming is there.
+    /// Returns whether the page offers to claim the Score.
     pub(super) fn may_claim(&self) -> bool {
         self.by_link && self.person.is_some()
     }
@@ -93,7 +93,7 @@ pub(crate) fn claim_routes() -> Router<AppState> {
     Router::new().route("/scores/{id}/edit/{link}/claim", post(claim))
 }
 
-/// The Score becomes the account's own, once and for all.
+/// Makes the signed-in account the permanent owner of the Score.
 async fn claim(State(app): State<AppState>, desk: Desk) -> Result<Response, Fault> {
     let person = desk.person.ok_or_else(|| Error::unauthorized("sign in to claim it"))?;
     let edit_link = desk.base.clone();
@@ -102,7 +102,7 @@ async fn claim(State(app): State<AppState>, desk: Desk) -> Result<Response, Faul
     Ok(Redirect::to(&format!("/scores/{}", made.score_id)).into_response())
 }
 
-/// Who asks, for what somebody without a Score may do too: make one. Where the hub allows it, that is anybody.
+/// A caller who may create a Score. On hubs that allow it, anybody may.
 pub(super) struct Composer {
     pub(super) caller: Caller,
     pub(super) context: RequestContext,

@@ -1,4 +1,5 @@
-//! The editor of a Score: a form that works without a script, and beside it what is fragile by design, fresh while one writes.
+//! The editor of a Score: a form that works without a script, with the findings of the paper rehearsal beside
+//! it, updated while the author types.
 
 use super::desk::Desk;
 use super::form::{self, SWITCHES, VoiceFields, empty_voice};
@@ -15,8 +16,8 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
 use chorus_app::choir::scores;
-use chorus_app::once::Once;
-use chorus_app::{AppState, Error};
+use chorus_node::idempotency::Once;
+use chorus_node::{AppState, Error};
 use chorus_protocol::api::scores::RehearsalView;
 use chorus_protocol::choir::receipt::{Dimension, Verdict};
 use chorus_protocol::choir::score::{EvidenceRequirement, Label, Scenario, Score, Severity, Voice};
@@ -26,7 +27,7 @@ pub(crate) fn routes(path: &str) -> Router<AppState> {
     Router::new().route(path, get(show).post(save))
 }
 
-/// What was found on paper, or why it cannot be said.
+/// The result of a paper rehearsal, or the reason why there is none.
 #[derive(Template)]
 #[template(path = "score_findings.html")]
 pub(super) struct OnPaper {
@@ -58,7 +59,7 @@ impl OnPaper {
         Self { fault: String::new(), verdict: None, dimensions: vec![], findings: vec![] }
     }
 
-    /// What the verdict on paper means.
+    /// Explains the verdict of the paper rehearsal.
     fn meaning(&self) -> &'static str {
         match self.verdict {
             None => "",
@@ -69,18 +70,18 @@ impl OnPaper {
         }
     }
 
-    /// The colour of the verdict.
+    /// Returns the CSS class of the verdict.
     fn look(&self) -> &'static str {
         self.verdict.map_or("", |verdict| drawn(verdict).1)
     }
 }
 
-/// The side alone.
+/// Renders the findings alone.
 pub(super) fn findings(found: Result<RehearsalView, Error>) -> Result<Response, Fault> {
     page(&OnPaper::of(found))
 }
 
-/// What somebody sent, as far as it can be shown again: only a Score that is none at all is lost.
+/// Parses a submitted Score so that it can be shown again. Returns `None` if it is not a Score at all.
 pub(super) fn offered(body: Value) -> Option<Score> {
     serde_json::from_value(body).ok()
 }
@@ -91,7 +92,7 @@ pub(super) struct EditorPage {
     shell: Shell,
     style: &'static str,
     script: &'static str,
-    /// Where it is saved; the other pages of the Score are beside it. Empty of one that is not made yet.
+    /// The path of the Score; its other pages are below it. Empty for a new Score.
     base: String,
     action: String,
     by_link: bool,
@@ -100,7 +101,7 @@ pub(super) struct EditorPage {
     fault: String,
     score: Score,
     voices: Vec<VoiceFields>,
-    /// Those that are there, and empty ones.
+    /// The Score's scenarios, followed by empty rows.
     scenarios: Vec<(usize, Scenario)>,
     conflicts: Vec<(usize, String, String)>,
     library: Vec<Scenario>,
@@ -123,12 +124,12 @@ fn empty_scenario() -> Scenario {
 }
 
 impl EditorPage {
-    /// What it means if this goes wrong.
+    /// Explains the severity of a scenario.
     fn grave(one: &Scenario) -> &'static str {
         plain::severity(one.severity)
     }
 
-    /// What can be chosen: the word that is kept, and how the page says it.
+    /// Returns the severities to choose from: the stored word and its label.
     fn severities() -> Vec<(&'static str, &'static str)> {
         Severity::ALL.iter().map(|one| (one.as_str(), plain::severity(*one))).collect()
     }
@@ -164,7 +165,7 @@ impl EditorPage {
         }
     }
 
-    /// Of a Score that is not made yet.
+    /// Returns the editor of a new Score.
     pub(super) fn empty(shell: Shell) -> Self {
         let named = |name: &str| Voice { name: Label(name.into()), ..empty_voice() };
         let score = Score {
@@ -174,12 +175,13 @@ impl EditorPage {
             voices: vec![named(""), named("")],
             conflicting_mandates: vec![],
             arbitration: None,
+            waivers: vec![],
             scenarios: vec![],
         };
         Self::of(shell, String::new(), score, OnPaper::none())
     }
 
-    /// The same page with what was written, and what is wrong with it.
+    /// Shows the editor again with the input and the error.
     pub(super) fn again(self, offered: Option<Score>, error: Error) -> Result<Response, Fault> {
         let Some(score) = offered else { return Err(error.into()) };
         let status = StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

@@ -1,6 +1,7 @@
-//! A Score's evidence: what there is, adding some by hand or out of a framework's trace, and the secrets that others sign with.
+//! A Score's evidence: the list, adding a bundle or a framework's trace, and the signing secrets.
 //!
-//! A trace is converted in memory; what is shown before it is added is the bundle, and the trace is kept nowhere.
+//! A trace is converted in memory. The author sees the resulting bundle before it is added; the trace itself
+//! is not stored.
 
 use super::desk::Desk;
 use crate::assets;
@@ -15,9 +16,10 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{get, post};
-use chorus_app::choir::{adapt, evidence, scores, signing_secrets};
-use chorus_app::once::Once;
-use chorus_app::{AppState, Error, long_work};
+use chorus_app::choir::{adapt, evidence, ingest, scores, signing_secrets};
+use chorus_node::idempotency::Once;
+use chorus_node::tasks::blocking::block_in_place_if_large;
+use chorus_node::{AppState, Error};
 use chorus_protocol::api::Page;
 use chorus_protocol::api::scores::{Adapting, EvidenceView, SecretView};
 use chorus_protocol::canonical;
@@ -25,9 +27,9 @@ use chorus_protocol::choir::evidence::Bundle;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// As many as one page shows.
+/// The most bundles on a page.
 const LIMIT: i64 = 50;
-/// The formats that can be said, and how.
+/// The formats of a pasted text, with their labels.
 const FORMATS: [(&str, &str); 6] = [
     ("auto", "Guess"),
     ("bundle", "An evidence bundle"),
@@ -59,7 +61,9 @@ struct EvidencePage {
     next: Option<String>,
     secrets: Vec<(SecretView, Moment)>,
     ingest: String,
-    /// A bundle that was made of a trace, and is not added yet.
+    voices: Vec<String>,
+    scenarios: Vec<String>,
+    /// A bundle converted from a trace and not added yet.
     preview: Option<Preview>,
     fault: String,
 }
@@ -90,6 +94,8 @@ async fn rendered(
         script: assets::score_script(),
         base: desk.base.clone(),
         id: desk.id.clone(),
+        voices: detail.score.voices.iter().map(|voice| voice.name.0.clone()).collect(),
+        scenarios: detail.score.scenarios.iter().map(|scenario| scenario.id.0.clone()).collect(),
         title: detail.score.title.0,
         version: detail.score.version,
         archived: detail.archived,
@@ -120,13 +126,14 @@ async fn show(
     page(&rendered(&app, &desk, asked, None, String::new()).await?)
 }
 
-/// What was pasted, as a bundle: it is one, or a trace that is made one. The second says whether it still has to be looked at.
+/// Reads the pasted text: a bundle, or a trace to convert. The second value tells whether the bundle needs a
+/// preview.
 async fn read(app: &AppState, desk: &Desk, form: &Form) -> Result<(Value, bool), Error> {
     let (text, format) = (form.text("text"), form.text("format"));
     let is_bundle =
-        |value: &Value| value["schema"].as_str().is_some_and(|schema| schema.starts_with("choir.evidence"));
+        |value: &Value| value["schema"].as_str().is_some_and(|schema| schema.starts_with("choir."));
     if format == "bundle" || format == "auto" {
-        match long_work(text.len(), || canonical::parse(text.as_bytes())) {
+        match block_in_place_if_large(text.len(), || canonical::parse(text.as_bytes())) {
             Ok(value) if format == "bundle" || is_bundle(&value) => return Ok((value, false)),
             Err(error) if format == "bundle" => return Err(Error::validation(error)),
             _ => {}
@@ -135,11 +142,12 @@ async fn read(app: &AppState, desk: &Desk, form: &Form) -> Result<(Value, bool),
     let asked = Adapting {
         score: Some(desk.id.clone()),
         run_id: form.some("run_id"),
-        scenario: None,
-        voice: None,
+        scenario: form.some("scenario"),
+        voice: form.some("voice"),
         complete: form.some("complete").is_some(),
     };
-    let bundle = adapt::adapt(app, desk.caller.clone(), &format, asked, text.as_bytes()).await?;
+    let place = adapt::enter(app, &desk.caller, desk.context.source())?;
+    let bundle = adapt::adapt(app, desk.caller.clone(), place, &format, asked, text.as_bytes()).await?;
     Ok((serde_json::to_value(bundle).map_err(Error::internal)?, true))
 }
 
@@ -154,7 +162,7 @@ async fn add(State(app): State<AppState>, desk: Desk, form: Form) -> Result<Resp
         let preview = Preview { text: canonical::text(&value), bundle };
         return page(&rendered(&app, &desk, Asked::default(), Some(preview), String::new()).await?);
     }
-    match evidence::assert(&app, desk.caller.clone(), &desk.id, value, Once::NO_KEY).await {
+    match ingest::assert(&app, desk.caller.clone(), &desk.id, value, Once::NO_KEY).await {
         Ok(taken) if taken.result.warnings.is_empty() => Ok(desk.go("/evidence")),
         Ok(taken) => {
             let told: Vec<_> = taken.result.warnings.iter().map(|one| one.message.as_str()).collect();
@@ -165,7 +173,7 @@ async fn add(State(app): State<AppState>, desk: Desk, form: Form) -> Result<Resp
     }
 }
 
-/// The same page, and what is wrong. What was pasted is not on it: it may hold secrets.
+/// Shows the page again with the error. The pasted text is left out, because it may hold secrets.
 async fn again(app: &AppState, desk: &Desk, error: Error) -> Result<Response, Fault> {
     let status = axum::http::StatusCode::from_u16(error.code.status());
     if error.code.status() >= 500 || error.code.status() == 404 {

@@ -1,5 +1,5 @@
-//! A Score as a form: fields with dotted names, such as `voice.0.trigger.1.to`. Rows without a name are not there, so that a page
-//! can offer empty ones to whoever has no script.
+//! A Score as a form: fields with dotted names, such as `voice.0.trigger.1.to`. Rows without a name are
+//! ignored, so that a page can offer empty rows to a browser without scripts.
 
 use crate::form::Form;
 use askama::Template;
@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-/// The most rows of one kind that a form has; what a Score may hold is said where it is read.
+/// The most rows of one kind that are read. The limits of a Score itself are checked when it is parsed.
 const MOST_ROWS: usize = 300;
 
-/// Fields of a form, by their dotted names.
+/// The fields of a form as a tree, by their dotted names.
 #[derive(Default)]
 struct Node {
     value: String,
@@ -22,7 +22,7 @@ impl Node {
     fn of(form: &Form) -> Self {
         let mut root = Self::default();
         for (name, value) in form.pairs() {
-            // The deepest there is: voice, number, trigger, number, field.
+            // The deepest name is voice, number, trigger, number, field.
             let at = name
                 .splitn(6, '.')
                 .fold(&mut root, |node, part| node.children.entry(part.to_owned()).or_default());
@@ -39,17 +39,17 @@ impl Node {
         !self.text(name).is_empty()
     }
 
-    /// One for each line that says something.
+    /// Returns one value for each line that is not empty.
     fn lines(&self, name: &str) -> Vec<Value> {
         self.text(name).lines().map(str::trim).filter(|line| !line.is_empty()).map(Value::from).collect()
     }
 
-    /// `null` for nothing.
+    /// Returns the field, or `null` if it is empty.
     fn some(&self, name: &str) -> Value {
         Some(self.text(name)).filter(|text| !text.is_empty()).map_or(Value::Null, Value::from)
     }
 
-    /// Numbered rows in their order, without those that lack this field.
+    /// Returns numbered rows in order, without those that lack the field `needed`.
     fn rows(&self, name: &str, needed: &str) -> Vec<&Self> {
         let all = self.children.get(name).into_iter().flat_map(|node| &node.children);
         let mut rows: Vec<_> =
@@ -83,7 +83,7 @@ fn voice(node: &Node) -> Value {
     made
 }
 
-/// What a voice is or is not, and how the page says it.
+/// The switches of a voice, with their labels.
 pub(super) const SWITCHES: [(&str, &str); 7] = [
     ("entry", "Work comes in here"),
     ("final_voice", "Has the last word: its answer goes out"),
@@ -103,7 +103,8 @@ fn scenario(node: &Node) -> Value {
     })
 }
 
-/// What a form says, as the API takes it. What a live rehearsal needs of a scenario is not in the form: it stays as it was.
+/// Builds the API body of a Score from the form. Waivers and fields for live rehearsals are not in the form and
+/// keep their values.
 pub(super) fn score(form: &Form, before: Option<&Score>, library: &[Scenario]) -> Value {
     let root = Node::of(form);
     let mut scenarios: Vec<Value> = root.rows("scenario", "id").into_iter().map(scenario).collect();
@@ -124,14 +125,15 @@ pub(super) fn score(form: &Form, before: Option<&Score>, library: &[Scenario]) -
     }
     let pairs = root.rows("conflict", "one").into_iter().filter(|pair| pair.is_on("other"));
     let pairs = pairs.map(|pair| json!([pair.text("one"), pair.text("other")]));
+    let waivers = before.map(|score| score.waivers.clone()).unwrap_or_default();
     json!({
-        "title": root.text("title"), "arbitration": root.some("arbitration"),
+        "title": root.text("title"), "waivers": waivers, "arbitration": root.some("arbitration"),
         "voices": root.rows("voice", "name").into_iter().map(voice).collect::<Vec<_>>(),
         "conflicting_mandates": pairs.collect::<Vec<_>>(), "scenarios": scenarios,
     })
 }
 
-/// A field with one thing in each line.
+/// A field that holds one value per line.
 #[derive(Template)]
 #[template(path = "score_lines.html")]
 pub(super) struct Lines {
@@ -151,7 +153,7 @@ pub(super) fn lines(
     Lines { name: format!("{row}.{field}"), label, hint, value: value.to_string() }
 }
 
-/// One in each line.
+/// Joins labels, one per line.
 pub(super) fn joined(labels: &[Label]) -> String {
     labels.iter().map(|label| &*label.0).collect::<Vec<_>>().join("\n")
 }
@@ -163,7 +165,7 @@ pub(super) struct VoiceFields {
 }
 
 impl VoiceFields {
-    /// A list of what it may do.
+    /// Returns one of the voice's authority lists, one entry per line.
     pub(super) fn authority(&self, name: &str) -> String {
         let Some(authority) = &self.voice.authority else { return String::new() };
         joined(match name {
@@ -191,13 +193,13 @@ impl VoiceFields {
         self.voice.evidence_requirement.map_or("", |requirement| requirement.as_str())
     }
 
-    /// Those that are there, and an empty one: number, id, condition, to.
+    /// Returns the triggers and an empty one: number, id, condition, target.
     pub(super) fn triggers(&self) -> Vec<(usize, &str, &str, &str)> {
         let all = self.voice.escalation_triggers.iter().map(|one| (&*one.id.0, &*one.condition, &*one.to));
         all.chain([("", "", "")]).enumerate().map(|(n, (id, condition, to))| (n, id, condition, to)).collect()
     }
 
-    /// Those that are there, and an empty one: number, to, carries, acknowledged.
+    /// Returns the handoffs and an empty one: number, target, contents, acknowledged.
     pub(super) fn handoffs(&self) -> Vec<(usize, &str, String, bool)> {
         let all = self.voice.handoffs.iter().map(|one| (&*one.to.0, joined(&one.carries), one.acknowledged));
         all.chain([("", String::new(), false)])
@@ -207,7 +209,7 @@ impl VoiceFields {
     }
 }
 
-/// A voice about which nothing is said.
+/// Returns a voice with empty fields.
 pub(super) fn empty_voice() -> Voice {
     Voice {
         name: Label(String::new()),

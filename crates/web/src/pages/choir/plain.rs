@@ -1,25 +1,26 @@
-//! What the rules about a Score say, in words for somebody who reads of Scores for the first time.
+//! Explanations of Choir's rules for a first-time reader.
 //!
-//! A receipt names the rules by the digest of their table, so the words there stay as they are; these are the page's own.
+//! A receipt names the rules by the digest of their table, so that table's texts cannot change. These texts
+//! belong to the page only.
 
 use chorus_protocol::choir::receipt::{Dimension, Finding};
 use chorus_protocol::choir::score::{EvidenceRequirement, Severity};
 
 /// A finding as the editor shows it.
 pub(super) struct Plain {
-    /// What is missing.
+    /// The part that the Score lacks.
     pub(super) what: String,
-    /// What can go wrong by it.
+    /// The possible consequence of the gap.
     pub(super) why: String,
     pub(super) advice: String,
-    /// Whom or what it is about.
+    /// The voices or scenarios concerned.
     pub(super) about: Vec<String>,
     pub(super) points: i64,
-    /// The rule's own name, for whoever looks it up.
+    /// The rule's id, for looking it up.
     pub(super) rule: String,
 }
 
-/// A finding in plain words; a rule that is not known here speaks for itself.
+/// Explains a finding. An unknown rule keeps its own text.
 pub(super) fn plain(finding: Finding) -> Plain {
     let words = words(&finding.rule_id);
     let (what, why, advice) = match words {
@@ -29,23 +30,24 @@ pub(super) fn plain(finding: Finding) -> Plain {
     Plain { what, why, advice, about: finding.subjects, points: finding.points, rule: finding.rule_id }
 }
 
-/// What contradicts a Score, in plain words; a rule that is not known here is its name.
+/// Explains a contradiction. An unknown rule is shown by its id.
 pub(super) fn contradiction(rule: &str) -> &str {
     match rule {
         "M-AUTH" => "Went beyond its authority",
         "M-WARN" => "A warning was lost",
         "M-ENTRY" => "A voice that must be heard was not",
         "M-DIS" => "An objection was suppressed",
+        "M-EXPECT" => "An expectation was broken",
         rule => rule,
     }
 }
 
-/// What a rule finds, in plain words.
+/// Explains what a rule finds.
 pub(super) fn found_by(rule: &str) -> &str {
     words(rule).map_or_else(|| contradiction(rule), |(what, ..)| what)
 }
 
-/// Of each rule: its name, what is missing, what can go wrong by it, and what to do.
+/// For each rule: its id, the missing part, the possible consequence, and the remedy.
 const WORDS: [(&str, &str, &str, &str); 21] = [
     (
         "S-ROLE-001",
@@ -180,7 +182,7 @@ fn words(rule: &str) -> Option<(&'static str, &'static str, &'static str)> {
     found.map(|(_, what, why, advice)| (*what, *why, *advice))
 }
 
-/// What a number is about, in plain words.
+/// Explains a dimension in plain words.
 pub(super) fn about(dimension: Dimension) -> &'static str {
     match dimension {
         Dimension::RoleDiscipline => "Each keeps to its job",
@@ -191,7 +193,7 @@ pub(super) fn about(dimension: Dimension) -> &'static str {
     }
 }
 
-/// What it means if a situation goes wrong.
+/// Explains a severity in plain words.
 pub(super) fn severity(severity: Severity) -> &'static str {
     match severity {
         Severity::Low => "a nuisance",
@@ -201,7 +203,7 @@ pub(super) fn severity(severity: Severity) -> &'static str {
     }
 }
 
-/// What an agent owes to those who read what it says.
+/// Explains the evidence that an agent must give with its statements.
 pub(super) fn proof(requirement: EvidenceRequirement) -> &'static str {
     match requirement {
         EvidenceRequirement::Required => "always: nothing without proof",
@@ -214,7 +216,7 @@ pub(super) fn proof(requirement: EvidenceRequirement) -> &'static str {
 mod tests {
     use super::*;
 
-    /// Every rule that there is has words here: a new one is not forgotten.
+    /// Every rule has an explanation here.
     #[test]
     fn every_rule_is_said_plainly() {
         let rules = chorus_app::choir::scores::rule_ids();

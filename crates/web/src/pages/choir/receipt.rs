@@ -1,5 +1,5 @@
-//! A receipt, for everybody: the verdict and the label first, what it proves and what not, and every number with what it is made
-//! of. And its bytes, as they were hashed.
+//! The public page of a receipt: verdict and label first, the limits of its proof, and the inputs of every
+//! number. Also the hashed bytes.
 
 use super::charts::{HeatMap, Line, Radar, lines};
 use crate::assets;
@@ -15,21 +15,22 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use chorus_app::choir::receipts;
-use chorus_app::{App, AppState, Error};
+use chorus_node::{App, AppState, Error};
 use chorus_protocol::canonical;
 use chorus_protocol::choir::receipt::{
-    CountedEvent, Payload, Receipt, ReceiptLabel, Verdict, VerificationStatus,
+    Band, CountedEvent, LeftOut, LeftOutReason, Payload, Receipt, ReceiptLabel, ScenarioOutcome, Verdict,
+    VerificationStatus,
 };
 use std::collections::BTreeSet;
 
-/// As many rows as one list of the page has; the rest is in the JSON.
+/// The most rows in one list. The JSON has all of them.
 pub(super) const MOST: usize = 200;
 
 pub(crate) fn routes() -> Router<AppState> {
     Router::new().route("/receipts/{id}", get(show)).route("/receipts/{id}/canonical", get(bytes))
 }
 
-/// What stands at the head of every page about a receipt.
+/// The head of every page about a receipt.
 pub(super) struct Head {
     pub(super) id: String,
     pub(super) at: Moment,
@@ -42,14 +43,18 @@ pub(super) struct Head {
     pub(super) hash: String,
     pub(super) recomputed: String,
     pub(super) log: LogPlace,
-    /// What is known of its evidence, in words.
+    /// The origin of its evidence, in words.
     pub(super) evidence: Option<String>,
+    /// The evidence that it does not rest on, in words.
+    pub(super) left_out: Option<String>,
+    /// Set if the hub found that it differs from what was issued.
+    pub(super) is_issued: bool,
     pub(super) status: Option<VerificationStatus>,
 }
 
-/// Where a receipt stands in the log.
+/// The position of a receipt in the transparency log.
 pub(super) struct LogPlace {
-    /// Counted from 1, as people count.
+    /// The entry number, counted from 1.
     pub(super) entry: u64,
     pub(super) size: String,
     pub(super) root: String,
@@ -70,7 +75,7 @@ impl LogPlace {
     }
 }
 
-/// A verdict as it is drawn: word, colour, sign.
+/// Returns the word, colour and icon of a verdict.
 pub(super) fn drawn(verdict: Verdict) -> (&'static str, &'static str, &'static str) {
     match verdict {
         Verdict::Ready => ("Ready", "good", "✓"),
@@ -80,10 +85,10 @@ pub(super) fn drawn(verdict: Verdict) -> (&'static str, &'static str, &'static s
     }
 }
 
-/// What a verdict means, in a sentence.
+/// Explains a verdict in a sentence.
 fn meaning(verdict: Verdict) -> &'static str {
     match verdict {
-        Verdict::Ready => "Nothing that was declared or observed stands against it.",
+        Verdict::Ready => "Every situation was observed in full, and nothing stands against it.",
         Verdict::Conditional => "Nothing contradicts the Score, and something is still open or fell short.",
         Verdict::Retune => "The Score is incomplete: it has to be worked on first.",
         Verdict::NotReady => {
@@ -122,12 +127,18 @@ impl Head {
             recomputed: canonical::hash(&receipt.payload),
             log: LogPlace::of(receipt),
             evidence,
+            left_out: payload.left_out.as_ref().and_then(left_out),
+            // The hub signs nothing that differs from its log.
+            is_issued: receipt.attestation.is_some(),
             status: payload.evidence.as_ref().map(|evidence| evidence.verification_status),
         }
     }
 
     pub(super) fn word(&self) -> &'static str {
-        drawn(self.verdict).0
+        match (self.verdict, self.status) {
+            (Verdict::Ready, None) => "Ready on paper, declared only",
+            (verdict, _) => drawn(verdict).0,
+        }
     }
 
     pub(super) fn class(&self) -> &'static str {
@@ -139,14 +150,21 @@ impl Head {
     }
 
     pub(super) fn meaning(&self) -> &'static str {
-        meaning(self.verdict)
+        match (self.verdict, self.status) {
+            (Verdict::Ready, None) => "The Score is sound on paper. Nothing was observed.",
+            (verdict, _) => meaning(verdict),
+        }
     }
 
     pub(super) fn is_whole(&self) -> bool {
+        self.is_issued && self.has_hash()
+    }
+
+    pub(super) fn has_hash(&self) -> bool {
         self.hash == self.recomputed
     }
 
-    /// The four verdicts, and whether each is this one.
+    /// Returns the four verdicts, each with whether it is this one.
     pub(super) fn scale(&self) -> Vec<(&'static str, &'static str, bool)> {
         let step = |one: &Verdict| (drawn(*one).0, drawn(*one).1, *one == self.verdict);
         Verdict::ALL.iter().map(step).collect()
@@ -182,19 +200,40 @@ impl Head {
     }
 }
 
-/// A receipt and what it says.
+/// Says how much evidence a receipt does not rest on.
+fn left_out(left: &LeftOut) -> Option<String> {
+    let bundles = (left.count > 0).then(|| {
+        let of = |why: LeftOutReason| left.bundles.iter().filter(|one| one.why == why).count();
+        let (gone, weak) = (of(LeftOutReason::Superseded), of(LeftOutReason::WeakerClass));
+        format!(
+            "{} bundle{} of this version are not counted, {gone} of them superseded and {weak} of a weaker class",
+            left.count,
+            if left.count == 1 { "" } else { "s" },
+        )
+    });
+    let runs = (left.rehearsals > 0).then(|| format!("{} live rehearsals were begun", left.rehearsals));
+    let parts: Vec<_> = bundles.into_iter().chain(runs).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// Returns the address at which an event can be seen in its trace.
+pub(super) fn trace_link(payload: &Payload, event: &CountedEvent) -> Option<String> {
+    chorus_app::choir::receipts::trace_link(payload.evidence.as_ref()?, event)
+}
+
+/// Loads a receipt and parses its payload.
 pub(super) async fn read(app: &AppState, id: &str) -> Result<(Receipt, Payload), Error> {
     let receipt = receipts::show(app, id).await?;
     let payload = serde_json::from_value(receipt.payload.clone()).map_err(Error::internal)?;
     Ok((receipt, payload))
 }
 
-/// The shell of a page that everybody may see.
+/// Returns the shell of a public page.
 pub(super) async fn shell(app: &App, headers: &HeaderMap) -> Result<Shell, Error> {
     Shell::maybe_of(app, person(app, headers).await?.as_ref(), Here::Elsewhere).await
 }
 
-/// What became of one situation.
+/// The outcome of one scenario.
 struct Tried {
     id: String,
     title: String,
@@ -215,20 +254,19 @@ fn tried(payload: &Payload) -> Vec<Tried> {
         let of = |indices: &[usize]| -> Vec<usize> {
             indices.iter().copied().filter(|index| in_scenario(index, id)).collect()
         };
-        let broken: BTreeSet<_> =
-            payload.mismatches.iter().flat_map(|one| of(&one.source_event_indices)).collect();
         let costly = payload.adjustments.iter().filter(|one| one.delta < 0);
-        let costly: BTreeSet<_> = costly.flat_map(|one| of(&one.source_event_indices)).collect();
-        let open = payload.open_items.iter().any(|note| {
-            note.scenario_id.as_deref() == Some(id) || !of(&note.source_event_indices).is_empty()
-        });
-        let seen = events.iter().any(|event| event.event.scenario_id.as_deref() == Some(id));
-        let (class, outcome, events) = match () {
-            () if !broken.is_empty() => ("bad", "× contradicted", broken),
-            () if !costly.is_empty() => ("warn", "△ fell short", costly),
-            () if open => ("warn", "△ left open", BTreeSet::new()),
-            () if seen => ("good", "✓ held", BTreeSet::new()),
-            () => ("muted", "not observed", BTreeSet::new()),
+        let costly = costly.flat_map(|one| of(&one.source_event_indices));
+        let broken = payload.mismatches.iter().flat_map(|one| of(&one.source_event_indices));
+        let broken: BTreeSet<_> = broken.chain(costly).collect();
+        // The engine's own outcome. A receipt of engine 1.0 has none.
+        let result = payload.results.iter().find(|one| one.scenario_id == id).map(|one| one.result);
+        let (class, outcome, events) = match result {
+            Some(ScenarioOutcome::Failed) => ("bad", "× failed", broken),
+            Some(ScenarioOutcome::Passed) => ("good", "✓ passed", BTreeSet::new()),
+            Some(ScenarioOutcome::Warned) => ("warn", "△ seen in part, or left open", BTreeSet::new()),
+            Some(ScenarioOutcome::NotObserved) => ("muted", "not observed", BTreeSet::new()),
+            None if !broken.is_empty() => ("bad", "× fell short", broken),
+            None => ("muted", "not judged by these rules", BTreeSet::new()),
         };
         Tried {
             id: id.to_owned(),
@@ -247,9 +285,11 @@ fn tried(payload: &Payload) -> Vec<Tried> {
 struct Numbered<'p> {
     index: usize,
     event: &'p CountedEvent,
+    /// The address of the event in its trace.
+    link: Option<String>,
 }
 
-/// Those that something refers to before others, and all in their order.
+/// Returns events in order. If there are too many, events that are referred to take precedence.
 fn listed(payload: &Payload) -> Vec<Numbered<'_>> {
     let events = payload.evidence.as_ref().map_or(&[][..], |evidence| &evidence.events);
     let sources = payload.mismatches.iter().flat_map(|one| &one.source_event_indices);
@@ -263,7 +303,10 @@ fn listed(payload: &Payload) -> Vec<Numbered<'_>> {
         }
         chosen.insert(index);
     }
-    chosen.into_iter().map(|index| Numbered { index, event: &events[index] }).collect()
+    chosen
+        .into_iter()
+        .map(|index| Numbered { index, event: &events[index], link: trace_link(payload, &events[index]) })
+        .collect()
 }
 
 #[derive(Template)]
@@ -283,10 +326,10 @@ struct ReceiptPage<'p> {
 
 impl ReceiptPage<'_> {
     fn band(&self) -> &'static str {
-        match self.payload.false_harmony.risk {
-            ..20 => "good",
-            20..40 => "warn",
-            _ => "bad",
+        match self.payload.false_harmony.band {
+            Band::Low => "good",
+            Band::Elevated => "warn",
+            Band::High | Band::Severe => "bad",
         }
     }
 
@@ -316,10 +359,10 @@ async fn show(
     })
 }
 
-/// The bytes that were hashed, as a file.
+/// Returns the hashed bytes as a file.
 async fn bytes(State(app): State<AppState>, Path(id): Path<String>) -> Result<Response, Fault> {
     let told = receipts::verify(&app, &id).await?;
-    // The id was found, so it is one of ours: hex, and nothing that ends a header.
+    // The id comes from the stored receipt: it is hexadecimal and safe in a header.
     let name = format!("attachment; filename=\"receipt-{}.json\"", told.receipt_id);
     let headers =
         [(header::CONTENT_TYPE, "application/json".to_owned()), (header::CONTENT_DISPOSITION, name)];

@@ -1,4 +1,4 @@
-//! A Score's receipts: issuing one, comparing two, and putting the Score away.
+//! A Score's receipts: issuing one, comparing two, and archiving the Score.
 
 use super::desk::Desk;
 use super::receipt::drawn;
@@ -14,14 +14,14 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use chorus_app::choir::{receipts, scores};
-use chorus_app::once::Once;
-use chorus_app::{AppState, Error};
+use chorus_node::idempotency::Once;
+use chorus_node::{AppState, Error};
 use chorus_protocol::api::Page;
 use chorus_protocol::api::scores::{CompareBody, ReceiptBody};
 use serde::Deserialize;
 use serde_json::json;
 
-/// As many as one page shows.
+/// The most receipts on a page.
 const LIMIT: i64 = 20;
 
 pub(crate) fn routes(path: &str) -> Router<AppState> {

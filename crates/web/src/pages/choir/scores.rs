@@ -1,4 +1,4 @@
-//! One's Scores, and writing a new one.
+//! A person's Scores, and creating one.
 
 use super::desk::Composer;
 use super::editor::{EditorPage, findings, offered};
@@ -15,13 +15,13 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
-use chorus_app::AppState;
 use chorus_app::choir::scores;
-use chorus_app::once::Once;
+use chorus_node::AppState;
+use chorus_node::idempotency::Once;
 use chorus_protocol::api::Page;
 use serde::Deserialize;
 
-/// As many as one page shows.
+/// The most Scores on a page.
 const LIMIT: i64 = 50;
 
 pub(crate) fn routes() -> Router<AppState> {
@@ -103,7 +103,7 @@ async fn make(State(app): State<AppState>, composer: Composer, form: Form) -> Re
     })
 }
 
-/// What is fragile by design in a Score as it is being written; the side of the editor, which a script puts in. Nothing is kept.
+/// Rehearses the Score in the editor on paper and returns the findings panel. Nothing is stored.
 async fn look(State(app): State<AppState>, composer: Composer, form: Form) -> Result<Response, Fault> {
     let body = form::score(&form, None, &scores::library());
     findings(scores::draft_on_paper(&app, &composer.caller, body))

@@ -1,5 +1,5 @@
-//! Verification, for somebody who has never heard of us: is this the original, and what does that say? By its address, or by a
-//! file, which never leaves the browser.
+//! Verification of a receipt for a stranger: whether it is genuine, and what that means. By address, or by a
+//! file that does not leave the browser.
 
 use super::receipt::{Head, read, shell};
 use crate::assets;
@@ -12,10 +12,10 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
-use chorus_app::AppState;
+use chorus_node::AppState;
 use serde::Deserialize;
 
-/// The longest id or address that is looked at.
+/// The longest id or address that is checked.
 const MAX_ADDRESS: usize = 500;
 
 pub(crate) fn routes() -> Router<AppState> {
@@ -47,7 +47,7 @@ struct VerifyPage {
     disclaimer: String,
 }
 
-/// One field, or a file.
+/// Shows the form: one field, or a file.
 async fn ask(
     State(app): State<AppState>,
     headers: HeaderMap,

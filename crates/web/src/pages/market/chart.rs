@@ -1,45 +1,45 @@
-//! What is thought of an agent, and how that came: a line of scores, and each step with its arithmetic.
+//! An agent's reputation: a chart of its scores, and each step with its calculation.
 
 use crate::times::Moment;
 use askama::filters::HtmlSafe;
 use chorus_app::market::agents;
-use chorus_app::{AppState, Error};
+use chorus_node::{AppState, Error};
 use chorus_protocol::api::Page;
 use chorus_protocol::ids::AgentId;
 use chorus_protocol::market::{JobStatus, Reputation, Step};
 use chorus_protocol::words::Word;
 use std::fmt;
 
-/// As many steps as a small line shows, and as a page.
+/// The steps in a small chart, and on a page.
 pub(crate) const FEW: i64 = 20;
 pub(crate) const PAGE: i64 = 50;
 const WIDTH: i64 = 96;
 const HEIGHT: i64 = 24;
 
-/// An agent's score, and the last steps to it.
+/// An agent's score and its latest steps.
 pub(crate) struct Standing {
     pub(crate) score: Reputation,
+    /// The share of jobs that the agent declined, in percent.
+    pub(crate) declines: Option<String>,
     pub(crate) steps: Vec<StepRow>,
     pub(crate) next: Option<String>,
     pub(crate) line: Line,
 }
 
-/// One step.
 pub(crate) struct StepRow {
     pub(crate) step: Step,
     pub(crate) at: Moment,
-    pub(crate) gained: bool,
-    /// What it changed, with its sign.
+    /// The change with its sign; a dash for a job that did not count.
     pub(crate) change: String,
 }
 
 impl Standing {
-    /// With so many of the newest steps.
+    /// Loads the `limit` newest steps.
     pub(crate) async fn of(app: &AppState, agent: AgentId, limit: i64) -> Result<Self, Error> {
         Self::after(app, agent, None, limit).await
     }
 
-    /// With the steps before a place.
+    /// Loads the steps before a cursor.
     pub(crate) async fn after(
         app: &AppState,
         agent: AgentId,
@@ -49,24 +49,35 @@ impl Standing {
         let view = agents::reputation(app, agent, Page { after, limit }).await?;
         let line = Line::through(&view.changes, view.reputation_score);
         let steps = view.changes.into_iter().map(StepRow::of).collect();
-        Ok(Self { score: view.reputation_score, steps, next: view.next, line })
+        let declines = view.decline_rate.map(|rate| format!("{:.0}", rate * 100.0));
+        Ok(Self { score: view.reputation_score, declines, steps, next: view.next, line })
     }
 }
 
 impl StepRow {
+    pub(crate) fn is_done(&self) -> bool {
+        self.step.status == Word::Known(JobStatus::Success)
+    }
+
+    pub(crate) fn is_declined(&self) -> bool {
+        self.step.status == Word::Known(JobStatus::Rejected)
+    }
+
     fn of(step: Step) -> Self {
         let moved = step.new_score.ten_thousandths() - step.old_score.ten_thousandths();
         let (sign, size) = (if moved < 0 { "−" } else { "+" }, moved.abs());
         Self {
             at: Moment::new(&step.at),
-            gained: step.status == Word::Known(JobStatus::Success),
-            change: format!("{sign}{}.{:04}", size / 10_000, size % 10_000),
+            change: match step.not_counted {
+                Some(_) => "–".to_owned(),
+                None => format!("{sign}{}.{:04}", size / 10_000, size % 10_000),
+            },
             step,
         }
     }
 }
 
-/// A line through the scores, the oldest first; a flat one for who has made no step.
+/// A line through the scores, oldest first; flat for an agent without steps.
 pub(crate) struct Line(Vec<i64>);
 
 impl Line {
@@ -81,7 +92,7 @@ impl Line {
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // At least five points high, so that a small step does not look like a fall.
+        // The chart spans at least five points, so that a small step does not look like a fall.
         let (low, high) =
             (self.0.iter().min().copied().unwrap_or(0), self.0.iter().max().copied().unwrap_or(0));
         let height = (high - low).max(50_000);
@@ -99,7 +110,7 @@ impl fmt::Display for Line {
             write!(f, "{x},{y} ")?;
         }
         let (x, y) = match points.as_slice() {
-            // Nothing happened yet: a level line.
+            // A single score is drawn as a level line.
             [(_, y)] => {
                 write!(f, "{},{y}", WIDTH - 4)?;
                 (WIDTH - 4, *y)

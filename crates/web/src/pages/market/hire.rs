@@ -1,4 +1,4 @@
-//! Hiring an agent from a form. The form carries the job's id: sent twice, it is one job.
+//! Hiring an agent by a form. The form carries the job's id, so that sending it twice creates one job.
 
 use super::chart::{self, Standing};
 use super::input::{self, Field};
@@ -16,7 +16,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use chorus_app::market::{agents, hire, money};
-use chorus_app::{AppState, Error};
+use chorus_node::idempotency::Once;
+use chorus_node::{AppState, Error};
 use chorus_protocol::code::Code;
 use chorus_protocol::market::{
     Credits, JobRequest, MarketAgent, Presence, Skill, USUAL_DEADLINE_MS, WalletView,
@@ -62,7 +63,7 @@ async fn form(
     page(&prepare(&app, &visitor, &id, asked.skill.as_deref()).await?)
 }
 
-/// The form, empty, with a new id.
+/// Prepares an empty form with a new job id.
 async fn prepare(
     app: &AppState,
     visitor: &SignedIn,
@@ -76,7 +77,7 @@ async fn prepare(
     })?;
     let usual = offered.min_deadline_ms.unwrap_or_default().max(USUAL_DEADLINE_MS);
     let online = agent.status == Word::Known(Presence::Online);
-    // The wallet that pays is the account's own, whatever else it owns.
+    // The paying wallet is the account's own, even if the account owns others.
     let own = visitor.person.id.to_string();
     let wallets = money::wallets(app, visitor.caller.clone()).await?;
     Ok(HirePage {
@@ -107,13 +108,13 @@ async fn send(
     let (status, fault) = match read(&mut shown, &form) {
         Err(fault) => (StatusCode::BAD_REQUEST, fault),
         Ok(request) => {
-            match hire::hire(&app, visitor.caller.clone(), request).await {
-                Ok(job) => return Ok(Redirect::to(&format!("/jobs/{}", job.job_id)).into_response()),
+            match hire::hire(&app, visitor.caller.clone(), request, Once::NO_KEY).await {
+                Ok(done) => return Ok(Redirect::to(&format!("/jobs/{}", done.result.job_id)).into_response()),
                 Err(error) if error.code.status() >= 500 && error.code != Code::AgentOffline => {
                     return Err(error.into());
                 }
                 Err(error) => {
-                    // Nothing came of it, so the same id may be used again; not if it is another job's.
+                    // The job was not created, so its id may be used again, unless it belongs to another job.
                     if error.code != Code::Conflict {
                         shown.job = form.text("job_id");
                     }
@@ -127,7 +128,7 @@ async fn send(
     fault_page(status, &shown)
 }
 
-/// What was filled in, as the API takes it.
+/// Builds the API request from the form.
 fn read(shown: &mut HirePage, form: &Form) -> Result<JobRequest, String> {
     let input = input::read(&mut shown.fields, form)?;
     let budget = Credits::parse(&shown.budget).map_err(|wrong| format!("budget: {wrong}"))?;
@@ -158,7 +159,7 @@ struct After {
     after: Option<String>,
 }
 
-/// Every step of an agent's reputation, with its arithmetic.
+/// Shows every step of an agent's reputation with its calculation.
 async fn reputation(
     State(app): State<AppState>,
     visitor: SignedIn,

@@ -1,28 +1,28 @@
-//! What a skill wants to be given, as fields of a form: one for each name that its schema declares, or one for the whole object.
+//! The input of a skill as form fields: one for each property of its schema, or one for the whole object.
 
 use crate::form::Form;
 use serde_json::{Map, Value};
 
-/// More names than this are asked for as one object.
+/// The most properties with fields of their own. A larger schema gets one field for the whole object.
 const MOST_FIELDS: usize = 20;
-/// The field for the whole object.
+/// The name of the field for the whole object.
 const WHOLE: &str = "input";
 
-/// One field.
+/// One field of the form.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Field {
-    /// As the form calls it.
+    /// The field's name in the form.
     pub(crate) name: String,
-    /// As the schema does.
+    /// The property's name in the schema.
     pub(crate) label: String,
     pub(crate) kind: Kind,
     pub(crate) required: bool,
     pub(crate) about: String,
-    /// What was typed before.
+    /// The text that the visitor submitted.
     pub(crate) value: String,
 }
 
-/// What goes into a field.
+/// The type of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Text,
@@ -43,7 +43,7 @@ impl Field {
     }
 }
 
-/// The fields for a schema, in both of its forms.
+/// Returns the fields for a schema: either a JSON Schema, or a plain map of names to types.
 pub(crate) fn fields(schema: Option<&Value>) -> Vec<Field> {
     let names = schema.and_then(Value::as_object).filter(|names| !names.is_empty());
     let fields = names.and_then(|names| match names.get("properties").and_then(Value::as_object) {
@@ -86,7 +86,7 @@ fn field(name: &str, kind: Option<&Value>, required: bool, about: &str) -> Field
     }
 }
 
-/// What was typed into these fields, as the object that the skill is given. What it says is kept in them.
+/// Builds the skill's input object from the form. The submitted texts are kept in the fields.
 pub(crate) fn read(fields: &mut [Field], form: &Form) -> Result<Value, String> {
     for field in fields.iter_mut() {
         field.value = form.text(&field.name);
@@ -152,7 +152,7 @@ mod tests {
         let mut found = kinds(&schema);
         found.sort_by(|a, b| a.0.cmp(&b.0));
         assert_eq!(found, [named("n", Kind::Number, false), named("text", Kind::Text, true)]);
-        // What names nothing is asked for whole.
+        // A schema that names no property gets one field for the whole object.
         for whole in [json!({}), json!({"type": "object"}), json!({"$schema": "x", "anyOf": []})] {
             assert_eq!(kinds(&whole), [named("Input", Kind::Json, true)], "{whole}");
         }

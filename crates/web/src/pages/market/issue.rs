@@ -1,5 +1,5 @@
-//! The operator's hand in the market: making credits, taking them away, and the sum of it all. The form carries a key, so that sent
-//! twice it is done once; so its answer is a page.
+//! The operator's part of the market: creating credits, removing them, and the balance of the books. The form
+//! carries an idempotency key, so its response is a page and not a redirect.
 
 use super::wallet::{Books, amount};
 use crate::form::{Form, exact_body};
@@ -14,8 +14,9 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::routing::get;
 use chorus_app::market::money;
-use chorus_app::once::Once;
-use chorus_app::{AppState, Error};
+use chorus_node::caller::Caller;
+use chorus_node::idempotency::Once;
+use chorus_node::{AppState, Error};
 use chorus_protocol::market::{Issue, Issued};
 use serde_json::json;
 
@@ -32,14 +33,14 @@ struct IssuePage {
     owner: String,
     amount: String,
     fault: String,
-    /// What was done.
+    /// A description of the completed change.
     done: String,
 }
 
 async fn prepare(app: &AppState, headers: &HeaderMap) -> Result<IssuePage, Error> {
     Ok(IssuePage {
         shell: shell(app, headers).await?,
-        books: Books::count(app).await?,
+        books: Books::count(app, Caller::Operator).await?,
         key: app.environment.uuid_v4().to_string(),
         owner: String::new(),
         amount: String::new(),

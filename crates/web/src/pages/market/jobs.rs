@@ -1,4 +1,4 @@
-//! One's jobs: those one hired for and those one's agents were hired for; each with its steps and its money.
+//! A person's jobs, as client and as worker, each with its steps and payments.
 
 use super::chart::{FEW, Standing, StepRow};
 use super::ledger::{MovementRow, movements};
@@ -13,8 +13,10 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
+use chorus_app::agents;
 use chorus_app::market::{jobs, money};
-use chorus_app::{AppState, Error, agents};
+use chorus_node::idempotency::Once;
+use chorus_node::{AppState, Error};
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::AgentId;
 use chorus_protocol::market::{JobSearch, JobStatus, JobView, LedgerSearch};
@@ -22,7 +24,7 @@ use chorus_protocol::time::parse_rfc3339;
 use chorus_protocol::words::Word;
 use serde::Deserialize;
 
-/// As many as a column of the board shows, and as one page does.
+/// The most jobs in a column of the board, and on a page.
 const COLUMN: i64 = 8;
 const LIMIT: i64 = 50;
 
@@ -36,16 +38,16 @@ pub(crate) fn routes() -> Router<AppState> {
 /// A job on the board.
 pub(crate) struct Row {
     pub(crate) job: JobView,
-    /// Who is hired.
+    /// The name of the hired agent.
     pub(crate) worker: String,
     pub(crate) face: Face,
-    /// Whether the reader hired, and did not only earn.
+    /// True if the visitor is the client, and not only the worker's owner.
     pub(crate) hired: bool,
-    /// What is left of its time, in milliseconds and in words.
+    /// The remaining time, in milliseconds and in words.
     pub(crate) left_ms: i64,
     pub(crate) left: String,
     pub(crate) ended: String,
-    /// Whether its agent was handed it, of an open one.
+    /// True if an open job was assigned to its agent.
     pub(crate) at_work: bool,
 }
 
@@ -58,11 +60,12 @@ impl Row {
         status(&self.job) == Some(JobStatus::Success)
     }
 
-    /// What its end is called.
+    /// Returns the name of the job's final state.
     pub(crate) fn end(&self) -> &'static str {
         match (status(&self.job), self.job.error.as_ref().map(|error| error.code.as_str())) {
             (Some(JobStatus::Pending), _) => "open",
             (Some(JobStatus::Success), _) => "paid",
+            (Some(JobStatus::Rejected), _) => "declined",
             (_, Some("CANCELLED")) => "taken back",
             _ => "failed",
         }
@@ -76,7 +79,7 @@ fn status(job: &JobView) -> Option<JobStatus> {
     }
 }
 
-/// A page of jobs, with the names of those who are hired.
+/// Loads a page of jobs with the names of the hired agents.
 async fn find(
     app: &AppState,
     visitor: &SignedIn,
@@ -112,7 +115,7 @@ async fn rows(app: &AppState, visitor: &SignedIn, all: Vec<JobView>) -> Result<V
     Ok(all.into_iter().map(row).collect())
 }
 
-/// The open ones, for the market's first page.
+/// Returns the open jobs, for the market's first page.
 pub(super) async fn open(app: &AppState, visitor: &SignedIn) -> Result<Vec<Row>, Error> {
     Ok(find(app, visitor, Some(JobStatus::Pending), None, COLUMN).await?.0)
 }
@@ -122,7 +125,7 @@ pub(super) async fn open(app: &AppState, visitor: &SignedIn) -> Result<Vec<Row>,
 struct BoardPage {
     shell: Shell,
     columns: Vec<Column>,
-    /// One column alone, with its next page.
+    /// True if the page shows one column alone, with pagination.
     alone: bool,
     next: Option<String>,
 }
@@ -131,16 +134,17 @@ struct Column {
     title: &'static str,
     look: &'static str,
     rows: Vec<Row>,
-    /// Where there is more of it, and what that is called.
+    /// Links to the full lists, with their labels.
     more: Vec<(&'static str, &'static str)>,
     none: &'static str,
 }
 
-/// What a list of one kind alone is called.
-const ALONE: [(JobStatus, &str, &str); 3] = [
+/// The status, title and CSS class of each list that can be shown alone.
+const ALONE: [(JobStatus, &str, &str); 4] = [
     (JobStatus::Pending, "Open and at work", "work"),
     (JobStatus::Success, "Paid", "good"),
     (JobStatus::Failure, "Came to nothing", "bad"),
+    (JobStatus::Rejected, "Declined", "bad"),
 ];
 
 #[derive(Deserialize)]
@@ -171,7 +175,7 @@ async fn board(
     })
 }
 
-/// What waits for its agent, what is at work, and what has ended.
+/// Loads the three columns: waiting, in progress, ended.
 async fn columns(app: &AppState, visitor: &SignedIn) -> Result<Vec<Column>, Error> {
     let (pending, more) = find(app, visitor, Some(JobStatus::Pending), None, 2 * COLUMN).await?;
     let (at_work, open) = pending.into_iter().partition(|row: &Row| row.at_work);
@@ -180,6 +184,7 @@ async fn columns(app: &AppState, visitor: &SignedIn) -> Result<Vec<Column>, Erro
     let ends = [
         (JobStatus::Success, "/jobs?status=SUCCESS", "All paid"),
         (JobStatus::Failure, "/jobs?status=FAILURE", "All that came to nothing"),
+        (JobStatus::Rejected, "/jobs?status=REJECTED", "All declined"),
     ];
     for (status, link, words) in ends {
         let (rows, _) = find(app, visitor, Some(status), None, COLUMN).await?;
@@ -214,7 +219,7 @@ struct JobPage {
     took: String,
     output: Option<String>,
     movements: Vec<MovementRow>,
-    /// What it did to what is thought of the agent.
+    /// The job's effect on the agent's reputation.
     step: Option<StepRow>,
 }
 
@@ -229,7 +234,7 @@ async fn show(
     let moved = money::ledger(&app, visitor.caller.clone(), search).await?.items;
     let standing = match Standing::of(&app, job.agent_id, FEW).await {
         Ok(standing) => Some(standing),
-        // The agent left the market.
+        // The agent has left the market.
         Err(error) if error.code == Code::NotFound => None,
         Err(error) => return Err(error.into()),
     };
@@ -254,7 +259,7 @@ async fn show(
     })
 }
 
-/// How long a job took: often less than a second.
+/// Formats the duration of a job, which is often below a second.
 fn took(ms: i64) -> String {
     if ms < 1000 { format!("{ms} ms") } else { span(ms) }
 }
@@ -264,6 +269,6 @@ async fn cancel(
     visitor: SignedIn,
     Path(id): Path<String>,
 ) -> Result<Response, Fault> {
-    let job = jobs::cancel(&app, visitor.caller, jobs::id(&id)?).await?;
+    let job = jobs::cancel(&app, visitor.caller, jobs::id(&id)?, Once::NO_KEY).await?.result;
     Ok(Redirect::to(&format!("/jobs/{}", job.job_id)).into_response())
 }

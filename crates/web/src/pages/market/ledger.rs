@@ -1,34 +1,36 @@
-//! Movements of credits as their owner reads them: between whom, by name, and what each was for.
+//! Movements of credits as their owner reads them: names of both sides, and the purpose.
 
 use crate::times::Moment;
 use crate::visitor::SignedIn;
+use chorus_app::agents;
 use chorus_app::market::{jobs, money};
-use chorus_app::{AppState, Error, agents};
+use chorus_node::{AppState, Error};
 use chorus_protocol::ids::{AccountId, AgentId, JobId};
 use chorus_protocol::market::{Credits, JobView, MovementKind, MovementView};
 use chorus_protocol::words::Word;
 use std::collections::{BTreeSet, HashMap};
 
-/// As much of the end of an id as tells two apart: its beginning is when it was made.
+/// The number of characters at the end of an id that tell two apart. Its beginning is a timestamp.
 const LAST: usize = 6;
 
-/// One movement, as the owner of a wallet reads it.
+/// One movement in the view of a wallet's owner.
 pub(crate) struct MovementRow {
     pub(crate) at: Moment,
     pub(crate) what: &'static str,
-    /// Between whom.
+    /// The names of the debited and the credited side.
     pub(crate) from: String,
     pub(crate) to: String,
-    /// With its sign, for one who looks at a wallet.
+    /// The amount, with a sign if the movements of one wallet are shown.
     pub(crate) amount: String,
     pub(crate) gain: bool,
-    /// For which job, and what that is.
+    /// The id and the description of the job.
     pub(crate) job: Option<(String, String)>,
     pub(crate) balance: Option<Credits>,
     pub(crate) number: i64,
 }
 
-/// Movements as rows; with signs, as this owner sees them. Whoever looks is called so.
+/// Builds rows from movements. With an `owner`, amounts carry that owner's signs. The visitor's own account is
+/// named as such.
 pub(crate) async fn movements(
     app: &AppState,
     visitor: &SignedIn,
@@ -59,7 +61,7 @@ fn row(
         Some(_) if gain => "+",
         Some(_) => "−",
     };
-    // What has no owner is escrow, or the operator who makes credits and takes them away.
+    // A side without an owner is escrow, or the operator who creates and removes credits.
     let end = |end: Option<String>| match (end, kind) {
         (Some(owner), _) => called(&owner),
         (None, Some(MovementKind::Mint | MovementKind::Burn)) => "the operator".to_owned(),
@@ -79,7 +81,8 @@ fn row(
     }
 }
 
-/// What an owner is called: an account by the name of its person, if the reader knows that one; others call themselves something.
+/// Returns the name of an owner for the visitor. An account that the visitor may not know is shown by the end
+/// of its id.
 fn called(owner: &str, me: &str, names: &HashMap<String, String>) -> String {
     if owner == me {
         return "you".to_owned();
@@ -93,13 +96,13 @@ fn called(owner: &str, me: &str, names: &HashMap<String, String>) -> String {
     }
 }
 
-/// What one owner is called, for whoever looks.
+/// Returns the name of one owner for this visitor.
 pub(crate) async fn owner_called(app: &AppState, visitor: &SignedIn, owner: &str) -> Result<String, Error> {
     let names = money::owner_names(app, visitor.caller.clone(), BTreeSet::from([owner.to_owned()])).await?;
     Ok(called(owner, &visitor.person.id.to_string(), &names))
 }
 
-/// What each job is: what is done, and by whom.
+/// Describes each job: its skill and its agent.
 async fn works(
     app: &AppState,
     visitor: &SignedIn,

@@ -1,5 +1,5 @@
-//! Offering a skill of one's own agent, changing it, and taking it off again. An agent's offers are registered together, so the others
-//! are said again as they are; of two forms that are sent at the same moment the later one counts.
+//! Adding, changing and removing an offer of one's own agent. An agent's offers are registered together, so
+//! the others are sent again unchanged; of two simultaneous forms the later one wins.
 
 use crate::extract::Path;
 use crate::form::{Form, exact_body};
@@ -12,9 +12,10 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::post;
+use chorus_app::agents;
 use chorus_app::market::{self, register};
-use chorus_app::once::Once;
-use chorus_app::{AppState, Error, agents};
+use chorus_node::idempotency::Once;
+use chorus_node::{AppState, Error};
 use chorus_protocol::api::agents::AgentView;
 use chorus_protocol::code::Code;
 use chorus_protocol::market::{Credits, MarketAgent, Registration, Skill};
@@ -26,7 +27,7 @@ pub(crate) fn routes() -> Router<AppState> {
         .route("/directory/{id}/skills/remove", post(remove))
 }
 
-/// What the form holds.
+/// The values of the form.
 #[derive(Default)]
 pub(crate) struct SkillForm {
     pub(crate) name: String,
@@ -46,7 +47,7 @@ struct OfferPage {
     fault: String,
 }
 
-/// An agent of the visitor's own, and what it offers already.
+/// Returns an agent of the visitor and its current listing.
 async fn find(
     app: &AppState,
     visitor: &SignedIn,
@@ -63,7 +64,7 @@ async fn find(
     }
 }
 
-/// The agent's registration with these skills, as the API takes it.
+/// Saves the agent's registration with these skills.
 async fn save(
     app: &AppState,
     visitor: SignedIn,
@@ -83,7 +84,7 @@ async fn save(
     register::register(app, visitor.caller, visitor.context, body, Once::NO_KEY).await.map(drop)
 }
 
-/// The skills but the one of this name.
+/// Returns all skills except `but`.
 fn others(listed: Option<&MarketAgent>, but: &str) -> Vec<Value> {
     let skills = listed.map_or(&[] as &[Skill], |listed| &listed.skills);
     skills.iter().filter(|skill| skill.skill_name.0 != but).map(|skill| json!(skill)).collect()

@@ -1,6 +1,7 @@
-//! Asking several agents for their price: the question, the offers as they come in, and taking one of them before they end.
+//! Requesting quotes from several agents: the request, the offers as they arrive, and accepting one before it
+//! expires.
 //!
-//! The page of offers carries the id of the job that taking one makes: pressed twice, it is one job.
+//! The page of offers carries the id of the job to create, so that pressing twice creates one job.
 
 use crate::extract::{Path, Query};
 use crate::face::Face;
@@ -16,8 +17,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use chorus_app::market::{discover, quotes};
-use chorus_app::once::Once;
-use chorus_app::{AppState, Error};
+use chorus_node::idempotency::Once;
+use chorus_node::{AppState, Error};
 use chorus_protocol::market::{
     Accept, Offer, QuoteRequest, QuoteStatus, QuoteView, SkillSearch, SkillSummary,
 };
@@ -26,9 +27,9 @@ use chorus_protocol::words::Word;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// As many names of skills as the form suggests.
+/// The most skill names that the form suggests.
 const SKILLS: i64 = 100;
-/// What the form says before anybody has typed: how long agents may answer, and how long their offers stand.
+/// The defaults of the form: how long agents may answer, and how long their offers are valid.
 const USUAL_SECONDS: &str = "20";
 const USUAL_MINUTES: &str = "10";
 
@@ -71,7 +72,7 @@ impl AskPage {
         })
     }
 
-    /// What was filled in, as the API takes it.
+    /// Builds the API request from the form.
     fn read(&self) -> Result<QuoteRequest, String> {
         let mut body = Map::from_iter([("skill_name".to_owned(), json!(self.skill))]);
         if !self.input.is_empty() {
@@ -121,7 +122,7 @@ async fn send(State(app): State<AppState>, visitor: SignedIn, form: Form) -> Res
     fault_page(status, &AskPage { fault: sentence(&fault), ..shown })
 }
 
-/// What is told beside the form; what is the hub's own fault is a page of its own.
+/// Returns the message beside the form. An error of the hub itself gets its own page.
 fn refusal(error: Error) -> Result<(StatusCode, String), Fault> {
     if error.code.status() >= 500 {
         return Err(error.into());
@@ -137,11 +138,11 @@ struct OffersPage {
     rows: Vec<Row>,
     open: bool,
     taken: bool,
-    /// What is left until one has to be taken, and of the time in which agents may still answer, in milliseconds and in words.
+    /// The time left to accept an offer, and the time left for agents to answer, in milliseconds and in words.
     left: (i64, String),
     answers: (i64, String),
     job: String,
-    /// The query of the form that asks once more.
+    /// The query of the form that repeats the request.
     again: String,
     fault: String,
 }
@@ -149,7 +150,7 @@ struct OffersPage {
 struct Row {
     offer: Offer,
     face: Face,
-    /// How long it says that it takes.
+    /// The agent's estimate of the duration.
     takes: String,
 }
 
@@ -194,8 +195,8 @@ async fn take(
 ) -> Result<Response, Fault> {
     let body: Accept =
         exact_body(&json!({"agent_id": form.text("agent_id"), "job_id": form.text("job_id")}))?;
-    match quotes::accept(&app, visitor.caller.clone(), quotes::id(&id)?, body).await {
-        Ok(job) => Ok(Redirect::to(&format!("/jobs/{}", job.job_id)).into_response()),
+    match quotes::accept(&app, visitor.caller.clone(), quotes::id(&id)?, body, Once::NO_KEY).await {
+        Ok(done) => Ok(Redirect::to(&format!("/jobs/{}", done.result.job_id)).into_response()),
         Err(error) => {
             let (status, fault) = refusal(error)?;
             let shown = offers(&app, &visitor, &id).await?;

@@ -1,4 +1,4 @@
-//! One's wallets, what moved in them, and whether the books of the whole hub balance.
+//! A person's wallets with their movements, and the balance of the hub's books.
 
 use super::ledger::{MovementRow, movements};
 use crate::extract::Query;
@@ -13,31 +13,36 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use chorus_app::market::money;
-use chorus_app::{App, AppState, Error};
-use chorus_protocol::market::{Credits, Economy, LedgerSearch, Transfer, WalletView};
+use chorus_node::caller::Caller;
+use chorus_node::idempotency::Once;
+use chorus_node::{App, AppState, Error};
+use chorus_protocol::market::{Credits, Economy, LedgerSearch, Transfer, WalletDiscrepancy, WalletView};
 use serde::Deserialize;
 use serde_json::json;
 
-/// As many movements as one page shows.
+/// The most movements on a page.
 const LIMIT: i64 = 50;
 
 pub(crate) fn routes() -> Router<AppState> {
     Router::new().route("/wallet", get(show)).route("/wallet/send", post(send))
 }
 
-/// The sum of it all, as two sides that must be the same.
+/// The hub's books as two sums that must be equal.
 pub(crate) struct Books {
     pub(crate) wallets: String,
     pub(crate) held: String,
     pub(crate) minted: String,
     pub(crate) burned: String,
     pub(crate) balanced: bool,
+    /// The wallets that do not balance, as far as the visitor may see them.
+    pub(crate) discrepancies: Vec<WalletDiscrepancy>,
 }
 
 impl Books {
-    /// Added up now.
-    pub(crate) async fn count(app: &App) -> Result<Self, Error> {
-        let Economy { minted, burned, wallets, held, balanced } = money::economy(app).await?;
+    /// Sums up the books now.
+    pub(crate) async fn count(app: &App, caller: Caller) -> Result<Self, Error> {
+        let economy = money::economy(app, caller).await?;
+        let Economy { minted, burned, wallets, held, balanced, discrepancies } = economy;
         let shown = |credits: f64| format!("{credits:.2}");
         Ok(Self {
             wallets: shown(wallets),
@@ -45,6 +50,7 @@ impl Books {
             minted: shown(minted),
             burned: shown(burned),
             balanced,
+            discrepancies,
         })
     }
 }
@@ -60,9 +66,9 @@ struct Asked {
 struct WalletPage {
     shell: Shell,
     wallets: Vec<WalletView>,
-    /// Which of them is looked into.
+    /// The wallet whose movements are shown.
     chosen: Option<WalletView>,
-    /// What its owner is called.
+    /// The name of its owner.
     called: String,
     rows: Vec<MovementRow>,
     next: Option<String>,
@@ -75,7 +81,7 @@ struct WalletPage {
 }
 
 impl WalletPage {
-    /// Each wallet: where it is looked into, what it is called, what it holds, and whether it is looked into now.
+    /// Returns for each wallet its link, name, balance, and whether it is selected.
     fn links(&self) -> Vec<(String, &str, &WalletView, bool)> {
         let chosen = self.chosen.as_ref().map(|wallet| wallet.owner.as_str());
         let link = |wallet: &WalletView| query(&[("owner", &wallet.owner)]);
@@ -110,7 +116,7 @@ async fn prepare(app: &AppState, visitor: &SignedIn, asked: Asked) -> Result<Wal
         chosen,
         rows,
         next,
-        books: Books::count(app).await?,
+        books: Books::count(app, visitor.caller.clone()).await?,
         transfer: app.environment.uuid_v4().to_string(),
         to: String::new(),
         amount: String::new(),
@@ -127,11 +133,12 @@ async fn show(
     page(&prepare(&app, &visitor, asked).await?)
 }
 
-/// Pays another owner. The form carries the transfer's id: sent twice, it is one transfer.
+/// Transfers credits to another owner. The form carries the transfer's id, so that sending it twice transfers
+/// once.
 async fn send(State(app): State<AppState>, visitor: SignedIn, form: Form) -> Result<Response, Fault> {
     let from = form.text("from_owner");
     let done = match read(&form) {
-        Ok(transfer) => money::transfer(&app, visitor.caller.clone(), transfer).await,
+        Ok(transfer) => money::transfer(&app, visitor.caller.clone(), transfer, Once::NO_KEY).await.map(drop),
         Err(error) => Err(error),
     };
     let Err(error) = done else {
@@ -158,7 +165,7 @@ fn read(form: &Form) -> Result<Transfer, Error> {
     }))
 }
 
-/// An amount that was typed.
+/// Parses an amount of credits.
 pub(super) fn amount(form: &Form) -> Result<Credits, Error> {
     let wrong = |wrong| chorus_protocol::faults::Faults::one("amount", wrong);
     Ok(Credits::parse(&form.text("amount")).map_err(wrong)?)

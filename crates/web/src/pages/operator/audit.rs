@@ -1,4 +1,4 @@
-//! The log of who did what, as sentences; what is kept of each act is folded away beside it.
+//! The audit log as sentences. The stored record of each act is folded beside its sentence.
 
 use super::{Operator, shell};
 use crate::extract::Query;
@@ -11,7 +11,8 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::get;
-use chorus_app::{AppState, Error, operator};
+use chorus_app::operator;
+use chorus_node::{AppState, Error};
 use chorus_protocol::api::operator::{AuditParty, AuditQuery, PartyName, RecordedAct};
 use chorus_protocol::ids::AuditId;
 use chorus_protocol::words::{Action, Word};
@@ -19,7 +20,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 
-/// As many as a page shows.
+/// The most acts on a page.
 const LIMIT: i64 = 50;
 
 pub(crate) fn routes() -> Router<AppState> {
@@ -52,7 +53,7 @@ struct Act {
     at: Moment,
     sentence: String,
     client: String,
-    /// What is kept of it.
+    /// The stored record of the act, as JSON.
     record: String,
 }
 
@@ -89,7 +90,7 @@ async fn show(
     page(&AuditPage { shell, asked, acts, next, fault: String::new() })
 }
 
-/// Whom an act is about.
+/// Returns the ids of the parties of an act.
 fn ids(view: &RecordedAct) -> Vec<String> {
     let told = ["member", "owner"].iter().filter_map(|name| view.detail[*name].as_str());
     [&*view.actor.id, &*view.subject.id].into_iter().chain(told).map(str::to_owned).collect()
@@ -105,7 +106,7 @@ fn act(view: &RecordedAct, names: &HashMap<String, String>) -> Result<Act, Error
     Ok(Act {
         at: Moment::new(&view.at),
         sentence: match names.get(&view.actor.id) {
-            // A name is written as it is.
+            // A name keeps its case at the start of a sentence.
             Some(name) if said.starts_with(&**name) => format!("{said}."),
             _ => crate::page::sentence(&said),
         },
@@ -114,7 +115,7 @@ fn act(view: &RecordedAct, names: &HashMap<String, String>) -> Result<Act, Error
     })
 }
 
-/// What somebody or something is called in a sentence.
+/// Returns the name of a party in a sentence.
 fn called(party: &AuditParty, names: &HashMap<String, String>) -> String {
     if let Some(name) = names.get(&party.id) {
         return name.clone();
@@ -131,7 +132,7 @@ fn called(party: &AuditParty, names: &HashMap<String, String>) -> String {
     }
 }
 
-/// An act as a sentence, without a full stop.
+/// Describes an act as a sentence, without a full stop.
 fn sentence(action: Action, view: &RecordedAct, names: &HashMap<String, String>) -> String {
     let (who, whom) = (called(&view.actor, names), called(&view.subject, names));
     let told = |name: &str| match &view.detail[name] {
@@ -144,7 +145,7 @@ fn sentence(action: Action, view: &RecordedAct, names: &HashMap<String, String>)
     };
     let known = |name: &str| names.get(&told(name)).cloned().unwrap_or_else(|| told(name));
     let of = |named: String| if named.is_empty() { whom.clone() } else { named };
-    // Whoever does something to itself.
+    // The actor is the subject.
     let itself = view.actor.id == view.subject.id;
     let its = |what: &str| if itself { format!("its own {what}") } else { format!("the {what} of {whom}") };
     let agent = if names.contains_key(&view.subject.id) { format!("the agent {whom}") } else { whom.clone() };
@@ -168,6 +169,10 @@ fn sentence(action: Action, view: &RecordedAct, names: &HashMap<String, String>)
                 format!("{who} had {whom} reached at {} no more", told("endpoint_removed"))
             }
             _ => format!("{who} changed what is said of {whom}"),
+        },
+        Action::AllowanceSet => match told("amount") {
+            none if none.is_empty() => format!("{who} removed the allowance of {whom}"),
+            amount => format!("{who} allowed {whom} to spend {amount} credits a day"),
         },
         Action::ApprovalHeld => format!("a message of {who} in {whom} waits until a person agrees"),
         Action::ApprovalAgreed => format!("{who} agreed to a message in {whom}"),
@@ -248,7 +253,7 @@ mod tests {
         let paused =
             said(Action::AgentUpdated, ann, ("agent", "a-9"), json!({"paused": true, "endpoint": null}));
         assert_eq!(paused, "ann@mail.example paused an agent that is gone");
-        // Whatever was done, there is a sentence, and none has a hole in it.
+        // Every act has a complete sentence.
         for action in Action::ALL {
             let detail = json!({"host": "h", "harness": "h", "owner": "acc_1", "amount": 1, "handle": "t", "ended": 1});
             let said = said(*action, ann, ops, detail);

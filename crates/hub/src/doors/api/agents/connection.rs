@@ -1,4 +1,4 @@
-//! How agents are reached by the Channel Protocol.
+//! Connection strings of agents (Channel Protocol).
 
 use crate::answers::own::{
     Doing, Forbidden, Invalid, Missing, Overloaded, Reading, TooFast, TooLarge, TooSlow, Unknown,
@@ -11,7 +11,8 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use chorus_app::{AppState, agents};
+use chorus_app::agents;
+use chorus_node::AppState;
 use chorus_protocol::api::agents::{AgentAddress, AgentView, IssuedConnection, NewConnection};
 use utoipa_axum::routes;
 
@@ -24,8 +25,8 @@ pub(super) fn routes() -> Routes {
 
 /// Set an agent's own connection string
 ///
-/// Messages for it are POSTed there while it has neither an open inbox nor a webhook. What waited because the former one
-/// was broken is posted to this one at once; callbacks that were given out before end.
+/// Messages are POSTed there while the agent has neither an open inbox nor a webhook. Deliveries that waited
+/// because the former one was broken are posted at once; callbacks issued before stop working.
 #[utoipa::path(put, path = "/api/v1/agents/{id}/connection", tag = "agents", security(("key" = [])),
     params(("id" = AgentAddress, Path, description = "`name@host`, `name`, or the agent's UUID")),
     request_body = NewConnection,
@@ -41,12 +42,12 @@ async fn connect(
     Ok(Json(agents::connect(&app, caller, context, &id, body).await?))
 }
 
-/// Take an agent's own connection string away
+/// Remove an agent's own connection string
 ///
-/// What waits to be posted to it takes another way the agent has, or waits for one until it is given up.
+/// Pending deliveries use another transport of the agent, or wait for one until they are given up.
 #[utoipa::path(delete, path = "/api/v1/agents/{id}/connection", tag = "agents", security(("key" = [])),
     params(("id" = AgentAddress, Path, description = "`name@host`, `name`, or the agent's UUID")),
-    responses((status = 200, description = "There is none (any more)", body = AgentView), Reading))]
+    responses((status = 200, description = "Removed", body = AgentView), Reading))]
 async fn disconnect(
     State(app): State<AppState>,
     Known(caller): Known,
@@ -56,12 +57,12 @@ async fn disconnect(
     Ok(Json(agents::disconnect(&app, caller, context, &id).await?))
 }
 
-/// Try a broken connection again
+/// Retry a broken connection
 ///
-/// Whatever waits for the agent is tried at once.
+/// All pending deliveries of the agent are tried at once.
 #[utoipa::path(post, path = "/api/v1/agents/{id}/connection/mend", tag = "agents", security(("key" = [])),
     params(("id" = AgentAddress, Path, description = "`name@host`, `name`, or the agent's UUID")),
-    responses((status = 200, description = "It is tried", body = AgentView), Reading))]
+    responses((status = 200, description = "The attempt has started", body = AgentView), Reading))]
 async fn mend(
     State(app): State<AppState>,
     Known(caller): Known,
@@ -70,13 +71,13 @@ async fn mend(
     Ok(Json(agents::mend(&app, caller, &id).await?))
 }
 
-/// Replace the connection string that the hub issues for an agent
+/// Rotate the connection string that the hub issues for an agent
 ///
-/// The old one stops at once, and so do callbacks that were given out before. An agent that registered itself gets its first one
-/// this way.
+/// The old one stops working at once, and so do callbacks issued before. An agent that registered itself gets
+/// its first one this way.
 #[utoipa::path(post, path = "/api/v1/agents/{id}/connection-string/rotate", tag = "agents", security(("key" = [])),
     params(("id" = AgentAddress, Path, description = "`name@host`, `name`, or the agent's UUID"), Idempotent),
-    responses((status = 200, description = "The new one", body = IssuedConnection),
+    responses((status = 200, description = "The new secret", body = IssuedConnection),
               Doing))]
 async fn rotate(
     State(app): State<AppState>,

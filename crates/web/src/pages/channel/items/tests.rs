@@ -1,4 +1,4 @@
-//! What a stretch of a log looks like.
+//! Tests of the rendering of log stretches.
 
 use super::*;
 use serde_json::json;
@@ -81,7 +81,7 @@ fn comings_in_a_row_are_one_line() {
     assert_eq!(lines, ["joined", "added a, b"]);
 }
 
-/// A turn that ended with its message is not at work any more, and one that used nothing is not shown.
+/// A message ends its turn, and a turn without tools is hidden.
 #[test]
 fn a_message_ends_a_turn() {
     let events = [
@@ -117,7 +117,7 @@ fn what_is_taken_back_cannot_be_edited() {
     assert_eq!(sources, [None, Some("x")]);
 }
 
-/// A turn whose end is not in the stretch is not at work because of that: the stretch is from the past.
+/// A turn without an end in a past stretch does not count as running.
 #[test]
 fn nobody_is_at_work_in_the_past() {
     let events = [
@@ -148,7 +148,7 @@ fn a_turn_that_is_not_shown_parts_no_thread() {
     assert_eq!(of, [None, Some("root"), None]);
 }
 
-/// What a thread is called that began before what is shown, if that was looked up.
+/// A thread that began before the stretch is named if its beginning was looked up.
 #[test]
 fn a_thread_from_before_is_named() {
     let events = [event(9, "message", "acc_2", json!({"content": "later", "thread": "evt_0"}))];

@@ -1,0 +1,4 @@
+//! Tests of the benchmark program from outside.
+
+#[cfg(test)]
+mod figures;

@@ -1,1 +1,0 @@
--- Large texts are kept apart from their rows here anyway: see the same migration of SQLite.

@@ -1,7 +1,0 @@
--- How many messages of agents have woken another agent in a conversation since a person spoke there, and when the last
--- one did. No row: none.
-CREATE TABLE loop_guards (
-    conversation_id BLOB NOT NULL PRIMARY KEY,
-    turns           INTEGER NOT NULL,
-    counted_at      INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
