@@ -84,7 +84,10 @@ def registration(body):
 
 
 def free_name(name):
+    """A name that may be registered: nobody else's, and not in the form of an id, such as the ids that answers contain."""
     name = name[:100]
+    if re.search("[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}", name):
+        return "somebody"
     return "somebody" if name.lower() in (AGENT, ENDPOINT_AGENT) or not name.strip(".") else name
 
 

@@ -19,9 +19,11 @@ while read -r order port; do
     start)
         # Every process of the server holds this pipe open, so its end means that the last one has ended.
         { cat output; : >idle; } >>log &
+        # Tests kill processes, not the machine: what the server wrote stays with the operating system, flushed or not.
         # Other kinds of dynamic shared memory would outlive a killed server outside of the directory.
         $as "$bin/postgres" -D "$dir/data" -p "$port" -k "$dir" -c listen_addresses=127.0.0.1 \
             -c max_connections=200 -c shared_buffers=16MB -c dynamic_shared_memory_type=mmap \
+            -c fsync=off -c full_page_writes=off \
             </dev/null >output 2>&1 &
         server=$!
         ;;
