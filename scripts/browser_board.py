@@ -161,7 +161,9 @@ def walk(browser, url, token, binary):
     cedar, aspen, birch = room.agent("cedar"), room.agent("aspen"), room.agent("birch", ["oncall"])
     session = Knocked(binary, url, birch)
     try:
-        board_is_live(browser, room, cedar)
+        event = board_is_live(browser, room, cedar)
+        # With a person's task, two agents could say more to each other.
+        room.signal(event, "done", cedar)
         asked = marks(browser, room, cedar, aspen)
         taking_on(browser, room, asked)
         folding(browser, room)

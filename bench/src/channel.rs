@@ -19,7 +19,7 @@ use chorus_protocol::ids::{AccountId, ConversationId, CredentialId, EventId, Pri
 use chorus_protocol::redact::Masked;
 use chorus_store::accounts::{self, Account, CredentialKind, NewCredential};
 use chorus_store::conversation::{self, Act, ConversationError, Handle, Newcomer, Post};
-use chorus_store::conversations::{Conversation, ConversationKind, History};
+use chorus_store::conversations::{Conversation, ConversationKind};
 use chorus_store::{SqliteOptions, Store, StoreError, Tx, TxExt, attention};
 use serde_json::{Map, json};
 use std::path::{Path, PathBuf};
@@ -205,21 +205,7 @@ async fn fill(
             now: environment.now(),
         }
     };
-    let new = Conversation {
-        id,
-        kind: ConversationKind::Channel,
-        name: "bench".into(),
-        context: None,
-        owner,
-        history: History::All,
-        created_at: environment.now(),
-        archived_at: None,
-        keep_days: None,
-        open_from: 0,
-        loop_turns: None,
-        glyphs: None,
-        oldest: 1,
-    };
+    let new = Conversation::new(id, ConversationKind::Channel, "bench".into(), owner, environment.now());
     let others: Vec<_> = members[1..].iter().cloned().chain([reader]).collect();
     let make = {
         let act = act.clone();

@@ -44,7 +44,7 @@ pub(crate) async fn measure(folder: &Path, time: Duration, progress: &Progress) 
     let quiet = progress.during("siege, quiet", quiet_time, honest.work(quiet_time)).await?;
     let besiegers = Besiegers::begin(&hub.url).await?;
     let besieged = progress.during("siege", time, honest.work(time)).await?;
-    let tried = besiegers.end();
+    let tried = besiegers.end()?;
     let peak = hub.peak_memory()?;
     let checked = honest.finish().await?;
     let ratio = millis(&besieged.outcome.send, 0.99) / millis(&quiet.outcome.send, 0.99);

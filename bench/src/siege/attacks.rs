@@ -46,11 +46,14 @@ const fn attack(name: &'static str, connections: usize, pause_ms: u64, manner: M
     Attack { name, connections, every: Duration::from_millis(pause_ms), manner }
 }
 
+/// The attack that the hub refuses every time.
+pub(super) const WRONG_KEYS: &str = "wrong keys";
+
 pub(super) const ATTACKS: &[Attack] = &[
     attack("registrations", 1, 50, Manner::Asks(Supplies::registration)),
     attack("hanging webhooks", 1, 100, Manner::HangsUp(Supplies::webhook)),
     attack("silent sockets", 100, 1000, Manner::StaysSilent),
-    attack("wrong keys", 1, 10, Manner::Asks(Supplies::wrong_key)),
+    attack(WRONG_KEYS, 1, 10, Manner::Asks(Supplies::wrong_key)),
     attack("mails", 1, 50, Manner::Asks(Supplies::mail)),
     attack("documents", 1, 200, Manner::Asks(Supplies::document)),
     attack("unfinished documents", 40, 1000, Manner::NeverFinishes(Supplies::document)),
@@ -73,13 +76,25 @@ pub(super) struct Supplies {
     keys: Vec<String>,
     channel: String,
     author: ScoreAuthor,
-    /// Ids and keys of agents on the market.
-    pub(super) traders: Vec<(String, String)>,
-    pub(super) owner_key: String,
+    /// Filled before the first attack.
+    pub(super) traders: Vec<Trader>,
     card: Value,
     document: String,
     trace: Bytes,
     skills: Value,
+}
+
+/// A hostile agent on the market, with an owner of its own that has money.
+pub(super) struct Trader {
+    pub(super) id: String,
+    pub(super) key: String,
+    pub(super) owner: String,
+    pub(super) owner_key: String,
+}
+
+/// The owner of the `n`-th hostile agent.
+pub(super) fn hostile_owner(n: u64) -> String {
+    format!("besieger-owner-{n}")
 }
 
 /// An account with a Score.
@@ -107,7 +122,6 @@ impl Supplies {
             channel,
             author,
             traders: vec![],
-            owner_key: String::new(),
             card,
             document: "word ".repeat(DOCUMENT / 5),
             trace: format!("[{}]", steps.join(",")).into(),
@@ -119,8 +133,8 @@ impl Supplies {
         self.keys.get(n as usize % self.keys.len()).map(String::as_str)
     }
 
-    fn trader(&self, n: u64) -> Option<&(String, String)> {
-        self.traders.get(n as usize % self.traders.len().max(1))
+    fn trader(&self, n: u64) -> &Trader {
+        &self.traders[n as usize % self.traders.len()]
     }
 
     fn post(&self, path: &str, key: Option<&str>, body: &Value) -> anyhow::Result<HttpRequest> {
@@ -194,27 +208,33 @@ impl Supplies {
 
     /// Returns an offer with the most expensive schemas that are allowed.
     pub(super) fn hostile_offer(n: u8) -> Value {
-        let patterns: serde_json::Map<_, _> = (0..32)
-            .map(|pattern| {
-                (format!("p{pattern}"), json!({"type": "string", "pattern": "^(a|b|[a-z]{1,20}){1,20}$"}))
-            })
+        let mut properties: serde_json::Map<_, _> = (0..31)
+            .map(|pattern| (format!("p{n}x{pattern}"), json!({"pattern": "^([a-z]|[a-y]){2}"})))
             .collect();
-        let (input, output) =
-            (json!({"type": "object", "properties": patterns}), json!({"enum": vec![0; SCHEMA / 2]}));
+        properties.insert("text".into(), json!({"pattern": format!("^[a-z]*{n}?!?$")}));
+        let (input, output) = (
+            json!({"type": "object", "properties": properties}),
+            json!({"type": "object", "enum": vec![0; SCHEMA / 2]}),
+        );
         let skills: Vec<_> = ["hostile", "other"]
             .iter()
             .map(|name| json!({"skill_name": name, "cost_per_call": 0.01, "input_schema": input, "output_schema": output}))
             .collect();
-        json!({"agent_name": format!("hostile-{n}"), "owner_id": "besieger-owner", "skills": skills})
+        json!({"agent_name": format!("hostile-{n}"), "owner_id": hostile_owner(n.into()), "skills": skills})
+    }
+
+    /// An input that every hostile schema accepts, and that is long.
+    fn hostile_input() -> Value {
+        json!({"text": "a".repeat(20_000)})
     }
 
     /// Updates the same agent with a hundred skills of a hundred words.
     fn market_update(&self, n: u64) -> anyhow::Result<HttpRequest> {
-        let (id, key) = self.trader(n).map_or(("", None), |(id, key)| (id.as_str(), Some(key.as_str())));
+        let trader = self.trader(n);
         let body = json!({
-            "agent_id": id, "agent_name": format!("update {n}"), "owner_id": "besieger-owner", "skills": self.skills,
+            "agent_id": trader.id, "agent_name": format!("update {n}"), "owner_id": trader.owner, "skills": self.skills,
         });
-        self.post("/market/register", key, &body)
+        self.post("/market/register", Some(&trader.key), &body)
     }
 
     fn market_list(&self, _: u64) -> anyhow::Result<HttpRequest> {
@@ -224,19 +244,15 @@ impl Supplies {
     fn hire(&self, n: u64) -> anyhow::Result<HttpRequest> {
         let body = json!({
             "job_id": format!("f81d4fae-7dec-41d0-a765-{n:012x}"), "skill_name": "hostile",
-            "input_data": {"p0": "a".repeat(20_000)}, "budget": 1, "currency": "chorus_credits_v1",
+            "input_data": Self::hostile_input(), "budget": 1, "currency": "chorus_credits_v1",
             "timestamp_utc": "2026-02-11T14:15:09Z",
         });
-        self.post("/market/jobs", Some(&self.owner_key), &body)
+        self.post("/market/jobs", Some(&self.trader(n).owner_key), &body)
     }
 
     fn quote(&self, n: u64) -> anyhow::Result<HttpRequest> {
-        let key = self.trader(n).map(|(_, key)| key.as_str());
-        self.post(
-            "/market/quotes",
-            key,
-            &json!({"skill_name": "hostile", "input_data": {"p0": "a".repeat(20_000)}}),
-        )
+        let body = json!({"skill_name": "hostile", "input_data": Self::hostile_input()});
+        self.post("/market/quotes", Some(&self.trader(n).key), &body)
     }
 
     /// Makes Scores, evidence and receipts, and checks them.

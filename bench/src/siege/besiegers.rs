@@ -3,7 +3,9 @@
 //!
 //! Answers of the hub are counted and otherwise ignored.
 
-use super::attacks::{ATTACKS, Attack, Manner, ScoreAuthor, Supplies, score};
+use super::attacks::{
+    ATTACKS, Attack, Manner, ScoreAuthor, Supplies, Trader, WRONG_KEYS, hostile_owner, score,
+};
 use crate::child::OPERATOR_KEY;
 use crate::http::{Connection, HttpRequest};
 use crate::target::Target;
@@ -27,11 +29,12 @@ const HANG_UP: Duration = Duration::from_millis(20);
 /// The market agents whose schemas are expensive.
 const HOSTILE_AGENTS: u8 = 20;
 
-/// The requests of one attack: how many were made, and how many of them were refused.
+/// The requests of one attack: how many were made, how many of them were refused, and how many of those not by a limit.
 #[derive(Default)]
 struct Count {
     made: AtomicU64,
     refused: AtomicU64,
+    invalid: AtomicU64,
 }
 
 /// A running siege. Dropping it ends it.
@@ -54,13 +57,20 @@ impl Besiegers {
         Ok(Self { counts, _tasks: tasks })
     }
 
-    /// Ends the siege, and returns a summary of its requests.
-    pub(crate) fn end(self) -> String {
+    /// Ends the siege, and returns a summary of its requests. An attack of which every request was invalid is an error: it would
+    /// show nothing.
+    pub(crate) fn end(self) -> anyhow::Result<String> {
         let told = ATTACKS.iter().zip(&self.counts).map(|(attack, count)| {
-            let [made, refused] = [&count.made, &count.refused].map(|number| number.load(Ordering::Relaxed));
-            format!("{made} {} ({refused} refused)", attack.name)
+            let [made, refused, invalid] =
+                [&count.made, &count.refused, &count.invalid].map(|number| number.load(Ordering::Relaxed));
+            ensure!(
+                made > invalid + 1 || attack.name == WRONG_KEYS,
+                "all {made} {} were invalid",
+                attack.name
+            );
+            Ok(format!("{made} {} ({refused} refused)", attack.name))
         });
-        told.collect::<Vec<_>>().join(", ")
+        Ok(told.collect::<anyhow::Result<Vec<_>>>()?.join(", "))
     }
 }
 
@@ -72,6 +82,7 @@ async fn repeat(attack: &'static Attack, supplies: Arc<Supplies>, count: Arc<Cou
     loop {
         tick.tick().await;
         let n = count.made.fetch_add(1, Ordering::Relaxed);
+        let mut is_invalid = false;
         let is_refused = match attack.manner {
             Manner::Asks(make) => {
                 let status = async {
@@ -84,7 +95,9 @@ async fn repeat(attack: &'static Attack, supplies: Arc<Supplies>, count: Arc<Cou
                     connection = Some(open);
                     anyhow::Ok(status)
                 };
-                status.await.map_or(true, |status| status >= 400)
+                let status = status.await.ok();
+                is_invalid = status.is_some_and(|status| (400..500).contains(&status) && status != 429);
+                status.is_none_or(|status| status >= 400)
             }
             Manner::HangsUp(make) => {
                 let hang_up = async {
@@ -102,6 +115,7 @@ async fn repeat(attack: &'static Attack, supplies: Arc<Supplies>, count: Arc<Cou
             Manner::StaysSilent => keep_waiting(address, &[]).await.is_err(),
         };
         count.refused.fetch_add(u64::from(is_refused), Ordering::Relaxed);
+        count.invalid.fetch_add(u64::from(is_invalid), Ordering::Relaxed);
     }
 }
 
@@ -177,15 +191,13 @@ async fn gather(target: Target) -> anyhow::Result<Supplies> {
     let author = ScoreAuthor { token, score: text(&score["score_id"])? };
     let mut supplies = Supplies::new(target, keys, channel, author);
     for n in 0..HOSTILE_AGENTS {
-        // The hub may refuse such an offer.
-        let offer = Supplies::hostile_offer(n);
-        if let Ok(made) = ask(&supplies.target, n, "/market/register", None, &offer).await {
-            supplies.traders.push((text(&made["agent_id"])?, text(&made["api_key"])?));
-            supplies.owner_key = text(&made["owner_key"])?;
-        }
+        let made = ask(&supplies.target, n, "/market/register", None, &Supplies::hostile_offer(n)).await?;
+        let owner = hostile_owner(n.into());
+        let mint = json!({"owner": owner, "amount": 1000});
+        ask(&supplies.target, 50, "/market/mint", Some(OPERATOR_KEY), &mint).await?;
+        let (id, key) = (text(&made["agent_id"])?, text(&made["api_key"])?);
+        supplies.traders.push(Trader { id, key, owner, owner_key: text(&made["owner_key"])? });
     }
-    let mint = json!({"owner": "besieger-owner", "amount": 1000});
-    drop(ask(&supplies.target, 50, "/market/mint", Some(OPERATOR_KEY), &mint).await);
     Ok(supplies)
 }
 

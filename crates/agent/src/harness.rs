@@ -38,6 +38,7 @@ mod prompt;
 mod refresh;
 mod report;
 mod session;
+mod stop_signal;
 mod texts;
 mod tools;
 mod turn;
@@ -51,8 +52,9 @@ pub use exec::Exec;
 pub use jobs::Offering;
 pub use ledger::{End, Known, Ledger, Record, Taken};
 pub use openai::{ModelFault, OpenAi};
-pub use options::{AgentOptions, Driver, Guard, Listen, QUIET, Stop};
+pub use options::{AgentOptions, Driver, Guard, Listen, QUIET};
 pub use peers::{PeerFault, Peers};
+pub use stop_signal::Stop;
 pub use turn::{Back, Culture, EnvelopeBack, Place, Quoted, SessionBack, Turn};
 
 use crate::{Client, ClientError};
@@ -66,8 +68,8 @@ use chorus_protocol::words::PrincipalKind;
 use home::Home;
 use intake::Intake;
 use journal::Journal;
-use options::stopped;
 use std::time::Duration;
+use stop_signal::stopped;
 use worker::{Engine, Worker};
 
 /// The time that a registration in progress may delay the agent's exit: its key is shown only once.

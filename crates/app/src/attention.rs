@@ -61,7 +61,8 @@ pub fn handle(
     Ok((facts, effects))
 }
 
-fn planned(
+/// Plans the effects of facts, or returns the error of a refusal.
+pub(crate) fn planned(
     tx: &mut dyn Tx,
     conversation: ConversationId,
     facts: &Facts<'_>,

@@ -19,6 +19,7 @@ use chorus_node::App;
 use chorus_node::Error;
 use chorus_node::audit::{Deed, RequestContext};
 use chorus_node::caller::Caller;
+use chorus_node::source::Source;
 use chorus_protocol::canonical;
 use chorus_protocol::choir::score::Score;
 use chorus_protocol::code::Code;
@@ -28,6 +29,7 @@ use chorus_store::Tx;
 use chorus_store::audit::{Action, Subject};
 use chorus_store::choir::{self, ScoreRow};
 use serde_json::Value;
+use uuid::Uuid;
 
 /// The most Scores of one account.
 const MOST_SCORES: i64 = 1000;
@@ -136,6 +138,19 @@ fn record(
     Ok(())
 }
 
+/// Counts bytes to be stored for a Score that no account owns by the address they come from, because they count for no quota.
+fn count_unowned(app: &App, is_unowned: bool, source: Source, bytes: usize) -> Result<(), Error> {
+    if !is_unowned {
+        return Ok(());
+    }
+    app.limits.count_registered_bytes(source, i64::try_from(bytes).unwrap_or(i64::MAX))
+}
+
+/// Returns whether a caller's Score belongs to no account: an edit link ends when its Score is claimed.
+fn is_unowned_by(caller: &Caller) -> bool {
+    matches!(caller, Caller::EditLink(_) | Caller::Nobody)
+}
+
 /// Refuses more parts of a Score that no account owns. The Scores of an account are limited by their bytes.
 fn check_unowned(score: &ScoreRow, held: i64) -> Result<(), Error> {
     if score.owner.is_none() && held >= MOST_UNOWNED {
@@ -145,4 +160,17 @@ fn check_unowned(score: &ScoreRow, held: i64) -> Result<(), Error> {
         return Err(Error::new(Code::QuotaExceeded, what));
     }
     Ok(())
+}
+
+/// Returns the id under which a caller is limited to one piece of long work at a time.
+fn queue_id(caller: &Caller) -> Uuid {
+    match caller {
+        Caller::Agent(identity) => identity.id.0,
+        Caller::Account(person) => person.id.0,
+        Caller::EditLink(score) => score.0,
+        Caller::Owner(wallet) => wallet.0,
+        // The operator has an id of its own, so that anonymous work does not block it.
+        Caller::Operator => Uuid::max(),
+        Caller::Nobody => Uuid::nil(),
+    }
 }

@@ -19,9 +19,11 @@ mod search;
 mod show;
 mod standing;
 mod status;
+mod stop;
 mod talk;
 mod typing;
 mod unread;
+mod work;
 
 pub use approvals::{agree, decline, end_by_itself, list_approvals, look_at_approval, withdraw};
 pub use board::{Attended, Board, Holder, Open, attended, board};
@@ -45,18 +47,24 @@ pub(crate) use search::show;
 pub use search::{FoundView, Question, find_messages};
 pub use standing::{Addressed, MAX_COUNT, Standing, Surroundings, addressed, standings, surroundings};
 pub use status::set_status;
+pub(crate) use status::{end_status, tell_failure};
+pub use stop::{stop, stop_agent};
 pub use talk::{Talk, talk_to};
 pub use typing::show_typing;
 pub use unread::{mark_read, mark_read_through, unread};
+pub use work::{go_on, stop_work};
 
 /// The most turns that agents take among themselves in a channel without a setting of its own.
 pub use chorus_attention::loop_guard::DEFAULT_TURNS as USUAL_LOOP_TURNS;
+
+/// The time for which progress moves a deadline in a channel without a setting of its own.
+pub use chorus_attention::deadline::LONGEST_TASK_MS;
 
 use self::post::post;
 use chorus_node::App;
 use chorus_node::Error;
 use chorus_protocol::code::Code;
-use chorus_protocol::ids::{ConversationId, EventId, Principal, TraceId};
+use chorus_protocol::ids::{AgentId, ConversationId, EventId, Principal, TraceId};
 use chorus_protocol::redact::Masked;
 use chorus_protocol::words::ConversationKind;
 use chorus_store::Tx;
@@ -76,6 +84,13 @@ fn act_by(app: &App, conversation: ConversationId) -> impl Fn(Principal) -> Act 
     let (event, trace) = (EventId(app.environment.uuid_v7()), TraceId(app.environment.uuid_v7()));
     let now = app.now();
     move |author| Act { conversation, author, event, trace, now }
+}
+
+/// Returns a function that makes an agent's act once the conversation is known.
+fn act_by_agent(app: &App, agent: AgentId) -> impl Fn(ConversationId) -> Act + Send + use<> {
+    let (event, trace) = (EventId(app.environment.uuid_v7()), TraceId(app.environment.uuid_v7()));
+    let now = app.now();
+    move |conversation| Act { conversation, author: agent.into(), event, trace, now }
 }
 
 /// Counts an agent's message, or its change of a member or of the channel, against its rate limit, before

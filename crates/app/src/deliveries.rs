@@ -7,6 +7,7 @@ mod list;
 mod replay;
 
 pub use attempts::attempts;
+pub(crate) use ladder::put_in_order;
 pub use ladder::{LadderView, ladder};
 pub use list::{Asked, list};
 pub use replay::{may_replay, replay, replay_all};

@@ -22,12 +22,13 @@ use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{AccountId, AgentId, AuditId, ConversationId, EventId, Principal};
 use chorus_protocol::time::{parse_rfc3339, rfc3339};
 use chorus_protocol::words::{Action, EventKind, Word};
+use chorus_store::attention::classify_stored;
 use chorus_store::conversations::Event;
 use chorus_store::harness_logs::{self, Line};
 use chorus_store::push::{self, Filter, Record};
 use chorus_store::tool_calls::{self, ToolCall};
 use chorus_store::trail::{self, ClaimHolding, ClaimPlace, TrailScope};
-use chorus_store::{Tx, claims, conversation, conversations, fleet};
+use chorus_store::{StoreError, Tx, claims, conversation, conversations, fleet};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -255,7 +256,7 @@ fn about(tx: &mut dyn Tx, asked: &Asked, event: EventId) -> Result<Found, Error>
         TrailKind::Decision | TrailKind::Disposition => {
             let records = push::of_event(tx, event, asked.limit)?;
             let mine = records.iter().filter(|record| by(record.id.agent.into()));
-            mine.filter_map(|record| delivery(asked, record)).collect()
+            mine.filter_map(|record| delivery(tx, asked, record).transpose()).collect::<Result<_, _>>()?
         }
         TrailKind::Claim => {
             let holders = claims::holders(tx, event, asked.limit)?;
@@ -290,14 +291,15 @@ fn deliveries(tx: &mut dyn Tx, asked: &Asked) -> Result<Found, Error> {
     let more = found.len() as i64 > asked.limit;
     let records = &found[..found.len().min(asked.limit as usize)];
     let next = records.last().filter(|_| more).map(|record| place_of(asked, record));
-    Ok((records.iter().filter_map(|record| delivery(asked, record)).collect(), next))
+    let entries = records.iter().filter_map(|record| delivery(tx, asked, record).transpose());
+    Ok((entries.collect::<Result<_, _>>()?, next))
 }
 
 fn place_of(asked: &Asked, record: &Record) -> String {
     format!("{}.{}", record.created_at, asked.key.delivery_name(record.id))
 }
 
-fn delivery(asked: &Asked, record: &Record) -> Option<TrailEntry> {
+fn delivery(tx: &mut dyn Tx, asked: &Asked, record: &Record) -> Result<Option<TrailEntry>, StoreError> {
     let (event, agent) = (party("event", &record.event), party("agent", &record.id.agent));
     let channel = record.conversation.to_string();
     let (kind, attention) = (asked.kind, record.attention);
@@ -305,23 +307,24 @@ fn delivery(asked: &Asked, record: &Record) -> Option<TrailEntry> {
         let detail = json!({
             "event_id": record.event.to_string(), "channel": channel, "directedness": attention.directedness,
             "mode": attention.mode, "reason": attention.reason, "priority": attention.priority,
+            "classification": classify_stored(tx, record.event)?,
             "transport": record.transport, "trace_id": record.trace.to_string(),
         });
         (record.created_at, party("hub", &"hub"), attention.policy.to_string(), agent, detail)
     } else {
-        let (disposition, at) = record.disposition?;
+        let Some((disposition, at)) = record.disposition else { return Ok(None) };
         let detail =
             json!({"channel": channel, "policy": attention.policy, "trace_id": record.trace.to_string()});
         (at, agent, disposition.to_string(), event, detail)
     };
-    Some(TrailEntry {
+    Ok(Some(TrailEntry {
         at: rfc3339(at),
         actor,
         action,
         subject,
         cursor: place_of(asked, record),
         ..entry(kind, asked.key.delivery_name(record.id), detail)
-    })
+    }))
 }
 
 /// Lists claims.

@@ -30,6 +30,7 @@ pub fn conversation(conversation: &Conversation) -> ConversationView {
         archived: conversation.archived_at.is_some(),
         keep_days: conversation.keep_days,
         loop_guard: conversation.loop_turns,
+        longest_task_ms: conversation.longest_task_ms,
         glyphs: glyphs(conversation),
         oldest: Some(conversation.oldest).filter(|oldest| *oldest > 1),
     }

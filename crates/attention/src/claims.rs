@@ -174,6 +174,16 @@ impl Claim {
         }
     }
 
+    /// Returns the claim after the work was stopped: nobody holds it, and it is offered to nobody.
+    pub fn stopped(self, now_ms: i64) -> Self {
+        let now = self.at(now_ms);
+        let release = |held: Held| match held.state {
+            ClaimState::Held => Held { until_ms: now_ms, state: ClaimState::Released, ..held },
+            ClaimState::Released | ClaimState::Resolved | ClaimState::Expired => held,
+        };
+        Self { first: None, held: now.held.map(release), ..now }
+    }
+
     /// Returns the refusal for an agent that wants a claim which another has resolved. A person is not
     /// refused: taking a resolved claim asks the question again.
     fn settled_for(self, who: Principal) -> Option<Refusal> {

@@ -19,6 +19,10 @@ pub const REDELIVERY_MS: std::ops::RangeInclusive<i64> = 30_000..=300_000;
 /// The longest time between a deadline and its escalation.
 pub const LONGEST_GRACE_MS: i64 = 300_000;
 
+/// The time for which progress moves the deadline of an event, counted from its first turn, unless the channel
+/// sets another.
+pub const LONGEST_TASK_MS: i64 = 4 * 60 * 60 * 1000;
+
 /// The time after which an event that no harness acknowledged is given up.
 pub const UNDELIVERED_MS: i64 = 86_400_000;
 
@@ -62,8 +66,8 @@ pub enum Step {
     Redeliver,
     /// Send the event again to the same harness, because its deadline has passed.
     Remind,
-    /// Downgrade the event (see [`downgraded`]), and notify the recipient that [`escalate_to`] returns, if
-    /// any.
+    /// Downgrade the event (see [`downgraded`]), and notify its author and the recipient that [`escalate_to`]
+    /// returns, if any. An event that failed keeps its disposition.
     Escalate,
     /// Open the event again after a claim or a deferral, with its whole deadline, and send it again.
     Reopen,
@@ -76,6 +80,13 @@ impl Pending {
     /// `None` for an event that has ended.
     pub fn next_step(&self) -> Option<(Step, i64)> {
         if let Some(disposition) = self.disposition {
+            // The author, and the lead or the owner, learn at once of a request that failed.
+            let is_untold = disposition == Disposition::Failed
+                && self.policy == Policy::MustRespond
+                && !matches!(self.stage, Stage::Escalated(_));
+            if is_untold {
+                return Some((Step::Escalate, self.since_ms));
+            }
             return (!is_final(disposition)).then_some((Step::Reopen, self.until_ms));
         }
         if self.policy == Policy::MustNotRespond {
@@ -96,6 +107,7 @@ impl Pending {
             // A redelivery and a reminder that are both late are one step.
             Step::Redeliver if overdue != Step::Remind || now_ms < at_ms => sent,
             Step::Redeliver | Step::Remind => Self { stage: Stage::Reminded(now_ms), ..sent },
+            Step::Escalate if self.disposition.is_some() => Self { stage: Stage::Escalated(now_ms), ..self },
             Step::Escalate => Self { policy: Policy::MayRespond, stage: Stage::Escalated(now_ms), ..self },
             Step::Reopen => {
                 Self { disposition: None, since_ms: now_ms, stage: Stage::InTime, acked: false, ..sent }
@@ -153,6 +165,11 @@ pub fn escalation() -> Attention {
         priority: Priority::High,
         deadline_ms: Some(DEFAULT_DEADLINE_MS),
     }
+}
+
+/// Returns the attention of the report to an agent whose request was not answered. The agent may act on it.
+pub fn report() -> Attention {
+    Attention { policy: Policy::MayRespond, priority: Priority::Normal, ..escalation() }
 }
 
 /// Returns the recipient of an escalation: the lead, or else the owner, but never the agent that has just not

@@ -11,7 +11,7 @@
 use crate::event::{Classified, Happening};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::words::{
-    AuthorKind, ConversationKind, Directedness, Intent, Mode, Policy, Priority, Reason, Signal,
+    AuthorKind, Confidence, ConversationKind, Directedness, Intent, Mode, Policy, Priority, Reason, Signal,
 };
 
 /// The time for an answer if the author gives none.
@@ -46,6 +46,8 @@ pub struct Recipient {
     pub holds_claim: bool,
     /// Another agent or person holds the claim on the message or thread that this event belongs to.
     pub claimed_by_other: bool,
+    /// The event stops work of the recipient. Only the plan knows who may stop what (see [`crate::plan`]).
+    pub stopped: bool,
 }
 
 /// Decides the attention of an event for one recipient.
@@ -63,6 +65,7 @@ pub fn decide(classified: &Classified<'_>, recipient: &Recipient) -> Attention {
     // Participants that a message in a thread is not meant for get it with a low priority.
     let overhears = reason == Reason::ThreadParticipation && !recipient.is_meant(classified.event.author);
     let priority = match classified.priority {
+        _ if stops(classified, recipient) && reason == Reason::Cancellation => Priority::Urgent,
         Priority::Normal if overhears => Priority::Low,
         priority => priority,
     };
@@ -108,6 +111,7 @@ impl Address {
             event.in_thread && (recipient.owns_thread || recipient.participates || recipient.asked_in_thread);
         let no_task = event.author == AuthorKind::Agent
             && matches!(intent, Intent::Chat | Intent::Thanks | Intent::Acknowledgement);
+        let asks = intent != Intent::Chat && !is_for_everybody(classified);
         if event.conversation == ConversationKind::Dm {
             Self::Dm
         } else if recipient.named {
@@ -120,7 +124,7 @@ impl Address {
         } else if event.names_somebody {
             // This comes before threads and streams: the event has another clear recipient.
             Self::Other
-        } else if in_own_thread && recipient.asked_in_thread && intent != Intent::Chat && !broadcast(intent) {
+        } else if in_own_thread && recipient.asked_in_thread && (event.is_awaited() || asks) {
             Self::Asked
         } else if in_own_thread {
             Self::Thread
@@ -163,27 +167,47 @@ fn broadcast(intent: Intent) -> bool {
     matches!(intent, Intent::Status | Intent::Progress | Intent::Log)
 }
 
-/// Returns `true` for intents that a recipient must see at once, even during other work.
-fn interrupts(intent: Intent) -> bool {
-    matches!(intent, Intent::Cancellation | Intent::Safety)
+/// Returns `true` for a report that is for everybody: one of an agent or a program, or a declared one. What a
+/// person writes may look like a report and ask for help.
+fn is_for_everybody(classified: &Classified<'_>) -> bool {
+    let event = &classified.event;
+    broadcast(classified.intent) && (event.intent.is_some() || event.author != AuthorKind::Human)
+}
+
+/// Returns `true` for a stop of work of the recipient.
+fn stops(classified: &Classified<'_>, recipient: &Recipient) -> bool {
+    recipient.stopped && classified.intent == Intent::Cancellation
+}
+
+/// Returns `true` for an event that a recipient must see at once, even during other work: a stop of its work, or a matter
+/// of safety that the author declares. What a text sounds like never interrupts.
+fn interrupts(classified: &Classified<'_>, recipient: &Recipient) -> bool {
+    let event = &classified.event;
+    let may_be_urgent = event.author != AuthorKind::Agent || event.author_leads;
+    stops(classified, recipient) || (event.intent == Some(Intent::Safety) && may_be_urgent)
 }
 
 fn said(classified: &Classified<'_>, recipient: &Recipient) -> Decision {
     let event = &classified.event;
     let address = Address::of(classified, recipient);
-    // The variants are ordered from near to far.
-    let directedness = address.directedness().max(event.directedness.unwrap_or(Directedness::ToMe));
+    let interrupts = interrupts(classified, recipient);
+    // The variants are ordered from near to far. A stop is for the agent whose work it stops.
+    let directedness = if stops(classified, recipient) {
+        Directedness::ToMe
+    } else {
+        address.directedness().max(event.directedness.unwrap_or(Directedness::ToMe))
+    };
     let (policy, mode, reason) = match directedness {
-        Directedness::ToMe => to_me(classified, address),
+        Directedness::ToMe => to_me(classified, recipient, address),
         Directedness::ToMyRole => to_my_role(classified, recipient, address),
         Directedness::ToOther if address == Address::NoTask => forbidden(Reason::AgentNoTask),
         Directedness::ToOther => forbidden(Reason::AddressedToOther),
-        Directedness::Ambient if broadcast(classified.intent) => told(classified.intent),
+        Directedness::Ambient if is_for_everybody(classified) => told(classified.intent),
         Directedness::Ambient => forbidden(Reason::Unmentioned),
     };
     // Answers keep a loop going, so they are forbidden. An interruption is still shown.
     if event.damped && event.author == AuthorKind::Agent && policy != Policy::MustNotRespond {
-        let mode = if interrupts(classified.intent) { Mode::Immediate } else { Mode::ToolMailbox };
+        let mode = if interrupts { Mode::Immediate } else { Mode::ToolMailbox };
         return Decision { directedness, policy: Policy::MustNotRespond, mode, reason: Reason::LoopGuard };
     }
     Decision { directedness, policy, mode, reason }
@@ -201,27 +225,42 @@ fn told(intent: Intent) -> Expected {
     (Policy::MustNotRespond, mode, Reason::StatusBroadcast)
 }
 
-fn to_me(classified: &Classified<'_>, address: Address) -> Expected {
+/// Returns `true` for an intent that may as well be another one.
+fn is_weak(classified: &Classified<'_>) -> bool {
+    classified.confidence == Confidence::Low
+}
+
+fn to_me(classified: &Classified<'_>, recipient: &Recipient, address: Address) -> Expected {
     let event = &classified.event;
     let declared = event.intent.is_some();
     let at_once = if classified.priority == Priority::Urgent { Mode::Immediate } else { Mode::Buffered };
     // A courtesy between agents is not shown. A person's courtesy is.
     let courtesy = if event.author == AuthorKind::Agent { Mode::Silent } else { Mode::Notify };
     match classified.intent {
+        // A courtesy with something else in it, and news from a person: the agent's model decides.
+        Intent::Thanks if is_weak(classified) => (Policy::MayRespond, at_once, Reason::Thanks),
+        Intent::Acknowledgement if is_weak(classified) => {
+            (Policy::MayRespond, at_once, Reason::Acknowledgement)
+        }
+        _ if is_for_everybody(classified) => told(classified.intent),
+        intent if broadcast(intent) => (Policy::MayRespond, at_once, Reason::StatusBroadcast),
         Intent::Thanks => (Policy::AckOnly, courtesy, Reason::Thanks),
         Intent::Acknowledgement => (Policy::AckOnly, courtesy, Reason::Acknowledgement),
-        Intent::Cancellation => (Policy::MustRespond, Mode::Immediate, Reason::Cancellation),
-        Intent::Safety => (Policy::MustRespond, Mode::Immediate, Reason::Safety),
+        // The thread says who stopped what, so the agent need not answer.
+        Intent::Cancellation if recipient.stopped => (Policy::AckOnly, Mode::Immediate, Reason::Cancellation),
+        Intent::Safety if interrupts(classified, recipient) => {
+            (Policy::MustRespond, Mode::Immediate, Reason::Safety)
+        }
         Intent::ApprovalRequest | Intent::Approval => {
             (Policy::MustRespond, Mode::Immediate, Reason::Approval)
         }
         Intent::Blocker => (Policy::MustRespond, at_once, Reason::Blocker),
         Intent::Assignment if declared => (Policy::MustRespond, at_once, Reason::Assignment),
-        // A person who talks to an agent gets an answer even if the text looks like a report.
-        intent if broadcast(intent) && (declared || event.author != AuthorKind::Human) => told(intent),
         Intent::Assignment
         | Intent::Question
         | Intent::Chat
+        | Intent::Cancellation
+        | Intent::Safety
         | Intent::Status
         | Intent::Progress
         | Intent::Log => (Policy::MustRespond, at_once, address.reason()),
@@ -231,11 +270,9 @@ fn to_me(classified: &Classified<'_>, address: Address) -> Expected {
 fn to_my_role(classified: &Classified<'_>, recipient: &Recipient, address: Address) -> Expected {
     let reason = address.reason();
     match classified.intent {
-        Intent::Thanks => forbidden(Reason::Thanks),
-        Intent::Acknowledgement => forbidden(Reason::Acknowledgement),
-        Intent::Cancellation => (Policy::MayRespond, Mode::Immediate, Reason::Cancellation),
-        Intent::Safety => (Policy::MayRespond, Mode::Immediate, Reason::Safety),
-        intent if broadcast(intent) => told(intent),
+        Intent::Thanks if !is_weak(classified) => forbidden(Reason::Thanks),
+        Intent::Acknowledgement if !is_weak(classified) => forbidden(Reason::Acknowledgement),
+        intent if is_for_everybody(classified) => told(intent),
         // A message to the holder of a claim belongs to the claimed event.
         _ if recipient.holds_claim => (Policy::MayRespond, Mode::Buffered, reason),
         _ if matches!(address, Address::Role | Address::Stream) && recipient.offered_to_other => {
@@ -250,7 +287,7 @@ fn to_my_role(classified: &Classified<'_>, recipient: &Recipient, address: Addre
 fn edited(classified: &Classified<'_>, recipient: &Recipient) -> Decision {
     let decision = said(classified, recipient);
     let open = matches!(decision.policy, Policy::MustRespond | Policy::MayRespond);
-    if !recipient.answered || !open || interrupts(classified.intent) {
+    if !recipient.answered || !open || interrupts(classified, recipient) {
         return decision;
     }
     Decision {
@@ -287,7 +324,8 @@ fn reacted(classified: &Classified<'_>, recipient: &Recipient, signal: Signal) -
         Signal::Agree | Signal::Declined | Signal::Done | Signal::Blocked | Signal::Unclear => {
             (Policy::MayRespond, Mode::Notify)
         }
-        Signal::Seen | Signal::Working | Signal::Queued | Signal::Claimed => {
+        // The agents whose work a stop ends are told of it by an event of its own.
+        Signal::Seen | Signal::Working | Signal::Queued | Signal::Claimed | Signal::Stop => {
             (Policy::MustNotRespond, Mode::ToolMailbox)
         }
     };

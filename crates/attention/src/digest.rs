@@ -105,6 +105,7 @@ fn name(kind: EventKind) -> Option<(&'static str, &'static str)> {
         EventKind::Foreign => Some(("message from elsewhere", "messages from elsewhere")),
         EventKind::Escalation => Some(("escalation", "escalations")),
         EventKind::Job => Some(("job", "jobs")),
+        EventKind::Stop => Some(("stop", "stops")),
         // Each of these accompanies a counted event, or is internal to the hub.
         EventKind::ToolResult | EventKind::Lifecycle | EventKind::Change | EventKind::Digest => None,
     }

@@ -37,6 +37,8 @@ pub enum Cause {
     Deleted,
     /// The event was merged into the turn of a later message.
     Merged,
+    /// Somebody with the authority to do so stopped the work.
+    Stopped,
     /// The deadline has passed, and nobody waits for an answer any more.
     TimedOut,
     /// The event could not be delivered to the agent, or the agent failed to process it.
@@ -71,7 +73,8 @@ pub fn of_signal(signal: Signal) -> Option<Disposition> {
         Signal::Queued | Signal::Blocked => Some(Disposition::Deferred),
         Signal::Done => Some(Disposition::Responded),
         Signal::Declined => Some(Disposition::Ignored),
-        Signal::Unclear => None,
+        // A stop says nothing of what the one that reacts does itself.
+        Signal::Unclear | Signal::Stop => None,
     }
 }
 
@@ -148,7 +151,7 @@ fn wanted(
         Cause::Replied | Cause::Resolved => Disposition::Responded,
         Cause::Claimed => Disposition::Claimed,
         Cause::Deferred => Disposition::Deferred,
-        Cause::Edited | Cause::Deleted | Cause::Merged => Disposition::Superseded,
+        Cause::Edited | Cause::Deleted | Cause::Merged | Cause::Stopped => Disposition::Superseded,
         Cause::Failed => Disposition::Failed,
     };
     if is_legal(policy, disposition) {
@@ -186,6 +189,7 @@ mod tests {
             ("declined", "ignored"),
             ("blocked", "deferred"),
             ("unclear", "-"),
+            ("stop", "-"),
         ] {
             let found = of_signal(Signal::parse(signal).unwrap());
             assert_eq!(found.map_or("-", Disposition::as_str), disposition, "{signal}");

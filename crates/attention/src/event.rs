@@ -1,7 +1,10 @@
 //! Events, and the classification that is the same for every recipient.
 
 use crate::intent::{self, Clues};
-use chorus_protocol::words::{AuthorKind, ConversationKind, Directedness, Intent, Priority, Signal};
+use chorus_protocol::attention::Classification;
+use chorus_protocol::words::{
+    AuthorKind, Confidence, ConversationKind, Directedness, Intent, Layer, Priority, Signal,
+};
 
 /// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,14 +40,20 @@ pub struct Event<'a> {
     pub priority: Option<Priority>,
     /// The time that the author gives for an answer.
     pub deadline_ms: Option<i64>,
-    /// The intent of the message that this one replies or reacts to. In a direct conversation, the intent of
-    /// the previous message.
+    /// The intent of the message that this one replies or reacts to. In a direct conversation and in a thread,
+    /// the intent of the last message of the agent that this one is for (see [`intent::of_answered`]).
     pub answers: Option<Intent>,
     /// The loop guard found a loop (see [`crate::loop_guard::find_loop`]).
     pub damped: bool,
 }
 
 impl Event<'_> {
+    /// Returns `true` if a person answers a question, an offer or a request for approval.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.author == AuthorKind::Human
+            && matches!(self.answers, Some(Intent::Question | Intent::ApprovalRequest))
+    }
+
     /// A person's empty message in a channel that names nobody. It supplies the default of each field.
     pub const EMPTY: Self = Self {
         happening: Happening::Message,
@@ -74,27 +83,46 @@ impl Default for Event<'_> {
 pub struct Classified<'a> {
     pub event: Event<'a>,
     pub intent: Intent,
+    pub confidence: Confidence,
+    /// The rules that found the intent.
+    pub layer: Layer,
     pub priority: Priority,
+}
+
+impl Classified<'_> {
+    /// Returns the intent and how it was found.
+    pub fn classification(&self) -> Classification {
+        Classification { intent: self.intent, confidence: self.confidence, layer: self.layer }
+    }
 }
 
 /// Classifies an event once for all its recipients.
 pub fn classify(event: Event<'_>) -> Classified<'_> {
-    let clues = Clues { names_somebody: event.names_somebody, answers: event.answers };
-    let intent = event.intent.unwrap_or_else(|| intent::intent(event.text, clues));
-    Classified { event, intent, priority: priority(&event, intent) }
+    let by_person = event.author == AuthorKind::Human;
+    let clues = Clues {
+        is_directed: event.names_somebody || by_person && event.in_thread,
+        by_person,
+        answers: event.answers,
+    };
+    let found = event.intent.map(intent::declared);
+    let Classification { intent, confidence, layer } =
+        found.unwrap_or_else(|| intent::classify_text(event.text, clues));
+    Classified { event, intent, confidence, layer, priority: priority(&event, intent) }
 }
 
-/// Returns the declared priority, with two exceptions. An intent that must interrupt is always urgent. An
-/// agent that does not lead cannot declare a message urgent, because every agent's message would soon be
-/// urgent.
+/// Returns the declared priority, with two exceptions. A matter of safety is always urgent. An agent that does not
+/// lead cannot declare a message urgent, because every agent's message would soon be urgent. A stop is urgent only
+/// for the agents whose work it stops, so [`crate::decide()`] sets its priority.
 fn priority(event: &Event<'_>, intent: Intent) -> Priority {
     let may_be_urgent = event.author != AuthorKind::Agent || event.author_leads;
     match (intent, event.priority) {
-        (Intent::Cancellation | Intent::Safety, _) => Priority::Urgent,
+        (Intent::Safety, _) => Priority::Urgent,
         (_, Some(Priority::Urgent)) if !may_be_urgent => Priority::High,
         (_, Some(said)) => said,
         (Intent::ApprovalRequest | Intent::Approval | Intent::Blocker, None) => Priority::High,
-        (Intent::Question | Intent::Assignment | Intent::Chat, None) => Priority::Normal,
+        (Intent::Question | Intent::Assignment | Intent::Cancellation | Intent::Chat, None) => {
+            Priority::Normal
+        }
         (
             Intent::Thanks | Intent::Acknowledgement | Intent::Status | Intent::Progress | Intent::Log,
             None,
@@ -116,7 +144,7 @@ mod tests {
             (Intent::ApprovalRequest, AuthorKind::Agent, false, None, High),
             (Intent::Approval, AuthorKind::Human, false, None, High),
             (Intent::Blocker, AuthorKind::Agent, false, None, High),
-            (Intent::Cancellation, AuthorKind::Agent, false, None, Urgent),
+            (Intent::Cancellation, AuthorKind::Agent, false, None, Normal),
             (Intent::Safety, AuthorKind::Agent, false, None, Urgent),
             (Intent::Thanks, AuthorKind::Human, false, None, Low),
             (Intent::Acknowledgement, AuthorKind::Human, false, None, Low),
@@ -143,7 +171,8 @@ mod tests {
     #[test]
     fn what_the_author_says_it_is_wins() {
         let event = Event { text: "thanks!", intent: Some(Intent::Assignment), ..Event::default() };
-        assert_eq!(classify(event).intent, Intent::Assignment);
+        let declared = classify(event);
+        assert_eq!((declared.intent, declared.layer), (Intent::Assignment, Layer::Declared));
         assert_eq!(classify(Event { intent: None, ..event }).intent, Intent::Thanks);
     }
 }

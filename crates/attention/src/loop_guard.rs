@@ -1,9 +1,13 @@
 //! The loop guard: stops agents that talk among themselves for too long.
 //!
-//! A loop is an exchange that exceeds a number of turns without a person, or one that repeats itself. An
-//! exchange repeats itself if it contains the same words again, or a message that contains another message
-//! without marking it as a quotation, as two programs do that print their input. Work on an assigned task is
-//! not a loop, however long it takes. Repetition is not work.
+//! An exchange is what two agents say to each other in one conversation since a person last spoke there. It is a
+//! loop if it exceeds a number of turns, or if it repeats itself. An exchange repeats itself if it contains the
+//! same words again, or a message that contains another message without marking it as a quotation, as two
+//! programs do that print their input.
+//!
+//! An exchange about a task may take longer: up to [`LONGEST_TURNS`]. Only a person or a job gives a task, and
+//! only before the exchange begins, so that two agents cannot give each other reasons to go on. Claims,
+//! deferrals and reactions of the agents change nothing. Repetition is not work.
 //!
 //! The guard keeps no state. It needs an [`Exchange`]: a count and the last few texts. It never applies to a
 //! person's messages.
@@ -12,6 +16,9 @@ use crate::fold;
 
 /// The default number of turns that agents may take among themselves.
 pub const DEFAULT_TURNS: u32 = 8;
+
+/// The number of turns after which every exchange ends, also one about a task and where the guard is off.
+pub const LONGEST_TURNS: u32 = 40;
 
 /// The number of recent messages that are compared.
 pub const RECENT: usize = 8;
@@ -33,15 +40,15 @@ pub struct Spoken<'a> {
     pub text: &'a str,
 }
 
-/// The recent history of the thread that an agent speaks in or, outside of threads, of the conversation.
+/// The exchange of two agents, and the recent history of the thread that one of them speaks in or, outside of
+/// threads, of the conversation.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Exchange<'a> {
-    /// The number of agents' messages that another agent must or may answer, since a person last spoke.
+    /// The number of messages by which one of the two woke the other, since a person last spoke.
     pub turns: u32,
     /// The last messages by any author. Only [`RECENT`] of them are compared.
     pub recent: &'a [Spoken<'a>],
-    /// The author or the addressed agent has claimed or deferred an event of the other, or has an open job of
-    /// the other.
+    /// One of the two works on a task that a person, or a job of the other, gave it before the exchange began.
     pub on_task: bool,
 }
 
@@ -54,14 +61,14 @@ pub enum Loop {
     Repeats,
 }
 
-/// Returns the kind of loop that an agent's message continues, if any. `limit` is the number of turns; `None`
-/// turns the guard off.
+/// Returns the kind of loop that an agent's message continues, if any. `limit` is the number of turns of an
+/// exchange that is about no task. `None` turns the guard off, up to [`LONGEST_TURNS`].
 pub fn find_loop(text: &str, exchange: &Exchange<'_>, limit: Option<u32>) -> Option<Loop> {
-    let limit = limit?;
-    if exchange.turns >= limit && !exchange.on_task {
+    let most = limit.filter(|_| !exchange.on_task).unwrap_or(LONGEST_TURNS).min(LONGEST_TURNS);
+    if exchange.turns >= most {
         return Some(Loop::Turns(exchange.turns));
     }
-    repeats(text, exchange).then_some(Loop::Repeats)
+    (limit.is_some() && repeats(text, exchange)).then_some(Loop::Repeats)
 }
 
 fn repeats(text: &str, exchange: &Exchange<'_>) -> bool {
@@ -102,14 +109,20 @@ mod tests {
     }
 
     #[test]
-    fn the_ninth_turn() {
+    fn exchanges_have_a_last_turn() {
         for (turns, on_task, limit, expected) in [
             (0, false, ON, false),
             (7, false, ON, false),
             (8, false, ON, true),
-            (100, true, ON, false),
             (2, false, Some(2), true),
-            (100, false, None, false),
+            // A task lifts the first number, and nothing lifts the second.
+            (39, true, ON, false),
+            (40, true, ON, true),
+            (39, false, None, false),
+            (40, false, None, true),
+            (39, false, Some(1000), false),
+            (40, false, Some(1000), true),
+            (3, true, Some(2), false),
         ] {
             let exchange = Exchange { turns, on_task, recent: &[] };
             assert_eq!(
@@ -175,9 +188,15 @@ mod tests {
         }
 
         #[test]
-        fn whatever_is_said_it_ends(text in any::<String>(), turns in 8u32..) {
-            let exchange = Exchange { turns, ..Exchange::default() };
-            prop_assert!(is_loop(&text, &exchange, ON));
+        fn whatever_is_said_it_ends(
+            text in any::<String>(),
+            more in 0u32..1000,
+            on_task in any::<bool>(),
+            limit in prop::option::of(1u32..100),
+        ) {
+            let turns = limit.filter(|_| !on_task).unwrap_or(LONGEST_TURNS).min(LONGEST_TURNS) + more;
+            let exchange = Exchange { turns, on_task, ..Exchange::default() };
+            prop_assert!(is_loop(&text, &exchange, limit));
         }
     }
 }

@@ -12,17 +12,20 @@ mod overdue;
 mod reaction;
 mod reoffer;
 mod reply;
+mod stop;
 
 pub use audience::{
-    Audience, Candidate, EventRecipient, ExchangeFacts, ResponderFacts, first_to_ask, meaning_of_found,
+    Audience, Candidate, EventRecipient, ExchangeFacts, ExchangePartner, ResponderFacts, first_to_ask,
+    meaning_of_found,
 };
 pub use edit::{EditFacts, Version};
 pub use handling::{ClaimStatus, Handling, HandlingFacts, HandlingRequest};
 pub use message::MessageFacts;
-pub use overdue::{EscalationFacts, EscalationTarget, OverdueFacts};
+pub use overdue::{EscalationFacts, EscalationTarget, OverdueFacts, RequestOutcome};
 pub use reaction::{ReactionFacts, outcome};
 pub use reoffer::{AskedAgent, OpenFacts, ReofferFacts};
 pub use reply::ReplyFacts;
+pub use stop::{StopFacts, Work};
 
 use crate::claims::{self, Claim};
 use crate::disposition::PolicyForbidden;
@@ -36,7 +39,7 @@ use chorus_protocol::words::Disposition;
 #[derive(Debug)]
 pub enum Facts<'a> {
     /// A message is about to be posted.
-    Message(MessageFacts<'a>),
+    Message(Box<MessageFacts<'a>>),
     /// The text of a message is about to change.
     Edit(EditFacts<'a>),
     /// A message is about to be deleted. These are the versions of it that agents were given.
@@ -45,6 +48,8 @@ pub enum Facts<'a> {
     Reaction(ReactionFacts<'a>),
     /// An agent claims, releases, defers, resolves or reacts to an event, or its harness reports on it; or a person does.
     Handling(HandlingFacts),
+    /// A person or an agent stops work, by other means than a message.
+    Stop(StopFacts),
     /// An obligation is due: the reconciler looks at it.
     Overdue(Box<OverdueFacts>),
     /// A claim is due: it expired, was released, or its offer ended.
@@ -95,23 +100,27 @@ pub enum Effect {
         /// The harness is notified of edits, which counts as a delivery for the author.
         wakes: bool,
     },
+    /// Ends work that was stopped, with the reason.
+    Stop { work: Box<Work>, reason: String },
     /// Writes the claim on an event, and the time of its next check.
     SaveClaim { conversation: ConversationId, event: EventId, claim: Claim, next_at: Option<i64> },
-    /// Appends an escalation, and delivers it if it goes to an agent.
+    /// Appends an escalation, or a report to the author, and delivers it to the agents among those that it goes to.
     Escalate {
         /// The id of the escalation.
         event: EventId,
-        target: EscalationTarget,
-        /// The handle of the agent that did not answer.
-        silent: String,
+        outcome: RequestOutcome,
+        /// The member that is to answer instead, if there is one.
+        target: Option<EscalationTarget>,
+        /// The author of the request, if it is told.
+        author: Option<EscalationTarget>,
         /// The message that was not answered.
         message: EventId,
         /// The event that the escalation refers to.
         original: EventId,
     },
-    /// Counts one more message by which an agent woke another.
-    CountTurn,
-    /// Resets the count of turns after a person spoke.
+    /// Counts one more turn of the author, an agent, with each agent that it woke.
+    CountTurn { with: Vec<AgentId> },
+    /// Resets the counts of turns after a person spoke.
     ResetTurns,
 }
 
@@ -125,9 +134,23 @@ impl Effect {
         Self::SaveClaim { conversation, event, claim, next_at: Some(now) }
     }
 
-    /// Returns `true` if the effect wakes an agent.
-    pub fn wakes(&self) -> bool {
-        matches!(self, Self::Deliver { .. } | Self::Supersede(_) | Self::Cancel { wakes: true, .. })
+    /// Returns the agent that the effect wakes.
+    pub fn wakes(&self) -> Option<AgentId> {
+        match self {
+            Self::Deliver { to, .. } => Some(to.agent),
+            Self::Supersede(known) | Self::Cancel { obligation: known, wakes: true, .. } => {
+                Some(known.id.agent)
+            }
+            _ => None,
+        }
+    }
+
+    /// Counts the turns of an agent whose event has these effects; `None` if it woke nobody.
+    fn count_turns(effects: &[Self]) -> Option<Self> {
+        let mut with: Vec<_> = effects.iter().filter_map(Self::wakes).collect();
+        with.sort_unstable();
+        with.dedup();
+        (!with.is_empty()).then_some(Self::CountTurn { with })
     }
 }
 
@@ -144,6 +167,8 @@ pub enum PlanRefusal {
     Superseded(EventId),
     /// The agent was not given the event that it wants to defer.
     NotGiven,
+    /// Somebody without the authority to do so wants to stop work.
+    MayNotStop,
 }
 
 impl From<PolicyForbidden> for PlanRefusal {
@@ -166,6 +191,7 @@ pub fn plan(facts: &Facts<'_>, now: i64) -> Result<Vec<Effect>, PlanRefusal> {
         Facts::Deletion(given) => Ok(edit::plan_deletion(given, now)),
         Facts::Reaction(facts) => Ok(reaction::plan(facts)),
         Facts::Handling(facts) => handling::plan(facts, now),
+        Facts::Stop(facts) => stop::plan(facts, now),
         Facts::Overdue(facts) => Ok(overdue::plan(facts, now)),
         Facts::Reoffer(facts) => Ok(reoffer::plan(facts, now)),
     }
@@ -193,8 +219,12 @@ pub fn inboxes(effects: &[Effect]) -> Vec<AgentId> {
         Effect::Supersede(known) | Effect::Redeliver(known) | Effect::Cancel { obligation: known, .. } => {
             Some(known.id.agent)
         }
-        Effect::Escalate { target, .. } => target.principal.agent(),
         _ => None,
     };
-    effects.iter().filter_map(agent).collect()
+    let told = effects.iter().filter_map(|effect| match effect {
+        Effect::Escalate { target, author, .. } => Some([target, author]),
+        _ => None,
+    });
+    let told = told.flatten().flatten().filter_map(|one| one.principal.agent());
+    effects.iter().filter_map(agent).chain(told).collect()
 }

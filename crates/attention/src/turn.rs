@@ -9,7 +9,7 @@
 //! The assembly keeps nothing on disk and does not run turns. A piece that arrives during a turn of which
 //! nothing was sent can be merged by giving the turn back with [`Assembly::give_back`].
 
-use chorus_protocol::words::{Mode, Reason};
+use chorus_protocol::words::Mode;
 use std::collections::VecDeque;
 
 /// The pause of an author that ends a turn.
@@ -241,11 +241,6 @@ impl<T> Assembly<T> {
 
 fn enters(mode: Mode) -> bool {
     matches!(mode, Mode::Immediate | Mode::Buffered)
-}
-
-/// Returns `true` if an event with this reason ends a running turn. Urgency alone does not.
-pub fn interrupts(reason: Reason) -> bool {
-    matches!(reason, Reason::Cancellation | Reason::Safety)
 }
 
 #[cfg(test)]

@@ -57,11 +57,21 @@ impl std::error::Error for Explained {}
 /// Prints a failure to standard error, for a program as one line of JSON, and returns its exit code. The hint
 /// may depend on the kind of key that was used.
 pub(crate) fn report(error: &anyhow::Error, key: Option<SecretKind>, json: bool) -> ExitCode {
+    report_with_hint(error, hint(error, key), json)
+}
+
+/// Prints a failure of a command that used the key of a profile.
+pub(crate) fn report_of_profile(error: &anyhow::Error, key: Option<SecretKind>, json: bool) -> ExitCode {
+    let is_refused = error.downcast_ref().and_then(ClientError::code) == Some(Code::Unauthorized);
+    report_with_hint(error, if is_refused { Some(REFUSED_PROFILE) } else { hint(error, key) }, json)
+}
+
+fn report_with_hint(error: &anyhow::Error, hint: Option<&str>, json: bool) -> ExitCode {
     // A closed pipe is no failure: `chorus inbox | head -1` ends this way.
     if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
         return ExitCode::SUCCESS;
     }
-    let (told, hint) = (sentence(error.as_ref()), hint(error, key));
+    let told = sentence(error.as_ref());
     if json {
         output::talk(json!({"error": {"code": word(error), "message": told, "hint": hint}}));
         return ExitCode::from(code(error));
@@ -172,6 +182,9 @@ pub(crate) fn hint(error: &anyhow::Error, key: Option<SecretKind>) -> Option<&'s
         _ => None,
     }
 }
+
+/// The advice for a profile whose key the hub rejects.
+const REFUSED_PROFILE: &str = "the key is that of your profile (`chorus whoami`): `chorus login URL` keeps another, `chorus logout` forgets it";
 
 /// Returns the advice for a key that the hub rejects.
 fn refused_key(key: Option<SecretKind>) -> &'static str {

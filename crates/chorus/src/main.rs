@@ -8,6 +8,7 @@
 
 mod answer;
 mod commands;
+mod config_folder;
 #[cfg(test)]
 mod examples;
 mod failure;
@@ -15,15 +16,16 @@ mod files;
 mod global;
 mod message;
 mod output;
+mod profiles;
 mod settings;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use commands::{
     account, adapt, agent, agent_url, agents, approvals, audit, block, c2a_stdio, canonicalize, channel,
-    completions, deliveries, demo, dm, doctor, document, fleet, hash, hook, inbox, invitations, invite, join,
-    market, mcp, merge, operator, receipt, receive, register, rehearse, reply, score, search, send, sent,
-    serve, sign, skill, stream, token, transfer, unregister, verify,
+    completions, deliveries, demo, dm, doctor, document, fleet, hash, hook, inbox, init, invitations, invite,
+    join, login, market, mcp, merge, operator, receipt, receive, register, rehearse, reply, score, search,
+    send, sent, serve, sign, skill, stop, stream, token, transfer, unregister, verify, whoami,
 };
 use global::Global;
 use std::collections::HashSet;
@@ -38,6 +40,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const EXAMPLES: &str = "\
 Examples:
   chorus serve                                  start a hub on this machine
+  chorus login https://hub.example              keep a hub and your key for all commands
   chorus demo                                   look at one with an ensemble at work
   chorus register alice                         join it as alice; prints a key
   chorus send bob 'Hello Bob' --from alice      say something to bob
@@ -59,8 +62,12 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Init(init::Args),
     Serve(serve::Args),
     Demo(demo::Args),
+    Login(login::Args),
+    Whoami(whoami::Args),
+    Logout(login::LogoutArgs),
     Register(register::Args),
     Send(send::Args),
     Reply(reply::Args),
@@ -89,6 +96,7 @@ enum Command {
     Unregister(unregister::Args),
     Deliveries(deliveries::Args),
     Fleet(fleet::Args),
+    Stop(stop::Args),
     Audit(audit::Args),
     Stream(stream::Args),
     Market(Box<market::Args>),
@@ -110,15 +118,39 @@ enum Command {
     Completions(completions::Args),
 }
 
+impl Command {
+    /// Returns whether the command takes a hub and a key from a profile. Those that make profiles do not, and
+    /// those that run without a hub need none.
+    fn uses_profile(&self) -> bool {
+        !matches!(
+            self,
+            Self::Init(_)
+                | Self::Serve(_)
+                | Self::Demo(_)
+                | Self::Login(_)
+                | Self::Logout(_)
+                | Self::Hook(_)
+                | Self::Leave(_)
+                | Self::Backup(_)
+                | Self::Export(_)
+                | Self::Import(_)
+                | Self::Completions(_)
+        )
+    }
+}
+
 fn main() -> ExitCode {
     // This fails only when a provider is installed already, which is harmless.
     rustls::crypto::ring::default_provider().install_default().ok();
-    let cli = match Cli::try_parse() {
+    let mut cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return failure::misused(&without_settings(error), global::is_json_asked()),
     };
-    let (key, json) = (cli.global.key_kind(), cli.global.json);
-    run(cli).unwrap_or_else(|error| failure::report(&error, key, json))
+    let profile = if cli.command.uses_profile() { cli.global.use_profile() } else { Ok(()) };
+    let global = &cli.global;
+    let (key, json) = (global.key_kind(), global.json);
+    let report = if global.has_profile_key() { failure::report_of_profile } else { failure::report };
+    profile.and_then(|()| run(cli)).unwrap_or_else(|error| report(&error, key, json))
 }
 
 /// Returns the environment variables of all commands.
@@ -137,7 +169,8 @@ pub(crate) fn variables() -> HashSet<String> {
 /// required.
 fn without_settings(mut error: clap::Error) -> clap::Error {
     if let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) {
-        let usage = usage.to_string().replace(" --url <URL>", "").replace(" --key <KEY>", "");
+        let settings = [" --url <URL>", " --key <KEY>", " --profile <NAME>"];
+        let usage = settings.iter().fold(usage.to_string(), |usage, setting| usage.replace(setting, ""));
         error.insert(ContextKind::Usage, ContextValue::StyledStr(usage.into()));
     }
     error
@@ -152,8 +185,12 @@ fn run(Cli { global, command }: Cli) -> anyhow::Result<ExitCode> {
     }
     runtime.enable_all().build()?.block_on(async {
         match command {
+            Command::Init(args) => init::run(&global, &args),
             Command::Serve(args) => serve::run(&global, args).await,
             Command::Demo(args) => demo::run(&global, args).await,
+            Command::Login(args) => login::run(&global, args).await,
+            Command::Whoami(args) => whoami::run(&global, args).await,
+            Command::Logout(args) => login::logout(&global, &args),
             Command::Register(args) => register::run(&global, args).await,
             Command::Send(args) => send::run(&global, args).await,
             Command::Reply(args) => reply::run(&global, args).await,
@@ -181,6 +218,7 @@ fn run(Cli { global, command }: Cli) -> anyhow::Result<ExitCode> {
             Command::Approvals(args) => approvals::run(&global, args).await,
             Command::Deliveries(args) => deliveries::run(&global, args).await,
             Command::Fleet(args) => fleet::run(&global, args).await,
+            Command::Stop(args) => stop::run(&global, args).await,
             Command::Audit(args) => audit::run(&global, args).await,
             Command::Stream(args) => stream::run(&global, args).await,
             Command::Market(args) => market::run(&global, *args).await,

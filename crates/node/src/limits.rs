@@ -64,8 +64,10 @@ pub struct Limits {
     pub searches: Arc<WorkQueue>,
     /// Conversions of traces into evidence.
     pub conversions: Arc<WorkQueue>,
-    /// Long checks of input against the schemas of skills.
-    pub input_checks: Arc<WorkQueue<Uuid>>,
+    /// Receipts over much evidence.
+    pub receipts: Arc<WorkQueue>,
+    /// Long checks of data against the schemas of skills, by the mark or the id of a party.
+    pub data_checks: Arc<WorkQueue<Uuid>>,
     /// Long polls and streams of notices that models wait for.
     pub open_streams: OpenStreams,
     /// The most channels of one owner.
@@ -92,7 +94,8 @@ impl Limits {
             bodies: BodyBudget::new(config),
             searches: WorkQueue::of("search"),
             conversions: WorkQueue::of("conversion"),
-            input_checks: WorkQueue::of("long check of input"),
+            receipts: WorkQueue::of("large receipt"),
+            data_checks: WorkQueue::of("long check of data"),
             open_streams: OpenStreams::default(),
             max_channels: config.quotas.channels,
             environment,

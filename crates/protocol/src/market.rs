@@ -22,8 +22,8 @@ pub use jobs::{
     USUAL_DEADLINE_MS,
 };
 pub use money::{
-    Economy, Issue, Issued, LedgerSearch, MovementView, NewOwnerKey, Transfer, TransferView,
-    WalletDiscrepancy, WalletView,
+    DetachedAgentView, Economy, Issue, Issued, LedgerSearch, MovementView, NewOwnerKey, OwnerDetachReport,
+    OwnerKeyReset, Transfer, TransferView, WalletDiscrepancy, WalletView,
 };
 pub use movement::{Movement, Purse};
 pub use quotes::{Accept, MakeOffer, Offer, OfferMade, QuoteAsked, QuoteRequest, QuoteView};

@@ -3,7 +3,7 @@
 //!
 //! This module reads and writes messages. Callers define the methods and map errors to their transport.
 
-use crate::json;
+use crate::json::{self, Rules};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Number, Value};
@@ -142,8 +142,10 @@ impl From<Unreadable> for Response {
 impl Message {
     /// Parses a message. A failure carries the id of the request if that could be read.
     pub fn read(bytes: &[u8]) -> Result<Self, Unreadable> {
-        let body = json::parse(bytes)
-            .map_err(|error| Unreadable { id: None, error: RpcError::new(RpcError::PARSE, error) })?;
+        let body = json::parse(bytes).map_err(|error| Unreadable {
+            id: id_despite_nul(bytes),
+            error: RpcError::new(RpcError::PARSE, error),
+        })?;
         let invalid =
             |id, what: &str| Err(Unreadable { id, error: RpcError::new(RpcError::INVALID_REQUEST, what) });
         let mut body = match body {
@@ -194,6 +196,16 @@ impl Message {
             None => Self::Notification(Notification { method, params }),
         })
     }
+}
+
+/// Returns the id of a request that is refused only because a text in it contains U+0000, so that its sender does
+/// not wait for an answer.
+fn id_despite_nul(bytes: &[u8]) -> Option<Id> {
+    let mut body = json::parse_by(bytes, Rules { nul: true, ..Rules::default() }).ok()?;
+    let members = body.as_object_mut().filter(|members| members.contains_key("method"))?;
+    let id = members.remove("id").and_then(Id::read)?;
+    let is_clean = !matches!(&id, Id::Text(text) if text.contains('\0'));
+    is_clean.then_some(id)
 }
 
 impl Response {
@@ -304,6 +316,14 @@ mod tests {
             ("", &none, RpcError::PARSE),
             ("{", &none, RpcError::PARSE),
             (r#"{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "ping"}"#, &none, RpcError::PARSE),
+            // Its sender waits for the answer.
+            (
+                r#"{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"a": "\u0000"}}"#,
+                &one,
+                RpcError::PARSE,
+            ),
+            (r#"{"jsonrpc": "2.0", "id": "\u0000", "method": "ping"}"#, &none, RpcError::PARSE),
+            (r#"{"jsonrpc": "2.0", "id": 1, "result": {"a": "\u0000"}}"#, &none, RpcError::PARSE),
             ("[]", &none, RpcError::INVALID_REQUEST),
             (r#"[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]"#, &none, RpcError::INVALID_REQUEST),
             ("7", &none, RpcError::INVALID_REQUEST),

@@ -110,6 +110,8 @@ words! {
         Job = "job",
         /// A summary of activity for a lead.
         Digest = "digest",
+        /// Somebody stopped the work of agents.
+        Stop = "stop",
     }
 
     /// The kind of an inbox entry, which is the name of its server-sent event.
@@ -224,7 +226,7 @@ words! {
         AgentNoTask = "agent_no_task",
         /// The event mentions nobody.
         Unmentioned = "unmentioned",
-        /// The event announces a status to everyone.
+        /// The event reports a status.
         StatusBroadcast = "status_broadcast",
         /// The event is a digest.
         Digest = "digest",
@@ -270,6 +272,26 @@ words! {
         Chat = "chat",
     }
 
+    /// The rules that found the intent of a message, the strongest first.
+    pub enum Layer {
+        /// The author declared the intent.
+        Declared = "declared",
+        /// The message answers a question of the agent that it is for.
+        Structure = "structure",
+        /// The words of the message.
+        Lexicon = "lexicon",
+    }
+
+    /// The certainty of an intent.
+    pub enum Confidence {
+        /// The words hint at the intent, and may as well mean something else.
+        Low = "low",
+        /// The message opens, ends or is marked as messages with this intent are.
+        Medium = "medium",
+        /// The author declared it, the conversation implies it, or the message says nothing else.
+        High = "high",
+    }
+
     /// The priority of a message.
     pub enum Priority {
         /// The message can wait.
@@ -300,6 +322,8 @@ words! {
         Blocked = "blocked",
         /// The author does not understand the message.
         Unclear = "unclear",
+        /// The author stops the work that the message is about, if it may.
+        Stop = "stop",
     }
 
     /// The target of an event as seen by one agent.
@@ -439,7 +463,8 @@ impl EventKind {
             | Self::Leave
             | Self::Change
             | Self::Artifact
-            | Self::Escalation => EventSource::Conversation,
+            | Self::Escalation
+            | Self::Stop => EventSource::Conversation,
             Self::Envelope => EventSource::Envelope,
             Self::Foreign => EventSource::Foreign,
             Self::Job => EventSource::Job,
@@ -474,7 +499,7 @@ mod tests {
     fn as_the_documents_spell_them() {
         spelled! {
             EventKind: "message" "edit" "delete" "reaction" "status" "tool_call" "tool_result" "error" "lifecycle" "join"
-                "leave" "change" "artifact" "envelope" "foreign" "escalation" "job" "digest";
+                "leave" "change" "artifact" "envelope" "foreign" "escalation" "job" "digest" "stop";
             EntryKind: "message" "chat" "channel" "job" "result" "quote" "digest";
             Transport: "inbox" "harness" "webhook" "channel";
             DeliveryState: "delivered" "delivered_sse" "queued" "failed" "sending" "waiting" "dead";
@@ -486,8 +511,10 @@ mod tests {
                 "loop_guard" "inbound_reaction";
             Intent: "question" "assignment" "approval_request" "approval" "blocker" "cancellation" "safety" "thanks"
                 "acknowledgement" "status" "progress" "log" "chat";
+            Layer: "declared" "structure" "lexicon";
+            Confidence: "low" "medium" "high";
             Priority: "low" "normal" "high" "urgent";
-            Signal: "seen" "agree" "working" "queued" "claimed" "done" "declined" "blocked" "unclear";
+            Signal: "seen" "agree" "working" "queued" "claimed" "done" "declined" "blocked" "unclear" "stop";
             Directedness: "to_me" "to_my_role" "to_other" "ambient";
             Policy: "must_respond" "may_respond" "ack_only" "must_not_respond";
             Mode: "immediate" "buffered" "notify" "tool_mailbox" "digest" "silent";

@@ -419,6 +419,18 @@ pub fn end_sessions(tx: &mut dyn Tx, account: AccountId, but: Option<&KeyHash>) 
     Ok(ended)
 }
 
+/// Returns the time at which the oldest session, link or token of an account was made, except the credential `but`.
+pub fn oldest_credential(
+    tx: &mut dyn Tx,
+    account: AccountId,
+    but: Option<&KeyHash>,
+) -> Result<Option<i64>, StoreError> {
+    let but = but.map_or([].as_slice(), <[u8; 32]>::as_slice);
+    let sql = "SELECT MIN(created_at) AS oldest FROM credentials
+         WHERE account_id = $1 AND kind IN ('session', 'link', 'token') AND hash <> $2";
+    tx.first(sql, &[(&account).into(), but.into()])?.map_or(Ok(None), |mut row| row.opt_int("oldest"))
+}
+
 /// Revokes all tokens of an account but the one with this secret, and says how many.
 pub fn revoke_tokens(tx: &mut dyn Tx, account: AccountId, but: Option<&KeyHash>) -> Result<u64, StoreError> {
     let revoked = end_all(tx, account, CredentialKind::Token, but)?;

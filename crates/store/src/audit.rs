@@ -278,6 +278,7 @@ macro_rules! select {
 
 const OF_SUBJECT: &str = select!("subject_id = $3 AND ");
 const OF_ACTOR: &str = select!("actor_id = $4 AND ");
+const OF_ACTOR_AND_ACTION: &str = select!("actor_id = $4 AND action = $5 AND ");
 const OF_ACTION: &str = select!("action = $5 AND ");
 const OF_ALL: &str = select!("");
 
@@ -295,7 +296,8 @@ pub fn list(
     let sql = match (subject, actor, action) {
         ("", "", "") => OF_ALL,
         ("", "", _) => OF_ACTION,
-        ("", ..) => OF_ACTOR,
+        ("", _, "") => OF_ACTOR,
+        ("", ..) => OF_ACTOR_AND_ACTION,
         _ => OF_SUBJECT,
     };
     let params =

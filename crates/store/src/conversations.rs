@@ -37,6 +37,8 @@ pub struct Conversation {
     pub keep_days: Option<i64>,
     /// After how many turns among themselves agents are in a loop there, if its owner says so; 0 for never.
     pub loop_turns: Option<i64>,
+    /// The time for which progress moves the deadline of a request, if the owner set it.
+    pub longest_task_ms: Option<i64>,
     /// The display of signals, if the owner set it: JSON.
     pub glyphs: Option<String>,
     /// The first place that is still there.
@@ -73,6 +75,7 @@ impl Conversation {
             archived_at: None,
             keep_days: None,
             loop_turns: None,
+            longest_task_ms: None,
             glyphs: None,
             oldest: 1,
         }
@@ -84,7 +87,7 @@ macro_rules! conversation_columns {
         "c.id AS c_id, c.kind AS c_kind, c.name AS c_name, c.context AS c_context, c.owner_kind AS c_owner_kind,
          c.owner_id AS c_owner_id, c.history AS c_history, c.created_at AS c_created_at, c.archived_at AS c_archived_at,
          c.keep_days AS c_keep_days, c.oldest AS c_oldest, c.loop_turns AS c_loop_turns, c.glyphs AS c_glyphs,
-         c.open_from AS c_open_from"
+         c.open_from AS c_open_from, c.longest_task_ms AS c_longest_task_ms"
     };
 }
 pub(crate) use conversation_columns;
@@ -112,6 +115,7 @@ pub(crate) fn conversation(row: &mut Row) -> Result<Conversation, StoreError> {
         keep_days: row.opt_int("c_keep_days")?,
         oldest: row.int("c_oldest")?,
         loop_turns: row.opt_int("c_loop_turns")?,
+        longest_task_ms: row.opt_int("c_longest_task_ms")?,
         glyphs: row.opt_text("c_glyphs")?,
         open_from: row.int("c_open_from")?,
     })
@@ -166,7 +170,7 @@ pub fn update(tx: &mut dyn Tx, changed: &Conversation) -> Result<(), StoreError>
     }
     tx.execute(
         "UPDATE conversations SET name = $2, context = $3, history = $4, archived_at = $5, owner_kind = $6, owner_id = $7,
-                keep_days = $8, loop_turns = $9, glyphs = $10, open_from = $11
+                keep_days = $8, loop_turns = $9, glyphs = $10, open_from = $11, longest_task_ms = $12
          WHERE id = $1",
         &[
             (&changed.id).into(),
@@ -180,6 +184,7 @@ pub fn update(tx: &mut dyn Tx, changed: &Conversation) -> Result<(), StoreError>
             changed.loop_turns.into(),
             changed.glyphs.as_deref().into(),
             changed.open_after().into(),
+            changed.longest_task_ms.into(),
         ],
     )?;
     Ok(())
@@ -285,7 +290,7 @@ pub fn append(
     now: i64,
 ) -> Result<(), StoreError> {
     let refusal = match kind {
-        EventKind::Leave | EventKind::Delete | EventKind::Escalation => Refusal::Never,
+        EventKind::Leave | EventKind::Delete | EventKind::Escalation | EventKind::Stop => Refusal::Never,
         // The hub tells an agent what was decided.
         EventKind::Reaction if seq == UNPLACED => Refusal::Never,
         _ => Refusal::WhenFull,

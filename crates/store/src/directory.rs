@@ -12,6 +12,7 @@ use crate::usage::{self, Refusal};
 use crate::{Row, StoreError, Tx, TxExt, inboxes, revocation};
 use chorus_protocol::ids::{AccountId, AgentId, Principal, TraceId};
 use find::{Findable, index};
+use uuid::Uuid;
 
 /// The SHA-256 of a key. Keys themselves are never stored.
 pub type KeyHash = [u8; 32];
@@ -321,6 +322,14 @@ fn former_end(tx: &mut dyn Tx, name: &str) -> Result<i64, StoreError> {
 pub fn keep_source(tx: &mut dyn Tx, id: AgentId, mark: &[u8]) -> Result<(), StoreError> {
     tx.execute("UPDATE agents SET registered_from = $2 WHERE id = $1", &[(&id).into(), mark.into()])?;
     Ok(())
+}
+
+/// Returns an id of the party that an agent's expensive work counts for: its owner, or else the source that registered it, by its
+/// mark. An agent with neither counts for itself.
+pub fn party(tx: &mut dyn Tx, id: AgentId) -> Result<Uuid, StoreError> {
+    let (owner, mark) = registrar(tx, id)?;
+    let mark = mark.and_then(|mark| Uuid::from_slice(&mark).ok());
+    Ok(owner.map(|owner| owner.0).or(mark).unwrap_or(id.0))
 }
 
 /// Returns the owner of an agent, and the mark of the source that registered it, as far as they are known.

@@ -5,6 +5,10 @@
 //! was away is not shown, nor is the text before it, which its author replaced. A deletion applies to
 //! everyone.
 
+mod last_messages;
+
+pub use last_messages::{last_message_by, last_messages};
+
 use crate::conversations::{self, Conversation, Event, History, event, event_columns, select_event};
 use crate::members::{self, MembershipInterval};
 use crate::{Param, StoreError, Tx, TxExt};
@@ -181,39 +185,6 @@ const THREAD_BACKWARD: &str = select_event!(
     "WHERE e.thread_id = $6 AND e.conversation_id = $1 AND e.seq BETWEEN $2 AND $3 AND ($5 = '' OR e.kind = $5)
      ORDER BY e.seq DESC LIMIT $4"
 );
-
-const LAST_MESSAGES: &str = select_event!(
-    "WHERE e.conversation_id = $1 AND e.kind = 'message' AND e.seq <> 0 ORDER BY e.seq DESC LIMIT $2"
-);
-// The subquery looks no further back than it says, whatever else agents note in a thread.
-const LAST_OF_THREAD: &str = select_event!(
-    "WHERE e.kind = 'message' AND e.conversation_id = $1 AND e.id IN
-         (SELECT t.id FROM events t WHERE t.thread_id = $3 ORDER BY t.seq DESC LIMIT 100)
-     ORDER BY e.seq DESC LIMIT $2"
-);
-
-/// The last messages of a conversation, or those of a thread with the one that began it, as they were said; the last first,
-/// but before all of them the one that began the thread. For rules about what was said, and for nobody to read.
-pub fn last_messages(
-    tx: &mut dyn Tx,
-    conversation: ConversationId,
-    thread: Option<EventId>,
-    limit: i64,
-) -> Result<Vec<Event>, StoreError> {
-    let (mut messages, rows) = match thread {
-        None => (vec![], tx.query(LAST_MESSAGES, &[(&conversation).into(), limit.into()])?),
-        Some(thread) => {
-            let first = conversations::event_by_id(tx, thread)?;
-            let rest = limit - i64::from(first.is_some());
-            let page = [(&conversation).into(), rest.into(), (&thread).into()];
-            (Vec::from_iter(first), tx.query(LAST_OF_THREAD, &page)?)
-        }
-    };
-    for row in rows {
-        messages.push(event(row)?);
-    }
-    Ok(messages)
-}
 
 /// Events as they are read, the nearest first.
 struct Reading {
@@ -488,19 +459,4 @@ fn replies(
         }
     }
     Ok(replies)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{LAST_MESSAGES, LAST_OF_THREAD};
-
-    /// The last messages are found without scanning others.
-    #[tokio::test]
-    async fn the_last_messages_are_found_by_their_indexes() {
-        let plan = crate::push::plan_of(LAST_MESSAGES, 2).await;
-        assert!(plan.contains("events_by_kind (conversation_id=? AND kind=?"), "{plan}");
-        let plan = crate::push::plan_of(LAST_OF_THREAD, 3).await;
-        assert!(plan.contains("events_by_thread (thread_id=?)") && !plan.contains("SCAN e"), "{plan}");
-        assert!(plan.contains("events_by_id (id=?)"), "{plan}");
-    }
 }

@@ -22,12 +22,17 @@ macro_rules! migration {
 /// The schema version of the first release. Builds before it counted from 1; their databases are refused.
 pub(crate) const FIRST: i64 = 100;
 
-/// The schema version that the last builds before the first release wrote into exports. Their tables are those of [`FIRST`].
-const UNRELEASED_EXPORT: i64 = 50;
+/// The schema versions that the last builds before the first release wrote into exports. Their tables are those of [`FIRST`], but
+/// that 45 names streams by their id alone.
+const UNRELEASED_EXPORTS: [i64; 2] = [45, 50];
 
 /// All migrations in order: the first makes a database of version [`FIRST`], each further one raises the version by one.
-pub(crate) const MIGRATIONS: &[Migration] =
-    &[migration!("0100_baseline.sql"), migration!("0101_receipts.sql")];
+pub(crate) const MIGRATIONS: &[Migration] = &[
+    migration!("0100_baseline.sql"),
+    migration!("0101_receipts.sql"),
+    migration!("0103_stops.sql"),
+    migration!("0104_work.sql"),
+];
 
 /// The newest schema version.
 pub(crate) const KNOWN: i64 = FIRST + MIGRATIONS.len() as i64 - 1;
@@ -49,7 +54,7 @@ pub(crate) fn pending(
 
 /// Returns the version of the tables in an export whose header says `version`.
 pub(crate) fn exported_version(version: i64) -> i64 {
-    if version == UNRELEASED_EXPORT { FIRST } else { version }
+    if UNRELEASED_EXPORTS.contains(&version) { FIRST } else { version }
 }
 
 #[cfg(test)]
@@ -67,10 +72,10 @@ mod tests {
         assert_eq!(pending(0, MIGRATIONS).unwrap().count(), MIGRATIONS.len());
         assert_eq!(pending(KNOWN, MIGRATIONS).unwrap().count(), 0);
         assert!(matches!(pending(KNOWN + 1, MIGRATIONS), Err(StoreError::Newer { .. })));
-        for version in [1, UNRELEASED_EXPORT, FIRST - 1] {
+        for version in [1, UNRELEASED_EXPORTS[0], FIRST - 1] {
             assert!(matches!(pending(version, MIGRATIONS), Err(StoreError::Unreleased { .. })));
         }
-        assert_eq!([50, FIRST, 51].map(exported_version), [FIRST, FIRST, 51]);
+        assert_eq!([45, 46, 50, 51, FIRST].map(exported_version), [FIRST, 46, FIRST, 51, FIRST]);
     }
 
     /// A database of the first release, and the same with one migration more.

@@ -300,6 +300,27 @@ pub fn inject(tx: &mut dyn Tx, event: EventId, agent: AgentId, now: i64) -> Resu
     Ok(changed > 0)
 }
 
+/// Returns when a message, or a version of it, first entered a turn of an agent's model.
+pub fn begun_at(tx: &mut dyn Tx, message: EventId, agent: AgentId) -> Result<Option<i64>, StoreError> {
+    let row = tx.first(
+        "SELECT MIN(g.injected_at) AS begun_at FROM
+             (SELECT injected_at FROM chats WHERE event_id = $1 AND agent_id = $2
+              UNION ALL SELECT injected_at FROM chats WHERE supersedes = $1 AND agent_id = $2) g",
+        &[(&message).into(), (&agent).into()],
+    )?;
+    row.map_or(Ok(None), |mut row| row.opt_int("begun_at"))
+}
+
+/// Returns `true` if an agent works on an event: its model was shown the event, and its claim or its progress holds.
+pub fn is_working(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<bool, StoreError> {
+    let found = tx.first(
+        "SELECT 1 FROM chats WHERE agent_id = $1 AND next_at IS NOT NULL AND injected_at IS NOT NULL
+             AND disposition = 'claimed' AND until_at > $2 LIMIT 1",
+        &[(&agent).into(), now.into()],
+    )?;
+    Ok(found.is_some())
+}
+
 /// Lists the obligations that are due, the longest waiting first.
 pub fn due(tx: &mut dyn Tx, now: i64, limit: i64) -> Result<Vec<(EventId, AgentId)>, StoreError> {
     tx.query(
@@ -339,6 +360,26 @@ pub fn open_in(
     )?
     .into_iter()
     .map(|mut row| Ok(EventId(row.uuid("event_id")?)))
+    .collect()
+}
+
+/// Lists the open events of agents among the last `messages` messages of a thread, up to `limit`.
+pub fn open_in_thread(
+    tx: &mut dyn Tx,
+    conversation: ConversationId,
+    thread: EventId,
+    messages: i64,
+    limit: i64,
+) -> Result<Vec<(EventId, AgentId)>, StoreError> {
+    tx.query(
+        "SELECT DISTINCT c.event_id, c.agent_id FROM
+             (SELECT e.id FROM events e WHERE e.thread_id = $2 ORDER BY e.seq DESC LIMIT $3) l
+         CROSS JOIN chats c WHERE c.event_id = l.id AND c.conversation_id = $1 AND c.next_at IS NOT NULL
+         ORDER BY c.agent_id, c.event_id LIMIT $4",
+        &[(&conversation).into(), (&thread).into(), messages.into(), limit.into()],
+    )?
+    .into_iter()
+    .map(|mut row| Ok((EventId(row.uuid("event_id")?), AgentId(row.uuid("agent_id")?))))
     .collect()
 }
 
@@ -393,6 +434,16 @@ pub fn asked_in_thread(tx: &mut dyn Tx, thread: EventId, agent: AgentId) -> Resu
          CROSS JOIN chats c WHERE c.event_id = l.id AND c.agent_id = $2
              AND COALESCE(c.policy, 'must_respond') <> 'must_not_respond' LIMIT 1",
         &[(&thread).into(), (&agent).into()],
+    )?;
+    Ok(found.is_some())
+}
+
+/// Returns `true` if other agents than this one still have a message before them, or one of them has answered it.
+pub fn concerns_others(tx: &mut dyn Tx, message: EventId, agent: AgentId) -> Result<bool, StoreError> {
+    let found = tx.first(
+        "SELECT 1 FROM chats WHERE event_id = $1 AND agent_id <> $2
+             AND (next_at IS NOT NULL OR disposition IN ('responded', 'acknowledged')) LIMIT 1",
+        &[(&message).into(), (&agent).into()],
     )?;
     Ok(found.is_some())
 }

@@ -236,7 +236,49 @@ fn next_in_line(
 pub fn mend(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<u64, StoreError> {
     tx.lock(agent.into())?;
     directory::set_broken(tx, agent, None)?;
+    take_from_inbox(tx, agent, now)?;
     tx.execute(RETRY_NOW, &[(&agent).into(), now.into()])
+}
+
+/// The most deliveries that an address gets of those that waited for an inbox.
+const CAUGHT_UP: i64 = 500;
+
+/// Pushes what was said to an agent while it had no address, and waits for an inbox that nobody opens: the last of it, in order.
+/// Changes nothing for an agent that has no address, or whose inbox is open. The caller holds the lock of the agent's stream.
+pub fn take_from_inbox(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<(), StoreError> {
+    let Some(known) = directory::by_id(tx, agent)? else { return Ok(()) };
+    if known.open_until > now || deliveries::way_of_push(&known) == Way::Inbox {
+        return Ok(());
+    }
+    let waiting = tx.query(
+        "SELECT d.seq, c.conversation_id FROM deliveries d JOIN chats c ON c.agent_id = d.agent_id AND c.seq = d.seq
+         LEFT JOIN inboxes i ON i.agent_id = d.agent_id
+         WHERE d.agent_id = $1 AND d.state = 'queued' AND d.kind = 'chat' AND d.seq > COALESCE(i.handed_through, 0)
+           AND c.acked_at IS NULL AND c.give_up_at IS NULL AND COALESCE(c.disposition, '') <> 'superseded'
+           AND NOT EXISTS (SELECT 1 FROM chats n WHERE n.event_id = c.event_id AND n.agent_id = c.agent_id AND n.seq > c.seq)
+         ORDER BY d.seq DESC LIMIT $2",
+        &[(&agent).into(), CAUGHT_UP.into()],
+    )?;
+    let transport = deliveries::push_transport(&known);
+    let mut conversations = BTreeSet::new();
+    for mut row in waiting {
+        let (seq, conversation) = (row.int("seq")?, ConversationId(row.uuid("conversation_id")?));
+        tx.execute(
+            "UPDATE deliveries SET state = 'waiting', transport = $3, updated_at = $4 WHERE agent_id = $1 AND seq = $2",
+            &[(&agent).into(), seq.into(), transport.as_str().into(), now.into()],
+        )?;
+        tx.execute(
+            "UPDATE chats SET give_up_at = $3 WHERE agent_id = $1 AND seq = $2",
+            &[(&agent).into(), seq.into(), (now + GIVE_UP_MS).into()],
+        )?;
+        conversations.insert(conversation);
+    }
+    for conversation in conversations {
+        if first_waiting(tx, agent, conversation)?.is_none() {
+            next_in_line(tx, agent, conversation, now)?;
+        }
+    }
+    Ok(())
 }
 
 const RETRY_NOW: &str = "UPDATE chats SET due_at = $2, not_before = NULL WHERE agent_id = $1 AND seq IN
@@ -246,6 +288,7 @@ const RETRY_NOW: &str = "UPDATE chats SET due_at = $2, not_before = NULL WHERE a
 /// The agent may be called again: what waited for it is due now, unless it waits for its owner.
 pub fn retry_now(tx: &mut dyn Tx, agent: AgentId, now: i64) -> Result<(), StoreError> {
     tx.lock(agent.into())?;
+    take_from_inbox(tx, agent, now)?;
     if directory::by_id(tx, agent)?.is_some_and(|agent| !waits_for_its_owner(&agent, now)) {
         tx.execute(RETRY_NOW, &[(&agent).into(), now.into()])?;
     }

@@ -7,7 +7,7 @@
 use crate::deliveries::{self, Hold, Lease, NewDelivery, Way};
 use crate::directory::{self, Agent, KeyHash, Record};
 use crate::idempotency::{self, Answer, Key, Known, Shorter};
-use crate::{StoreError, Tx, blocks, conversations, inboxes, reply_lines, sent};
+use crate::{StoreError, Tx, blocks, conversations, inboxes, push, reply_lines, sent};
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AgentId, ConversationId, DeliveryId, EventId, TraceId};
 use chorus_protocol::relay::{Named, Outcome};
@@ -89,7 +89,11 @@ pub fn register(tx: &mut dyn Tx, new: &Registration) -> Result<Registered, Regis
     let endpoint = if new.names.endpoint { endpoint } else { agent.endpoint.clone() };
     let card = if new.names.card { card } else { agent.card.clone() };
     let record = Record { name, endpoint, card };
+    let has_new_way = agent.endpoint.is_none() && record.endpoint.is_some();
     let agent = directory::update(tx, agent, &record, keyed.then_some(&new.key), new.now)?;
+    if has_new_way {
+        push::retry_now(tx, agent.id, new.now)?;
+    }
     Ok(Registered { agent, created: false, keyed })
 }
 

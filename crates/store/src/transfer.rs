@@ -9,6 +9,8 @@
 //! An import works in steps. Each step is a transaction that also records the progress, so that an interrupted
 //! import continues there.
 
+mod unsorted_streams;
+
 use crate::{Cell, Kind, Param, Row, StoreError, Tx, TxExt, migrate, settings};
 use data_encoding::BASE64;
 use serde_json::{Value, json};
@@ -315,8 +317,12 @@ impl<R: BufRead> Import<R> {
         // Values that a new database was made with are replaced.
         let replace =
             if table == "settings" { " ON CONFLICT (name) DO UPDATE SET value = excluded.value" } else { "" };
-        let sql = format!("INSERT INTO {table} ({columns}) VALUES ({places}){replace}");
-        self.insert = Some((statement(sql), count));
+        let sql = if table == "streams" && !columns.contains("kind") {
+            unsorted_streams::INSERT
+        } else {
+            statement(format!("INSERT INTO {table} ({columns}) VALUES ({places}){replace}"))
+        };
+        self.insert = Some((sql, count));
         Ok(())
     }
 
@@ -367,6 +373,7 @@ pub fn write(tx: &mut dyn Tx, id: &str, step: &ImportStep) -> Result<(), Transfe
     if tx.first("SELECT 1 FROM events LIMIT 1", &[])?.is_some() {
         settings::set(tx, INDEXED_FROM.0, INDEXED_FROM.1)?;
     }
+    unsorted_streams::sort(tx)?;
     know_the_tables(tx)?;
     Ok(settings::set_or_remove(tx, IMPORTING, None)?)
 }
@@ -392,6 +399,7 @@ mod tests {
             let header = json!({"chorus_export": FORM, "schema": schema, "id": "x"}).to_string();
             Import::open(io::Cursor::new(header)).map(|import| import.id().to_owned())
         };
+        assert_eq!(open(45).unwrap(), "x");
         assert_eq!(open(50).unwrap(), "x");
         assert_eq!(open(migrate::KNOWN).unwrap(), "x");
         assert_eq!(open(migrate::FIRST).unwrap(), "x");

@@ -69,6 +69,11 @@ function takeOn(item) {
   const mine = $(".chip[data-held][data-until]", item) !== null;
   return react(item, "claimed", mine);
 }
+function stopWork(item, button) {
+  if (!isSure(button, "Stop it?")) return;
+  const said = ({ stopped }) => toast(stopped.length ? `Stopped ${[...new Set(stopped.map((one) => one.agent))].join(", ")}` : "No work to stop here");
+  call("POST", `${api}/messages/${item.id}/stop`).then(said, (error) => toast(error.message));
+}
 list.addEventListener("click", (event) => {
   const item = event.target.closest(".item");
   const signal = event.target.closest("[data-react]");
@@ -81,6 +86,7 @@ list.addEventListener("click", (event) => {
   if (item && act) {
     if (act.dataset.act === "react") chooseReaction(item);
     if (act.dataset.act === "claim") takeOn(item);
+    if (act.dataset.act === "stop") stopWork(item, act);
     if (act.dataset.act === "edit" && !$("form", item)) edit(item);
     if (act.dataset.act === "delete") takeBack(item, act);
   } else if (!event.target.closest(".reactions-menu")) {

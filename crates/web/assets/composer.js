@@ -47,8 +47,8 @@ export function compose(composer, main, sent) {
   const WORDS = { direct_message: "you are alone", direct_mention: "named", thread_question: "asked in its thread",
     assignment: "given work", approval: "leave is asked or given", blocker: "something cannot go on", cancellation: "told to stop",
     safety: "about somebody's safety", role_mention: "its role is named", thread_participation: "in this thread",
-    stream_owner: "owns the work stream", thanks: "only thanks", acknowledgement: "only seen", addressed_to_other: "for somebody else",
-    agent_no_task: "asks for nothing", unmentioned: "names nobody", status_broadcast: "only status", digest: "a summary",
+    stream_owner: "owns the work stream", thanks: "thanks", acknowledgement: "seen", addressed_to_other: "for somebody else",
+    agent_no_task: "asks for nothing", unmentioned: "names nobody", status_broadcast: "news", digest: "a summary",
     edited_after_response: "changed after it was answered", escalation: "somebody else did not answer", stale: "too late",
     loop_guard: "a loop", inbound_reaction: "a reaction" };
   function part(kind, word, some) {
@@ -132,9 +132,9 @@ export function compose(composer, main, sent) {
     sessionStorage.setItem(key, field.value);
     clearTimeout(changed.timer);
     changed.timer = setTimeout(ask, 300);
-    if (field.value && Date.now() - typedAt > 3000) {
+    if (field.value && Date.now() - typedAt >= 2000) {
       typedAt = Date.now();
-      call("POST", `${api}/typing`).catch(() => undefined);
+      call("POST", `${api}/typing${thread ? `?thread=${thread}` : ""}`).catch(() => undefined);
     }
   }
   field.addEventListener("input", changed);

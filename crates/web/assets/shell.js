@@ -76,6 +76,13 @@ export async function fetchPage(url) {
 }
 
 document.addEventListener("click", async (event) => {
+  const stop = event.target.closest("[data-stop-agent]");
+  if (stop && isSure(stop, "Stop it?")) {
+    await call("POST", `/api/v1/agents/${stop.dataset.stopAgent}/stop`).then(
+      ({ stopped }) => toast(stopped.length ? "Stopped" : "No work to stop"),
+      (error) => toast(error.message),
+    );
+  }
   const copy = event.target.closest("[data-copy]");
   if (copy) {
     await navigator.clipboard?.writeText($(`#${copy.dataset.copy}`).textContent).then(

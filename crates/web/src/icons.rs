@@ -67,6 +67,9 @@ pub(crate) fn icon(name: &str) -> Icon {
         "pencil" => r#"<path d="m3 13 .7-3L10.500 3.200l2.300 2.300L6 12.300Z"/>"#,
         "document" => r#"<path d="M4 2.500h5.500L12.500 5.500v8H4ZM9 2.500V6h3.500"/>"#,
         "replay" => r#"<path d="M3 8a5 5 0 1 0 1.600-3.700M3 2.500v3h3"/>"#,
+        "stop" => {
+            r#"<path d="M5.700 2.500h4.600l3.200 3.200v4.600l-3.200 3.200H5.700l-3.200-3.200V5.700ZM6 8h4"/>"#
+        }
         "bin" => r#"<path d="M3 4.500h10M6 4.500V3h4v1.500M4.500 4.500l.6 8.500h5.800l.6-8.500"/>"#,
         _ => "",
     })
@@ -83,7 +86,7 @@ impl HtmlSafe for Icon {}
 
 /// The icons that stand at every message. A conversation page draws each once ([`drawn_once`]) and the
 /// messages refer to it, because icons would otherwise make up most of a long page.
-const AT_MESSAGES: [&str; 8] = ["smile", "reply", "hand", "why", "pencil", "bin", "door", "loop"];
+const AT_MESSAGES: [&str; 9] = ["smile", "reply", "hand", "stop", "why", "pencil", "bin", "door", "loop"];
 
 /// A reference to an icon that the page has drawn once.
 pub(crate) struct Again(&'static str);

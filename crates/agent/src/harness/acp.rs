@@ -31,7 +31,6 @@ use super::texts::clean;
 use super::turn::{Back, Turn};
 use crate::{Backoff, Client};
 use chorus_environment::Environment;
-use chorus_protocol::words::{ConversationKind, EntryKind};
 use data_encoding::HEXLOWER;
 use open::{Live, Opening};
 use sha2::{Digest as _, Sha256};
@@ -317,19 +316,14 @@ impl Bridge {
 
 /// Returns the thread or conversation that a turn belongs to, which has one session.
 fn session_key(turn: &Turn) -> String {
-    let Some(place) = &turn.place else {
-        let conversation = match &turn.back {
-            Back::Envelope(back) => back.conversation.as_deref(),
-            _ => None,
-        };
-        return format!("from {} {}", turn.sender, conversation.unwrap_or_default());
+    if turn.place.is_some() {
+        return turn.thread_key();
+    }
+    let conversation = match &turn.back {
+        Back::Envelope(back) => back.conversation.as_deref(),
+        _ => None,
     };
-    let is_channel = place.kind.as_deref().is_none_or(|kind| kind == ConversationKind::Channel.as_str());
-    // An answer in a hub's channel starts a thread at the message it answers.
-    let starts = is_channel && (turn.kind == EntryKind::Chat || matches!(turn.back, Back::Session(_)));
-    let own = || turn.supersedes.as_ref().unwrap_or(&turn.message_id);
-    let thread = place.thread.as_ref().or_else(|| starts.then(own));
-    format!("{} {}", turn.conversation(), thread.map_or("", String::as_str)).trim().to_owned()
+    format!("from {} {}", turn.sender, conversation.unwrap_or_default())
 }
 
 /// Returns the digest of the messages of a turn, which tells the same prompt from another one.

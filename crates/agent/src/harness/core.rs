@@ -5,8 +5,8 @@
 //! the commands in order and reports their results as events.
 //!
 //! Guarantees:
-//! - A few conversations are processed in parallel, the messages of one conversation in order. A conversation
-//!   has at most one running turn and at most one request in flight.
+//! - A few threads are processed in parallel, the messages of one thread in order. A thread
+//!   has at most one running turn and at most one request in flight, apart from the renewal of its claim.
 //! - Messages that a person sends in pieces are merged (`line`). A running turn is cancelled for another piece
 //!   as long as nothing was sent.
 //! - An answer is in the journal before it is sent. A message counts as done only after its answer has arrived,
@@ -24,6 +24,7 @@ mod event;
 mod line;
 mod notice;
 mod post;
+mod renewal;
 mod route;
 mod sending;
 mod task;
@@ -34,7 +35,8 @@ pub use route::{AT_ONCE, Profile};
 
 use super::activity::Activity;
 use super::ledger::{End, Known, Ledger, Record};
-use super::turn::Back;
+use super::texts::without_nul;
+use super::turn::{Back, Turn};
 use chorus_environment::Environment;
 use chorus_protocol::channel::{CallbackEvent, Lifecycle};
 use chorus_protocol::relay::MAX_REPLY_DEPTH;
@@ -60,7 +62,7 @@ pub struct Core {
     ledger: Ledger,
     line: Line,
     digests: digests::Digests,
-    /// The tasks in progress, each for one message of its conversation.
+    /// The tasks in progress, each for one message of its thread.
     tasks: Vec<Task>,
     stop: Stop,
     /// Set when no further messages will come.
@@ -110,7 +112,7 @@ impl Core {
             Stop::No => self.line.next_due_ms(),
             Stop::Asked | Stop::Ended => None,
         };
-        posts.chain(next).min()
+        posts.chain(self.tasks.iter().filter_map(Task::renewal_due_ms)).chain(next).min()
     }
 
     /// Processes an event and returns the commands to execute.
@@ -131,6 +133,10 @@ impl Core {
             Event::Offered(taken) => self.offered(taken, now_ms, &mut out),
             Event::Typing(source) => self.line.typing(source, now_ms),
             Event::Withdrawn { message } => self.withdraw(&message, now_ms, &mut out),
+            Event::Stopped { message, why } => {
+                let why = why.as_deref().unwrap_or("the work was stopped");
+                self.stop_work(|turn| turn.stands_for(&message), why, now_ms, &mut out);
+            }
             Event::Closed => self.closed = true,
             Event::Stop => {
                 if self.stop == Stop::No {
@@ -146,7 +152,7 @@ impl Core {
                 self.each(now_ms, &event, &mut out, |one| one.number == task);
             }
             Event::Posted { number, .. } => self.each(now_ms, &event, &mut out, |one| {
-                one.request.as_ref().is_some_and(|request| request.is(number))
+                one.renewal == Some(number) || one.request.as_ref().is_some_and(|request| request.is(number))
             }),
         }
         self.advance(now_ms, &mut out);
@@ -177,9 +183,9 @@ impl Core {
         self.write(Record::Intent { id, text: text.to_owned(), as_envelope, merged }, out);
     }
 
-    /// Returns whether no task runs in a conversation.
-    fn is_free(&self, conversation: &str) -> bool {
-        self.tasks.iter().all(|task| task.turn.conversation() != conversation)
+    /// Returns whether no task runs in a thread.
+    fn is_free(&self, thread: &str) -> bool {
+        self.tasks.iter().flat_map(Task::turns).all(|turn| turn.thread_key() != thread)
     }
 
     fn has_hands(&self) -> bool {
@@ -210,8 +216,9 @@ impl Core {
                 return;
             }
             let next = if self.has_hands() {
-                let busy: Vec<_> = self.tasks.iter().map(|task| task.turn.conversation()).collect();
-                self.line.next(now_ms, |conversation| !busy.iter().any(|one| one == conversation))
+                let turns = self.tasks.iter().flat_map(Task::turns);
+                let busy: Vec<_> = turns.map(Turn::thread_key).collect();
+                self.line.next(now_ms, |thread| !busy.iter().any(|one| one == thread))
             } else {
                 None
             };
@@ -243,6 +250,8 @@ impl Core {
         };
         match self.ledger.known(&turn.id) {
             Known::Intended { text, as_envelope } => {
+                // An earlier version wrote answers that a hub does not accept.
+                let text = without_nul(text);
                 task.committed = true;
                 task.steps.push_back(Step::Answer(Answer { text, cut: false, again: true }, !as_envelope));
             }
@@ -296,8 +305,17 @@ impl Core {
                 task.cancel_post(out);
                 // In these cases nobody has seen the output of the turn.
                 let failed = matches!(outcome, Outcome::Failed { .. } | Outcome::Withdrawn { .. });
-                self.ended(task, outcome, out);
-                self.end_digests(task.number, failed, out);
+                if let Some(why) = task.lost.take() {
+                    task.committed = true;
+                    task.not_ours(why);
+                    self.end_digests(task.number, true, out);
+                } else {
+                    self.ended(task, outcome, out);
+                    self.end_digests(task.number, failed, out);
+                }
+            }
+            Event::Posted { number, posted } if task.renewal == Some(number) => {
+                task.renewed(posted, now_ms, out);
             }
             Event::Posted { number, posted: Posted::Given(result) } => {
                 let own = task.request.take_if(|request| request.is(number));
@@ -315,6 +333,7 @@ impl Core {
                 }
             }
             Event::Time => {
+                self.renew(task, now_ms, out);
                 let due = task.request.take_if(|request| request.post.due_ms() <= now_ms);
                 let Some(request) = due else { return };
                 if request.post.deadline_ms > now_ms {
@@ -335,6 +354,7 @@ impl Core {
             | Event::Offered(_)
             | Event::Typing(_)
             | Event::Withdrawn { .. }
+            | Event::Stopped { .. }
             | Event::Closed => {}
         }
     }
@@ -366,7 +386,7 @@ impl Core {
         task.committed = true;
         match outcome {
             Outcome::Say { text, cut } => {
-                let (text, shorter) = self.profile.fit(&task.turn, &text);
+                let (text, shorter) = self.profile.fit(&task.turn, &without_nul(text));
                 self.intend(task, &text, false, out);
                 task.steps.push_back(Step::Answer(Answer { text, cut: cut || shorter, again: false }, true));
             }
@@ -389,6 +409,7 @@ impl Core {
                 let delimiter = self.environment.random_hex();
                 let digests = self.digests.of(&self.ledger, task.number);
                 task.running = true;
+                task.keep_claim(now_ms);
                 let (task, turn, earlier) = (task.number, task.turn.clone(), task.earlier.clone());
                 return out.push(Command::Run(Box::new(Run { task, turn, earlier, digests, delimiter })));
             }
@@ -399,6 +420,7 @@ impl Core {
             Step::Done(verdict) => return self.done(task, verdict, now_ms, out),
             Step::Report(event) => self.report(task, event, now_ms, None),
             Step::Claim => return self.send(task, Purpose::Claim, claim(&task.turn, now_ms), out),
+            Step::Release => notice::released(&task.turn, now_ms + last_ms),
             Step::See => Some(notice::seen(&task.turn, now_ms + last_ms)),
             Step::Dispose(turn, disposition, why) => {
                 disposed(&turn, disposition, why.as_deref(), now_ms + last_ms)

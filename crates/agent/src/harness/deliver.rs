@@ -177,7 +177,7 @@ impl Sender {
         let called = match (&self.session, &self.hub) {
             (Some(session), _) => session.call_tool(tool.as_str(), arguments).await,
             // Without a session the tool is called by a single request.
-            (None, Some(hub)) if tool == ChatTool::React => {
+            (None, Some(hub)) if matches!(tool, ChatTool::React | ChatTool::Claim) => {
                 match hub.clone().with_retry(Retry::ONCE).call_c2a(tool, arguments).await {
                     Ok(result) => Ok(result),
                     Err(error) => return failed(error.to_string(), error.transient(), false),
@@ -206,6 +206,12 @@ impl Sender {
             ToolFailure::Refused(refusal) => {
                 let wait = u64::try_from(refusal.retry_after_ms.unwrap_or(0)).unwrap_or(0);
                 let again = refusal.code.is_retryable().then(|| Duration::from_millis(wait));
+                let has_other =
+                    matches!(refusal.code, RefusalCode::ClaimedByOther | RefusalCode::OfferedToOther);
+                if tool == ChatTool::Claim && has_other {
+                    let retry_after_ms = again.map(|_| wait);
+                    return Posted::Taken { why: refusal.message, retry_after_ms };
+                }
                 failed(refusal.message, again, false)
             }
             failure @ (ToolFailure::Failed(_) | ToolFailure::Unreadable(_)) => {

@@ -3,13 +3,14 @@
 //! An empty output means no answer. An exit code other than 0 is a failure, described by the last line of
 //! standard error, and retried twice. A program that takes too long or prints too much is killed and not
 //! retried. The program leads its own process group. The group is killed when the turn ends before the program
-//! does, and also if processes that the program left behind hold its streams open. The program receives no
-//! key.
+//! does, and also if processes that the program left behind hold its streams open. When another takes the claim
+//! on the message, the group gets SIGTERM and has ten seconds to clean up. The program receives no key.
 
 use super::activity::Activity;
 use super::core::Outcome;
 use super::error::HarnessError;
 use super::report::Reporter;
+use super::stop_signal::{Stop, stopped};
 use super::texts::clean;
 use super::turn::Turn;
 use crate::Backoff;
@@ -19,6 +20,7 @@ use chorus_protocol::words::EntryKind;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use serde_json::{Value, json};
 use std::fs::Metadata;
+use std::future::pending;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -37,6 +39,12 @@ const MAX_STDERR: usize = 4 * 1024;
 
 /// The time for which the streams of a program are read after it has exited.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// The time that a program has to end after it was told by SIGTERM that its claim is lost.
+const LOSS_GRACE: Duration = Duration::from_secs(10);
+
+/// The reason of a turn that was given up because another has the claim.
+pub(super) const CLAIM_LOST: &str = "another has the claim";
 
 /// The longest value of an environment variable, in characters.
 const MAX_VARIABLE: usize = 1024;
@@ -73,11 +81,12 @@ impl Exec {
         prompt: &str,
         reporter: &Reporter,
         environment: &Environment,
+        mut lost: Stop,
     ) -> Outcome {
         reporter.status(&format!("running {}", self.name())).await;
         let mut failures = 0;
         loop {
-            let fault = match self.run(variables(turn), prompt).await {
+            let fault = match self.run(variables(turn), prompt, stopped(&mut lost)).await {
                 Ok(text) => return Outcome::of(&text),
                 Err(fault) => fault,
             };
@@ -88,7 +97,10 @@ impl Exec {
             let in_ms = self.backoff.delay_ms(failures - 1, environment.random_u64());
             reporter.observer().tell(Activity::Retrying { why: fault.why, in_ms });
             reporter.status(&format!("{} failed, trying again", self.name())).await;
-            sleep(Duration::from_millis(in_ms)).await;
+            tokio::select! {
+                () = sleep(Duration::from_millis(in_ms)) => {}
+                () = stopped(&mut lost) => return Outcome::failed(CLAIM_LOST, "claim_lost"),
+            }
         }
     }
 
@@ -101,7 +113,8 @@ impl Exec {
             ("CHORUS_SKILL", plain(&job.skill_name)),
             ("CHORUS_JOB", job.job_id.to_string()),
         ];
-        let text = self.run(variables, &job.input_data.to_string()).await.map_err(|fault| fault.why)?;
+        let text =
+            self.run(variables, &job.input_data.to_string(), pending()).await.map_err(|fault| fault.why)?;
         if text.trim().is_empty() {
             return Err(format!("{} printed nothing", self.name()));
         }
@@ -113,6 +126,7 @@ impl Exec {
         &self,
         variables: impl IntoIterator<Item = (&'static str, String)>,
         prompt: &str,
+        lost: impl Future<Output = ()>,
     ) -> Result<String, Fault> {
         let mut command = Command::new(&self.program);
         command.args(&self.args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -123,7 +137,22 @@ impl Exec {
             Fault::last(format!("{} cannot be run: {error}", self.program.display()), "cannot_run")
         })?;
         let mut group = Group(spawned);
-        match timeout(self.limit, group.talk(prompt)).await {
+        let leader = group.leader();
+        let mut talk = pin!(group.talk(prompt));
+        let talked = tokio::select! {
+            biased;
+            talked = timeout(self.limit, &mut talk) => talked,
+            () = lost => {
+                if let Some(leader) = leader {
+                    // The program may have exited just now.
+                    kill_process_group(leader, Signal::TERM).ok();
+                }
+                // Whatever it prints now is dropped; what still runs afterwards is killed.
+                timeout(LOSS_GRACE, &mut talk).await.ok();
+                return Err(Fault::last(CLAIM_LOST.to_owned(), "claim_lost"));
+            }
+        };
+        match talked {
             Err(_) => Err(Fault::last(
                 format!("{} did not finish in {} s", self.name(), self.limit.as_secs_f64()),
                 "timeout",
@@ -311,5 +340,25 @@ pub(crate) fn check(program: &Path) -> Result<(), HarnessError> {
         true => Ok(()),
         false if executable.is_empty() => Err(HarnessError::NoProgram(program.to_owned())),
         false => Err(HarnessError::NotExecutable(program.to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program is told by SIGTERM that its claim is lost, and what it prints is dropped.
+    #[tokio::test]
+    async fn a_lost_claim_is_told_to_the_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let told = folder.path().join("told");
+        let script =
+            format!("trap 'echo stopped > {}; exit 143' TERM; echo half; sleep 60 & wait", told.display());
+        let exec = Exec::new("sh", vec!["-c".into(), script]);
+        let lost = sleep(Duration::from_millis(500));
+        let run = exec.run(std::iter::empty(), "restart node 7", lost);
+        let fault = timeout(Duration::from_secs(9), run).await.unwrap().err().unwrap();
+        assert_eq!((fault.why.as_str(), fault.code, fault.again), (CLAIM_LOST, "claim_lost", false));
+        assert_eq!(std::fs::read_to_string(told).unwrap(), "stopped\n");
     }
 }

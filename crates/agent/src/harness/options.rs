@@ -10,18 +10,9 @@ use crate::{Client, Network, Reach, WebhookSecret};
 use chorus_environment::Environment;
 use std::path::PathBuf;
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// The default pause after a person's last message before the agent answers.
 pub const QUIET: Duration = Duration::from_secs(3);
-
-/// A flag that becomes `true` when the agent is to stop.
-pub type Stop = watch::Receiver<bool>;
-
-/// Waits until the agent is to stop. A dropped sender counts as a stop.
-pub(super) async fn stopped(stop: &mut Stop) {
-    stop.wait_for(|stop| *stop).await.ok();
-}
 
 /// The driver that produces the answers.
 #[derive(Debug, Clone)]
@@ -94,7 +85,7 @@ pub struct AgentOptions {
     pub allow_private: Vec<Network>,
     /// Allows tool servers other than the hub's.
     pub foreign_mcp: bool,
-    /// The number of conversations processed in parallel.
+    /// The number of threads processed in parallel.
     pub at_once: usize,
     /// The pause after a person's last message before the agent answers. With 0 every message is answered
     /// separately.

@@ -5,7 +5,7 @@
 
 use super::activity::{Activity, Observer};
 use super::core::Event;
-use super::texts::{clean, cut};
+use super::texts::{arguments_without_nul, clean, cut, without_nul};
 use chorus_protocol::channel::{CallbackEvent, MAX_CONTENT, MAX_NAME, MAX_STATUS};
 use chorus_protocol::redact::redact;
 use serde_json::{Map, Value};
@@ -35,7 +35,7 @@ impl Reporter {
     }
 
     pub(crate) async fn tool_call(&self, id: &str, name: &str, args: Map<String, Value>) {
-        let name = cut(name, MAX_NAME);
+        let (name, args) = (without_nul(cut(name, MAX_NAME)), arguments_without_nul(args));
         self.observer.tell(Activity::ToolCall { name: name.clone() });
         // The arguments are masked as a text. If the result is no longer JSON, they are left out.
         let args = redact(&Value::Object(args.clone()).to_string())
@@ -52,7 +52,7 @@ impl Reporter {
 
     /// Reports a new piece of the answer.
     pub(crate) async fn grows(&self, text: &str) {
-        self.ask(Event::Grows { task: self.task, text: text.to_owned() }).await;
+        self.ask(Event::Grows { task: self.task, text: without_nul(text.to_owned()) }).await;
     }
 
     /// Reports that a tool that may change something is about to be called. When this returns, the journal

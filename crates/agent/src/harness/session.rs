@@ -321,11 +321,13 @@ impl Keeper {
         let params = Value::Object(params);
         let event = match Method::parse(&method) {
             Some(Method::Cancelled) => {
-                let Ok(Cancelled { request_id, event_id, .. }) = schema::read(params) else { return };
+                let Ok(Cancelled { request_id, event_id, reason, stopped }) = schema::read(params) else {
+                    return;
+                };
                 let known = || self.requests.iter().rev().find(|(id, _)| *id == request_id);
                 let message = event_id.map(|id| id.0).or_else(|| known().map(|(_, event)| event.clone()));
                 let Some(message) = message else { return };
-                Event::Withdrawn { message }
+                if stopped { Event::Stopped { message, why: reason } } else { Event::Withdrawn { message } }
             }
             Some(Method::Typing) => {
                 let Ok(Typing { conversation_id: WireId(id), thread_id, author }) = schema::read(params)

@@ -205,7 +205,7 @@ fn says(name: &str, args: &Map<String, Value>, turn: &Turn) -> Said {
         ChatTool::React => match args.get("signal").and_then(Value::as_str).and_then(Signal::parse) {
             Some(Signal::Agree | Signal::Done | Signal::Declined) => Said::Answer,
             Some(Signal::Seen | Signal::Queued | Signal::Blocked) => Said::Sign,
-            Some(Signal::Working | Signal::Claimed | Signal::Unclear) | None => Said::Nothing,
+            Some(Signal::Working | Signal::Claimed | Signal::Unclear | Signal::Stop) | None => Said::Nothing,
         },
         ChatTool::ListEvents | ChatTool::ReadThread | ChatTool::Claim => Said::Nothing,
     }

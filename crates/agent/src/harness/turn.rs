@@ -5,6 +5,7 @@
 
 mod delivery;
 mod quoted;
+mod stop;
 
 pub use quoted::Quoted;
 
@@ -17,10 +18,10 @@ use chorus_protocol::faults::Faults;
 use chorus_protocol::inbox::Chat;
 use chorus_protocol::relay::{EnvelopeText, InboxMessage, check_envelope};
 use chorus_protocol::words::{
-    AuthorKind, Directedness, EntryKind, Mode, Policy, PrincipalKind, Priority, Reason,
+    AuthorKind, ConversationKind, Directedness, EntryKind, Mode, Policy, PrincipalKind, Priority, Reason,
 };
 use data_encoding::HEXLOWER;
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 
@@ -120,6 +121,8 @@ pub struct Turn {
     pub author: Option<AuthorKind>,
     /// The id, by the other side, of the message that this one is an edit of.
     pub supersedes: Option<String>,
+    /// The ids, by the other side, of the messages that this one answers or whose work it stops.
+    pub answers: Vec<String>,
     /// `true` if the text is withheld and only a knock was delivered.
     pub withheld: bool,
     /// The knock that announced a withheld message.
@@ -170,6 +173,9 @@ impl Turn {
         turn.priority = attention.priority;
         turn.author = author_kind(event.author.kind.known());
         (turn.sender_id, turn.quoted) = (sender_id, quoted);
+        let stops = event.more.get("stops").and_then(Value::as_array).into_iter().flatten();
+        let stops = stops.filter_map(Value::as_str).map(str::to_owned);
+        turn.answers = event.reply_to.into_iter().chain(stops).collect();
         if let Some(place) = &mut turn.place {
             (place.kind, place.thread) = (kind, event.thread);
             // Sequence numbers begin at 1. Without one the field is 0.
@@ -220,6 +226,7 @@ impl Turn {
             priority: None,
             author: None,
             supersedes: None,
+            answers: vec![],
             withheld: false,
             knock: None,
             text: message.content,
@@ -280,6 +287,7 @@ impl Turn {
             priority: None,
             author: Some(AuthorKind::Agent),
             supersedes: None,
+            answers: vec![],
             withheld: false,
             knock: None,
             text: envelope.original_text.unwrap_or_default(),
@@ -294,7 +302,18 @@ impl Turn {
         format!("answer-{}", &digest(&format!("answer {}", self.id))[..40])
     }
 
-    /// Returns the unit of ordering: a channel, or the exchange with one sender.
+    /// Returns the unit of ordering: a thread, a direct conversation, or the exchange with one sender. A message
+    /// outside of the threads of a hub's channel begins a thread, so it is a unit of its own.
+    pub fn thread_key(&self) -> String {
+        let Some(place) = &self.place else { return self.conversation() };
+        let is_channel = place.kind.as_deref().is_none_or(|kind| kind == ConversationKind::Channel.as_str());
+        let starts = is_channel && (self.kind == EntryKind::Chat || matches!(self.back, Back::Session(_)));
+        let own = || self.supersedes.as_ref().unwrap_or(&self.message_id);
+        let thread = place.thread.as_ref().or_else(|| starts.then(own));
+        format!("{} {}", self.conversation(), thread.map_or("", String::as_str)).trim().to_owned()
+    }
+
+    /// Returns the channel, or the exchange with one sender.
     pub fn conversation(&self) -> String {
         match &self.place {
             Some(Place { id, service, .. }) => format!("{} {id}", service.as_deref().unwrap_or_default()),

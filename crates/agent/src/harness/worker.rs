@@ -9,18 +9,19 @@ use super::activity::Observer;
 use super::core::{Command, Core, Event, Outcome, Posted, Run};
 use super::deliver::Sender;
 use super::error::HarnessError;
-use super::exec::Exec;
+use super::exec::{CLAIM_LOST, Exec};
 use super::history;
 use super::home::Home;
 use super::incoming::{Incoming, Offer};
 use super::intake::Intake;
 use super::journal::Journal;
 use super::openai::{Asked, OpenAi};
-use super::options::{AgentOptions, Driver, Stop, stopped};
+use super::options::{AgentOptions, Driver};
 use super::prompt::{Own, RULES, after_thread};
 use super::refresh::{Gone, is_gone, refresh};
 use super::report::{Ask, Reporter};
 use super::session::Session;
+use super::stop_signal::{Stop, stopped};
 use super::turn::Back;
 use crate::{Client, Reach};
 use chorus_environment::Environment;
@@ -31,7 +32,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use url::Url;
 
 /// Futures in progress, each with its number. There are only a few, polled in turn. A cancelled one is dropped
@@ -80,6 +81,8 @@ pub(super) struct Worker {
     asks: (mpsc::Sender<Ask>, mpsc::Receiver<Ask>),
     /// The turns that wait for the core.
     resumes: HashMap<u64, oneshot::Sender<()>>,
+    /// Tells each running turn when its answer is no longer wanted.
+    losses: HashMap<u64, watch::Sender<bool>>,
     ended: bool,
 }
 
@@ -116,6 +119,7 @@ impl Worker {
             posts: Doing(vec![]),
             asks: mpsc::channel(1),
             resumes: HashMap::new(),
+            losses: HashMap::new(),
             ended: false,
         }
     }
@@ -140,7 +144,10 @@ impl Worker {
                     self.resumes.insert(ask.task, ask.resume);
                     ask.event
                 }
-                (task, outcome) = self.turns.next() => Event::Ended { task, outcome },
+                (task, outcome) = self.turns.next() => {
+                    self.losses.remove(&task);
+                    Event::Ended { task, outcome }
+                }
                 () = sleep(pause) => Event::Time,
                 incoming = intake.next(), if room => match incoming {
                     Incoming::Event(event) => event,
@@ -187,7 +194,9 @@ impl Worker {
                 Command::Run(run) => {
                     let reporter = Reporter::new(run.task, self.asks.0.clone(), self.observer.clone());
                     let driving = Arc::clone(&self.driving);
-                    self.turns.begin(run.task, async move { driving.drive(&run, &reporter).await });
+                    let (loss, lost) = watch::channel(false);
+                    self.losses.insert(run.task, loss);
+                    self.turns.begin(run.task, async move { driving.drive(&run, &reporter, lost).await });
                 }
                 Command::Resume { task } => {
                     // A turn that has ended meanwhile no longer waits.
@@ -196,6 +205,10 @@ impl Worker {
                 Command::CancelTurn { task } => {
                     self.turns.cancel(task);
                     self.resumes.remove(&task);
+                    self.losses.remove(&task);
+                }
+                Command::GiveUp { task } => {
+                    self.losses.get(&task).map(|loss| loss.send_replace(true));
                 }
                 Command::Post(post) => {
                     let sender = Arc::clone(&self.sender);
@@ -259,7 +272,19 @@ struct Driving {
 }
 
 impl Driving {
-    async fn drive(&self, run: &Run, reporter: &Reporter) -> Outcome {
+    /// Produces the answer of a turn. A program is told when its claim is lost; other drivers are stopped.
+    async fn drive(&self, run: &Run, reporter: &Reporter, lost: Stop) -> Outcome {
+        if let Engine::Exec(_) = &self.engine {
+            return self.answer(run, reporter, lost).await;
+        }
+        let mut loss = lost.clone();
+        tokio::select! {
+            outcome = self.answer(run, reporter, lost) => outcome,
+            () = stopped(&mut loss) => Outcome::failed(CLAIM_LOST, "claim_lost"),
+        }
+    }
+
+    async fn answer(&self, run: &Run, reporter: &Reporter, lost: Stop) -> Outcome {
         let turn = &run.turn;
         if let Back::Callback(url) = &turn.back
             && let Ok(url) = Url::parse(url)
@@ -291,7 +316,7 @@ impl Driving {
                 let said = said.iter().map(|one| (one.author.as_str(), one.text.as_str()));
                 let prompt = after_thread(said, &prompt, delimiter);
                 let prompt = format!("{system}{RULES}\n\n{prompt}");
-                exec.answer(turn, &prompt, reporter, &self.environment).await
+                exec.answer(turn, &prompt, reporter, &self.environment, lost).await
             }
             Engine::OpenAi(model) => {
                 let asked = Asked {

@@ -9,6 +9,10 @@ mod knocks;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
+mod renewal;
+#[cfg(test)]
+mod stops;
+#[cfg(test)]
 mod table;
 #[cfg(test)]
 mod world;

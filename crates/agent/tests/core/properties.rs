@@ -1,4 +1,4 @@
-//! Properties for any sequence of events: nothing is lost, nothing is answered twice, a conversation has one
+//! Properties for any sequence of events: nothing is lost, nothing is answered twice, a thread has one
 //! turn at a time, and the same seed gives the same commands.
 
 use crate::world::{Kind, World, profile, turn};

@@ -173,9 +173,9 @@ impl World {
             Command::Accept => self.accepted.extend(self.offered.take()),
             Command::Refuse { .. } => self.refused += 1,
             Command::Run(run) => {
-                let conversation = run.turn.conversation();
-                let mut others = self.running.values().map(|run| run.turn.conversation());
-                assert!(others.all(|one| one != conversation), "one turn of a conversation at a time");
+                let thread = run.turn.thread_key();
+                let mut others = self.running.values().map(|run| run.turn.thread_key());
+                assert!(others.all(|one| one != thread), "one turn of a thread at a time");
                 assert!(self.running.len() < self.profile.at_once, "no more than asked for");
                 for turn in run.earlier.iter().chain([&run.turn]) {
                     assert_eq!(self.disk.known(&turn.id), Known::New, "it was begun before: {run:?}");
@@ -189,12 +189,16 @@ impl World {
             Command::Resume { task } => {
                 assert!(self.running.contains_key(task) && self.waits.remove(task));
             }
+            Command::GiveUp { task } => assert!(self.running.contains_key(task)),
             Command::CancelTurn { task } => {
                 assert!(self.running.remove(task).is_some());
                 self.waits.remove(task);
             }
             Command::Post(post) => {
-                assert!(self.flying.len() < self.profile.at_once, "one request of a turn at a time");
+                assert!(
+                    self.flying.len() < 2 * self.profile.at_once,
+                    "one request of a turn, and one renewal"
+                );
                 self.check_written(&post.to);
                 self.flying.push(post.clone());
             }
@@ -213,10 +217,10 @@ impl World {
         }
     }
 
-    /// Checks that earlier messages of the author in the same conversation were processed before.
+    /// Checks that earlier messages of the author in the same thread were processed before.
     fn check_order(&self, run: &Run) {
         let turn = run.earlier.first().unwrap_or(&run.turn);
-        let same = |one: &&Turn| one.conversation() == turn.conversation() && one.source() == turn.source();
+        let same = |one: &&Turn| one.thread_key() == turn.thread_key() && one.source() == turn.source();
         let earlier = self.inbox.iter().take_while(|one| one.id != turn.id).filter(same);
         if self.inbox.iter().any(|one| one.id == turn.id) {
             let dealt_with = |one: &Turn| {

@@ -77,7 +77,11 @@ async fn a_thread_has_a_session_and_its_answers_grow() {
     again["event"]["thread"] = "evt_1".into();
     hub.put("chat", again);
     hub.mention("evt_3", "@echo [[say other]]");
-    assert_eq!(messages_of(&hub.idle(3).await), ["hello anna", "again", "other"]);
+    let seen = hub.idle(3).await;
+    let mut answers = messages_of(&seen);
+    // The two threads run side by side.
+    answers[1..].sort_unstable();
+    assert_eq!(answers, ["hello anna", "again", "other"]);
     let (first, second) = (prompts(&place, "s1"), prompts(&place, "s2"));
     assert_eq!((first.len(), second.len()), (2, 1));
     assert!(first[0].starts_with("You are kind.\n\nC2A RESPONSE RULES\n"), "{}", first[0]);

@@ -98,10 +98,17 @@ async fn with_a_journal_that_was_lost_the_key_still_tells() {
     assert_eq!(place.read("runs").lines().count(), 2);
 }
 
+fn sorted(mut answers: Vec<&str>) -> Vec<String> {
+    answers.sort_unstable();
+    answers.into_iter().map(str::to_owned).collect()
+}
+
 #[tokio::test]
 async fn many_kills_in_a_row() {
     let (hub, place) = (Hub::start().await, Place::new());
-    let expected: Vec<_> = (0..12).map(|n| format!("re evt_{n}")).collect();
+    // The messages are not in a thread, so they are answered side by side.
+    let mut expected: Vec<_> = (0..12).map(|n| format!("re evt_{n}")).collect();
+    expected.sort_unstable();
     for n in 0..12 {
         hub.mention(&format!("evt_{n}"), "@echo hello");
     }
@@ -114,7 +121,7 @@ async fn many_kills_in_a_row() {
     }
     let agent = Agent::start(place.script(&hub, "echo re $CHORUS_MESSAGE_ID"));
     let world = hub.until("all answers", |world| messages_of(&world.seen).len() >= 12).await;
-    assert_eq!(messages_of(&world.seen), expected);
+    assert_eq!(sorted(messages_of(&world.seen)), expected);
     agent.stop().await;
-    assert_eq!(messages_of(&hub.world().seen), expected);
+    assert_eq!(sorted(messages_of(&hub.world().seen)), expected);
 }

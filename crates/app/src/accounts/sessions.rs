@@ -1,6 +1,7 @@
 //! Browser sessions: beginning one with a sign-in link, and ending one or all.
 
 use super::DAY_MS;
+use super::review::review;
 use chorus_node::AppState;
 use chorus_node::Error;
 use chorus_node::Signup;
@@ -13,7 +14,7 @@ use chorus_store::accounts::{self, CredentialKind, SignIn};
 use chorus_store::audit::{Action, Actor, Subject};
 use chorus_store::directory::KeyHash;
 use chorus_store::{StoreError, Tx};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// The lifetime of a browser session.
@@ -84,21 +85,30 @@ pub async fn end_other_sessions(
     let end = move |tx: &mut dyn Tx| {
         let ended = end_sessions(tx, account, own.as_ref(), tokens)?;
         let (actor, subject) = (Actor::Principal(account.into()), Subject::Account(account));
-        context.record(tx, &hub, Deed::new(actor, Action::SessionsEnded, subject, json!(ended)))?;
+        context.record(tx, &hub, Deed::new(actor, Action::SessionsEnded, subject, counts(&ended)))?;
         Ok(ended)
     };
     app.store.write::<_, Error, _>(end).await
 }
 
-/// Ends an account's sessions and unused links, and its tokens if `tokens` is set, except the credential
-/// `but`.
+/// Returns the numbers of what ended, for the audit log.
+pub(crate) fn counts(ended: &EndedSessions) -> Value {
+    json!(EndedSessions { review: None, ..ended.clone() })
+}
+
+/// Ends an account's sessions and unused links, except the credential `but`. If `tokens` is set, its tokens end too, and so do the
+/// rights that their thief may have given to others: allowances of its agents and keys of its wallets.
 pub fn end_sessions(
     tx: &mut dyn Tx,
     account: AccountId,
     but: Option<&KeyHash>,
     tokens: bool,
 ) -> Result<EndedSessions, StoreError> {
+    let oldest = accounts::oldest_credential(tx, account, but)?;
     let ended = accounts::end_sessions(tx, account, but)?;
-    let tokens = tokens.then(|| accounts::revoke_tokens(tx, account, but)).transpose()?;
-    Ok(EndedSessions { ended, tokens })
+    if !tokens {
+        return Ok(EndedSessions { ended, tokens: None, review: None });
+    }
+    let tokens = accounts::revoke_tokens(tx, account, but)?;
+    Ok(EndedSessions { ended, tokens: Some(tokens), review: review(tx, account, oldest)? })
 }

@@ -12,13 +12,44 @@ use chorus_store::{StoreError, Tx, inboxes, obligations};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// Notifies the agent's harness after the commit, whether it is connected to any node or receives POST
-/// requests.
+/// Notifies the agent's harness after the commit that an event is no longer wanted, whether it is connected to any
+/// node or receives POST requests.
 pub(crate) fn tell_cancelled(
     app: &App,
     tx: &mut dyn Tx,
-    (id, event): (DeliveryId, EventId),
+    given: (DeliveryId, EventId),
     reason: &str,
+    now: i64,
+) -> Result<(), StoreError> {
+    tell(app, tx, given, Why { reason, stopped: false }, now)
+}
+
+/// Notifies the agent's harness after the commit that somebody stopped the work on an event.
+pub(crate) fn tell_stopped(
+    app: &App,
+    tx: &mut dyn Tx,
+    given: (DeliveryId, EventId),
+    reason: &str,
+    now: i64,
+) -> Result<(), StoreError> {
+    let live = Arc::clone(&app.transport.live);
+    let DeliveryId { agent, seq } = given.0;
+    tx.after_commit(Box::new(move || live.frames.forget(agent.0, seq)));
+    tell(app, tx, given, Why { reason, stopped: true }, now)
+}
+
+/// The reason why an event is no longer wanted.
+#[derive(Debug, Clone, Copy)]
+struct Why<'a> {
+    reason: &'a str,
+    stopped: bool,
+}
+
+fn tell(
+    app: &App,
+    tx: &mut dyn Tx,
+    (id, event): (DeliveryId, EventId),
+    why: Why<'_>,
     now: i64,
 ) -> Result<(), StoreError> {
     let agent = id.agent;
@@ -26,7 +57,7 @@ pub(crate) fn tell_cancelled(
     if !is_here && inboxes::shows(tx, agent, now)?.is_none() {
         return Ok(());
     }
-    let notice = notice((id, event), reason).map_err(|error| StoreError::Unexpected(error.into()))?;
+    let notice = notice_of((id, event), why).map_err(|error| StoreError::Unexpected(error.into()))?;
     if !is_here {
         app.tell_harness_after(tx, agent, notice.clone());
     }
@@ -39,11 +70,16 @@ pub(crate) fn tell_cancelled(
 }
 
 /// Builds the cancellation notice for a harness.
-pub(crate) fn notice((id, event): (DeliveryId, EventId), reason: &str) -> Result<Bytes, serde_json::Error> {
+pub(crate) fn notice(given: (DeliveryId, EventId), reason: &str) -> Result<Bytes, serde_json::Error> {
+    notice_of(given, Why { reason, stopped: false })
+}
+
+fn notice_of((id, event): (DeliveryId, EventId), why: Why<'_>) -> Result<Bytes, serde_json::Error> {
     let cancelled = Cancelled {
         request_id: json!(delivery_id(id.seq)),
         event_id: Some(event.into()),
-        reason: Some(reason.into()),
+        reason: Some(why.reason.into()),
+        stopped: why.stopped,
     };
     let params = match serde_json::to_value(&cancelled)? {
         Value::Object(params) => params,

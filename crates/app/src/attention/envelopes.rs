@@ -228,7 +228,7 @@ mod tests {
             ("Coffee?", Policy::MustRespond, Reason::DirectMessage, Mode::Buffered),
             ("Please look at the build.", Policy::MustRespond, Reason::DirectMessage, Mode::Buffered),
             ("Thanks!", Policy::AckOnly, Reason::Thanks, Mode::Buffered),
-            ("Stop, that is the wrong database!", Policy::MustRespond, Reason::Cancellation, Mode::Immediate),
+            ("Stop, that is the wrong database!", Policy::MustRespond, Reason::DirectMessage, Mode::Buffered),
         ] {
             let decided = meaning(&saying(text), all);
             assert_eq!((decided.policy, decided.reason, decided.mode), (policy, reason, mode), "{text}");

@@ -24,6 +24,10 @@ pub(super) fn error(
         PlanRefusal::Policy(refusal) => policy(&refusal),
         PlanRefusal::Reply(refusal) => policy(&refusal),
         PlanRefusal::Superseded(newest) => superseded(newest),
+        PlanRefusal::MayNotStop => Error::new(
+            Code::Forbidden,
+            "Only who asked for this work, a lead or owner of the channel or stream, or the agent's owner may stop it.",
+        ),
         PlanRefusal::NotGiven => {
             policy(&"this was not brought to you: nobody waits for you, so there is nothing to put off")
         }

@@ -9,13 +9,14 @@ use crate::attention::envelopes;
 use crate::conversation;
 use chorus_attention::disposition::Cause;
 use chorus_node::telemetry::tool_log;
-use chorus_node::{Error, Refused};
+use chorus_node::{App, Error, Refused};
 use chorus_protocol::c2a::{Cancelled, Disposed, Injected, Method, Progress, RefusalCode, Typing, WireId};
 use chorus_protocol::ids::{AgentId, ConversationId, EventId, JobId};
 use chorus_protocol::rpc::RpcError;
-use chorus_protocol::words::Signal;
+use chorus_protocol::words::{Disposition, Signal};
 use chorus_store::market::jobs;
-use chorus_store::{StoreError, Tx, members, obligations};
+use chorus_store::obligations::Obligation;
+use chorus_store::{StoreError, Tx, conversations, members, obligations};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -60,17 +61,24 @@ async fn injected(harness: &Harness, told: Injected) -> Result<(), Error> {
     let (agent, now) = (harness.agent(), harness.app.now());
     let events: Vec<EventId> = told.event_ids.iter().filter_map(WireId::event).collect();
     let note = move |tx: &mut dyn Tx| {
-        let mut known = 0;
+        let (mut known, mut claimed) = (0, vec![]);
         for event in &events {
+            // The claim holds the conversation, so it precedes the note in the delivery.
+            if outside::find(tx, agent, *event, now)?.is_none() {
+                claimed.extend(conversation::go_on(tx, agent, *event, now)?);
+            }
             let given = obligations::inject(tx, *event, agent, now)?
                 || (envelopes::take_in(tx, *event, agent, now)?.is_some()
                     && obligations::inject(tx, *event, agent, now)?);
             known += u64::from(given);
         }
-        Ok(known)
+        Ok((known, claimed))
     };
-    let injected = harness.app.store.write::<_, StoreError, _>(note).await?;
+    let (injected, claimed) = harness.app.store.write::<_, Error, _>(note).await?;
     harness.app.telemetry.metrics.injected.inc_by(injected);
+    for (place, message) in claimed {
+        conversation::tell_attention(&harness.app, place, message);
+    }
     Ok(())
 }
 
@@ -83,8 +91,13 @@ async fn disposed(harness: &Harness, told: Disposed) -> Result<(), Error> {
         if !enters(tx, event, agent, now)? {
             return Ok(None);
         }
+        let before = obligations::disposition(tx, event, agent)?;
         let report = outside::DispositionReport { event, agent, cause, until: None, why: why.as_deref() };
-        outside::record(tx, &app, &report, now)
+        let after = outside::record(tx, &app, &report, now)?;
+        if after != before && outside::find(tx, agent, event, now)?.is_none() {
+            show_end(tx, &app, &report, after, now)?;
+        }
+        Ok(after)
     };
     let recorded = harness.app.store.write::<_, Error, _>(record).await;
     // A disposition that policy forbids is not recorded. Nobody waits for an answer, so the attempt goes to
@@ -103,6 +116,27 @@ async fn disposed(harness: &Harness, told: Disposed) -> Result<(), Error> {
         );
     }
     recorded.map(drop)
+}
+
+/// Shows in the conversation of an event that the agent is done with it: its status ends, and a failure is told.
+fn show_end(
+    tx: &mut dyn Tx,
+    app: &App,
+    report: &outside::DispositionReport<'_>,
+    disposition: Option<Disposition>,
+    now: i64,
+) -> Result<(), Error> {
+    let Some(given) = obligations::of(tx, report.event, report.agent, now)?.filter(Obligation::is_over)
+    else {
+        return Ok(());
+    };
+    let act = conversation::act(app, report.agent.into(), given.conversation);
+    match conversations::event_by_id(tx, given.message())? {
+        Some(message) if disposition == Some(Disposition::Failed) => {
+            conversation::tell_failure(tx, &act, &message, report.why)
+        }
+        _ => conversation::end_status(tx, &act),
+    }
 }
 
 /// Locks the conversation in which the agent was given an event. Returns `false` if the agent has left it, and
@@ -124,6 +158,11 @@ async fn progress(harness: &Harness, told: Progress) -> Result<(), Error> {
     let Some((conversation, is_outside)) = where_given(harness, agent, event).await? else { return Ok(()) };
     if is_outside {
         return outside::dispose(harness, event, Cause::Reacted(Signal::Working), None).await.map(drop);
+    }
+    let now = harness.app.now();
+    let renew = move |tx: &mut dyn Tx| conversation::go_on(tx, agent, event, now);
+    if let Some((place, message)) = harness.app.store.write::<_, Error, _>(renew).await? {
+        conversation::tell_attention(&harness.app, place, message);
     }
     let total = told.total.map_or_else(String::new, |total| format!("/{total}"));
     let text = told.message.unwrap_or_default();
@@ -165,5 +204,6 @@ async fn where_given(
 
 async fn typing(harness: &Harness, told: Typing) -> Result<(), Error> {
     let Some(conversation) = told.conversation_id.conversation() else { return Ok(()) };
-    conversation::show_typing(&harness.app, harness.agent().into(), conversation).await
+    let thread = told.thread_id.as_ref().and_then(WireId::event);
+    conversation::show_typing(&harness.app, harness.agent().into(), conversation, thread).await
 }

@@ -75,7 +75,7 @@ pub(crate) fn described(tool: ChatTool) -> (&'static str, Value) {
         ),
         ChatTool::React => (
             "Say what becomes of the event `inReplyTo` without a text: `signal` is seen, agree, working, queued, claimed, done, declined, \
-             blocked or unclear. The polite way to stay silent. The same again changes nothing. Wakes nobody.",
+             blocked, unclear, or stop, which ends the work on a message that you asked for. The polite way to stay silent. The same again changes nothing. Wakes nobody.",
             schema_of::<React>(true),
         ),
         ChatTool::Claim => (

@@ -6,7 +6,7 @@
 //! is invalid, the lines before it stay recorded.
 
 use crate::attention::dispositions;
-use crate::conversation::{masked, post_in, put, version};
+use crate::conversation::{go_on, masked, post_in, put, stop_work, version};
 use crate::market::results::{self, WorkerReport};
 use crate::relay::{EnvelopeAnswer, answer_envelope, say_to_listener};
 use bytes::Bytes;
@@ -33,6 +33,7 @@ use chorus_store::conversations::{self, Event};
 use chorus_store::deliveries;
 use chorus_store::directory::{self, Agent};
 use chorus_store::growing::{self, NewPiece};
+use chorus_store::obligations;
 use futures_util::Stream;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -263,24 +264,41 @@ impl Answer {
                 self.say(tx, &agent, &sent)?
             }
         };
-        self.dispose(tx, sent.id)?;
+        self.dispose(tx, &sent)?;
         Ok(recorded)
     }
 
     /// Records the disposition of the message, if the event implies one.
-    fn dispose(&self, tx: &mut dyn Tx, sent: EventId) -> Result<(), Error> {
+    fn dispose(&self, tx: &mut dyn Tx, sent: &Event) -> Result<(), Error> {
         let cause = match &self.event {
             CallbackEvent::Message { .. } => Cause::Replied,
             CallbackEvent::Error { .. } => Cause::Failed,
-            CallbackEvent::Lifecycle { status: Lifecycle::Idle } => Cause::KeptSilent,
+            CallbackEvent::Lifecycle { status: Lifecycle::Idle } => {
+                if sent.kind.source() == EventSource::Conversation {
+                    stop_work(tx, self.token.delivery.agent, sent.id, self.now)?;
+                }
+                Cause::KeptSilent
+            }
             CallbackEvent::Lifecycle { status: Lifecycle::Processing }
             | CallbackEvent::ToolCall { .. }
             | CallbackEvent::ToolResult { .. }
-            | CallbackEvent::Status { .. }
-            | CallbackEvent::Chunk { .. }
-            | CallbackEvent::Artifact { .. } => return Ok(()),
+            | CallbackEvent::Status { .. } => return self.work_on(tx, sent),
+            CallbackEvent::Chunk { .. } | CallbackEvent::Artifact { .. } => return Ok(()),
         };
-        dispositions::record(tx, sent, self.token.delivery.agent, cause, None, self.now)?;
+        dispositions::record(tx, sent.id, self.token.delivery.agent, cause, None, self.now)?;
+        Ok(())
+    }
+
+    /// Records that the agent works on a message of a conversation.
+    fn work_on(&self, tx: &mut dyn Tx, sent: &Event) -> Result<(), Error> {
+        if sent.kind.source() != EventSource::Conversation {
+            return Ok(());
+        }
+        let agent = self.token.delivery.agent;
+        if matches!(self.event, CallbackEvent::Lifecycle { .. }) {
+            obligations::inject(tx, sent.id, agent, self.now)?;
+        }
+        go_on(tx, agent, sent.id, self.now)?;
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 //! The time of a conversion is proportional to the trace, whose size is bounded. A node runs one conversion at
 //! a time, off the threads that answer requests, so that conversions keep at most one processor busy.
 
-use super::{declared, own, score_id};
+use super::{declared, own, queue_id, score_id};
 use chorus_choir_adapters::{About, Format};
 use chorus_node::App;
 use chorus_node::Error;
@@ -15,14 +15,13 @@ use chorus_protocol::api::scores::Adapting;
 use chorus_protocol::choir::evidence::Bundle;
 use chorus_protocol::faults::Faults;
 use chorus_store::Tx;
-use uuid::Uuid;
 
 /// The most bytes of a trace that is converted here. The command line converts larger ones.
 pub const MAX_TRACE: usize = 8 << 20;
 
 /// Reserves the caller's place in the queue of conversions, before the trace is read.
 pub fn enter(app: &App, caller: &Caller, source: Source) -> Result<QueuePlace, Error> {
-    app.limits.conversions.enter(source, who(caller))
+    app.limits.conversions.enter(source, queue_id(caller))
 }
 
 /// Converts a trace of this format; `auto` detects the format. If a Score is named, its voices give the names.
@@ -65,19 +64,6 @@ pub async fn adapt(
         .map_err(Error::validation)
 }
 
-/// Returns the id under which a caller is limited to one conversion at a time.
-fn who(caller: &Caller) -> Uuid {
-    match caller {
-        Caller::Agent(identity) => identity.id.0,
-        Caller::Account(person) => person.id.0,
-        Caller::EditLink(score) => score.0,
-        Caller::Owner(wallet) => wallet.0,
-        // The operator has an id of its own, so that an anonymous conversion does not block it.
-        Caller::Operator => Uuid::max(),
-        Caller::Nobody => Uuid::nil(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,6 +76,7 @@ mod tests {
     use chorus_protocol::ids::AgentId;
     use chorus_store::Store;
     use tokio_util::sync::CancellationToken;
+    use uuid::Uuid;
 
     fn agent(n: u128) -> Caller {
         Caller::Agent(Identity { id: AgentId(Uuid::from_u128(n)), name: format!("agent-{n}") })
@@ -109,7 +96,7 @@ mod tests {
             adapt(&app, caller, place, "openai", Adapting::default(), br#"{"output": []}"#).await
         };
 
-        let first = app.limits.conversions.begin(here, who(&agent(1))).await.unwrap();
+        let first = app.limits.conversions.begin(here, queue_id(&agent(1))).await.unwrap();
         let refused = convert(agent(1)).await.unwrap_err();
         assert_eq!((refused.code, refused.retry_after_ms), (Code::RateLimited, Some(1000)));
         let refused = convert(agent(2)).await.unwrap_err();

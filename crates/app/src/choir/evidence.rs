@@ -206,7 +206,6 @@ pub(super) async fn assert(
     bundle: Value,
     once: Once,
 ) -> Result<Done<EvidenceView>, Error> {
-    super::may_have(&caller)?;
     let id = score_id(id)?;
     let mut arriving = Arriving::read(app, VerificationStatus::UserAsserted, bundle)?;
     let (by, reader) = (caller.clone(), caller.clone());

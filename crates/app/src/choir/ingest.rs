@@ -8,7 +8,7 @@
 
 use super::answers::{self, ArrivingAnswers};
 use super::evidence::{self, Arriving};
-use super::{declared, may_have, score_id};
+use super::{count_unowned, declared, is_unowned_by, may_have, score_id};
 use chorus_choir::signing::{self, WINDOW_S};
 pub use chorus_choir::signing::{PREFIX_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER};
 use chorus_node::Error;
@@ -34,14 +34,18 @@ use uuid::Uuid;
 pub async fn assert(
     app: &AppState,
     caller: Caller,
+    source: Source,
     id: &str,
     sent: Value,
     once: Once,
 ) -> Result<Done<EvidenceView>, Error> {
+    may_have(&caller)?;
+    if is_unowned_by(&caller) {
+        count_unowned(app, true, source, sent.to_string().len())?;
+    }
     if !AnswersRecord::is_claimed_by(&sent) {
         return evidence::assert(app, caller, id, sent, once).await;
     }
-    may_have(&caller)?;
     answers::assert(app, caller, score_id(id)?, sent, once).await
 }
 
@@ -83,9 +87,10 @@ pub async fn submit(
     count(app, app.limits.signed_rate.as_ref(), score)?;
     let find = move |tx: &mut dyn Tx| {
         let row = choir::find(tx, score)?.ok_or_else(|| Error::not_found("ingest address"))?;
-        declared(tx, &row)
+        Ok((row.owner.is_none(), declared(tx, &row)?))
     };
-    let known = app.store.read::<_, Error, _>(find).await?;
+    let (is_unowned, known) = app.store.read::<_, Error, _>(find).await?;
+    count_unowned(app, is_unowned, source, bytes.len())?;
     let arriving = if AnswersRecord::is_claimed_by(&value) {
         let by = (VerificationStatus::SignatureValid, Some(secret));
         Submission::Answers(ArrivingAnswers::read(app, by, value)?)

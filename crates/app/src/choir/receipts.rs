@@ -2,8 +2,8 @@
 
 use super::answers::stored;
 use super::{
-    Change, MOST_EVIDENCE, check_unowned, declared, log, own, own_to_change, own_to_change_later, record,
-    score_id,
+    Change, MOST_EVIDENCE, check_unowned, count_unowned, declared, is_unowned_by, log, own, own_to_change,
+    own_to_change_later, queue_id, record, score_id,
 };
 use chorus_choir::compare::{Comparison, compare};
 use chorus_choir::evidence::MAX_BUNDLES;
@@ -16,7 +16,7 @@ use chorus_node::audit::RequestContext;
 use chorus_node::caller::Caller;
 use chorus_node::idempotency::{Done, Once};
 use chorus_node::page::page;
-use chorus_node::tasks::blocking::block_in_place_if_large;
+use chorus_node::tasks::blocking::{LONG, block_in_place_if_large};
 use chorus_node::{App, AppState};
 use chorus_protocol::api::scores::{
     CompareBody, ComparisonLink, IssuedReceipt, ReceiptBody, ReceiptLine, Verification,
@@ -200,11 +200,18 @@ pub async fn issue(
     };
     let (score, found) = app.store.read::<_, Error, _>(find).await?;
     let size = found.bundles.iter().map(|(_, body)| body.len()).sum();
+    // Large receipts are issued one at a time, because each takes a processor and memory for a moment.
+    let _turn = if size > LONG {
+        Some(app.limits.receipts.begin(context.source(), queue_id(&caller)).await?)
+    } else {
+        None
+    };
     // The computation runs outside the transaction, because it can take long.
     let (payload, mut issued) = block_in_place_if_large(size, || work_out(&score, found))?;
     let (slug, now) = (app.environment.random_hex(), app.now());
     (issued.receipt_id, issued.generated_at) = (Some(slug.clone()), Some(rfc3339(now)));
-    let text = canonical::text(&issued.payload);
+    let text = block_in_place_if_large(size, || canonical::text(&issued.payload));
+    count_unowned(app, is_unowned_by(&caller), context.source(), text.len())?;
     // The hub signs once, when it issues. Later reads serve these envelopes.
     let key = log::signing_key(app).await?;
     let signed = |statement: &Value| canonical::text(&attest::envelope(statement, &key));
@@ -304,8 +311,11 @@ async fn find(app: &App, id: &str) -> Result<StoredReceipt, Error> {
         Ok((row, leaf))
     };
     let (row, leaf) = app.store.read::<_, Error, _>(find).await?;
-    let payload: Value = serde_json::from_str(&row.payload).map_err(Error::internal)?;
-    let recomputed_hash = canonical::hash(&payload);
+    let (payload, recomputed_hash) = block_in_place_if_large(row.payload.len(), || {
+        let payload: Value = serde_json::from_str(&row.payload).map_err(Error::internal)?;
+        let hash = canonical::hash(&payload);
+        Ok::<_, Error>((payload, hash))
+    })?;
     Ok(StoredReceipt { row, payload, recomputed_hash, leaf })
 }
 

@@ -1,7 +1,8 @@
 //! Scores: making, changing, reading, claiming and archiving them, and the structural rehearsal.
 
 use super::{
-    MOST_SCORES, Sent, check_unowned, declared, own, own_to_change, read, score_id, signing_secrets,
+    MOST_SCORES, Sent, check_unowned, count_unowned, declared, is_unowned_by, own, own_to_change, read,
+    score_id, signing_secrets,
 };
 use chorus_choir::rehearse;
 use chorus_node::Error;
@@ -9,7 +10,7 @@ use chorus_node::audit::{Deed, RequestContext};
 use chorus_node::caller::{Caller, key_hash};
 use chorus_node::idempotency::{Done, Once};
 use chorus_node::page::page;
-use chorus_node::source::rate_key;
+use chorus_node::source::{Source, rate_key};
 use chorus_node::{App, AppState};
 use chorus_protocol::api::scores::{ClaimBody, MadeScore, PUBLISHES, RehearsalView, ScoreDetail, ScoreView};
 use chorus_protocol::api::{Items, Page};
@@ -39,6 +40,7 @@ pub async fn make(
         app.limits.count_registration(rate_key(context.client))?;
     }
     let Sent { score, text, masked, unknown } = read(body, 1)?;
+    count_unowned(app, anonymous, context.source(), text.len())?;
     let (now, link) = (app.now(), owner.is_none().then(|| app.secret(SecretKind::EditLink)));
     let new = ScoreRow {
         id: ScoreId(app.environment.uuid_v7()),
@@ -80,13 +82,15 @@ fn room(tx: &mut dyn Tx, owner: AccountId) -> Result<(), Error> {
 pub async fn change(
     app: &AppState,
     caller: Caller,
+    source: Source,
     id: &str,
     body: Value,
     once: Once,
 ) -> Result<Done<MadeScore>, Error> {
     super::may_have(&caller)?;
     let (id, now) = (score_id(id)?, app.now());
-    read(body.clone(), 1)?;
+    let sent = read(body.clone(), 1)?;
+    count_unowned(app, is_unowned_by(&caller), source, sent.text.len())?;
     let by = caller.clone();
     let work = move |tx: &mut dyn Tx| {
         let row = own_to_change(tx, &caller, id)?;

@@ -129,7 +129,7 @@ fn blocked(tx: &mut dyn Tx, id: ConversationId) -> Result<Vec<Row>, StoreError> 
         let says_how_it_goes = match signal {
             Signal::Blocked => true,
             Signal::Working | Signal::Claimed | Signal::Done | Signal::Declined => !removed,
-            Signal::Seen | Signal::Agree | Signal::Queued | Signal::Unclear => false,
+            Signal::Seen | Signal::Agree | Signal::Queued | Signal::Unclear | Signal::Stop => false,
         };
         // Only the newest such signal of a member on a message counts.
         if !says_how_it_goes

@@ -7,7 +7,6 @@ use super::post::post_planned;
 use super::{act, count_message, is_member, kinds, masked, only, post};
 use crate::attention;
 use crate::views;
-use chorus_attention::plan::Effect;
 use chorus_node::AppState;
 use chorus_node::Error;
 use chorus_node::idempotency::{Done, Once};
@@ -38,7 +37,7 @@ pub async fn edit(
         let effects = attention::decide(tx, &draft)?;
         // An edit that wakes somebody counts like a message. The cell keeps the decision when the transaction
         // is retried.
-        if effects.iter().any(Effect::wakes) {
+        if effects.iter().any(|effect| effect.wakes().is_some()) {
             counted.get_or_init(|| hub.limits.may_say(who, conversation, 1)).clone()?;
         }
         let posted = post_planned(&hub, tx, &draft, &effects)?;

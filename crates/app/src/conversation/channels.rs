@@ -66,6 +66,7 @@ impl Making {
             keep_days: None,
             open_from: 0,
             loop_turns: None,
+            longest_task_ms: None,
             glyphs: None,
             oldest: 1,
         };
@@ -110,10 +111,20 @@ pub async fn change_channel(
     change: ChannelChange,
     once: Once,
 ) -> Result<Done<ChangedConversation>, Error> {
-    let ChannelChange { name, context: about, history, owner, keep_days, loop_guard, glyphs } = change;
+    let ChannelChange {
+        name,
+        context: about,
+        history,
+        owner,
+        keep_days,
+        loop_guard,
+        longest_task_ms,
+        glyphs,
+    } = change;
     let says_something = name.is_some() || about.is_some() || history.is_some() || owner.is_some();
-    if !says_something && keep_days.is_none() && loop_guard.is_none() && glyphs.is_none() {
-        let what = "must have a name, a context, a history, an owner, keep_days, loop_guard or glyphs";
+    let sets_a_limit = keep_days.is_some() || loop_guard.is_some() || longest_task_ms.is_some();
+    if !says_something && !sets_a_limit && glyphs.is_none() {
+        let what = "must have a name, a context, a history, an owner, keep_days, loop_guard, longest_task_ms or glyphs";
         return Err(Faults::one("body", what).into());
     }
     let glyphs = glyphs.map(kept_glyphs).transpose()?;
@@ -137,6 +148,9 @@ pub async fn change_channel(
                 conversation.keep_days = (days > 0).then_some(days);
             }
             conversation.loop_turns = loop_guard.or(conversation.loop_turns);
+            if let Some(longest) = longest_task_ms {
+                conversation.longest_task_ms = (longest > 0).then_some(longest);
+            }
             if let Some(glyphs) = &glyphs {
                 conversation.glyphs.clone_from(glyphs);
             }

@@ -3,6 +3,7 @@
 //! A person claims a message by reacting to it ([`react`](super::react)). For an agent that may not read a
 //! message, it does not exist.
 
+use super::end_status;
 use super::follow::tell_attention;
 use crate::attention::{dispositions, handle};
 use chorus_attention::claims::{DEFAULT_TTL_MS, Request};
@@ -28,6 +29,7 @@ pub async fn claim(
     request: Request,
 ) -> Result<(ClaimStatus, String), Error> {
     let now = app.now();
+    let act_in = super::act_by_agent(app, who);
     let work = move |tx: &mut dyn Tx| {
         if signal_to(tx, who, event, now)?.is_some() {
             let what = "is a reaction to what you said: there is nothing to claim. Answer it, or say what becomes of it with \
@@ -37,6 +39,9 @@ pub async fn claim(
         let (place, member, said) = enter(tx, who, event)?;
         let facts = load_handling(tx, &place, &member, &said, HandlingRequest::Claim(request), now)?;
         let (_, effects) = handle(tx, facts, now)?;
+        if request == Request::Release {
+            end_status(tx, &act_in(place.id))?;
+        }
         Ok((ClaimStatus::of(&effects, who.into(), now), member.handle, place.id, said.id))
     };
     let (status, handle, place, said) = app.store.write::<_, Error, _>(work).await?;

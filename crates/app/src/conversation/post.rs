@@ -1,6 +1,7 @@
 //! Posting a draft: the common part of messages, edits, deletions and reactions.
 
 use super::follow::{DIALECT, tell_attention};
+use super::stop;
 use crate::attention::{self, cancellations::tell_cancelled};
 use crate::delivery::bridge::ChatDelivery;
 use crate::delivery::c2a::{self, Told};
@@ -49,6 +50,7 @@ pub(super) fn post_planned(
         tell_cancelled(app, tx, (known.id, known.event), reason, draft.act.now)?;
     }
     publish(app, tx, draft, &posted)?;
+    stop::tell(app, tx, draft.act, &draft.member.handle, &posted.applied.stopped, true)?;
     count(app, tx, draft, &posted.applied);
     // The appended event says nothing of the agents that were knocked or have taken it.
     let is_shown_later = effects.iter().any(|effect| match effect {

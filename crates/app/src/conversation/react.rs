@@ -4,6 +4,7 @@
 
 use super::claims::{dispose_signal, signal_to};
 use super::follow::tell_attention;
+use super::stop::stop_by_reaction;
 use super::{act, is_member, kinds, masked, post};
 use crate::attention::handle;
 use chorus_attention::disposition::Cause;
@@ -14,8 +15,9 @@ use chorus_node::idempotency::{Done, Once};
 use chorus_protocol::api::messages::{NewReaction, Noted};
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{AgentId, ConversationId, EventId, Principal};
+use chorus_protocol::words::Signal;
 use chorus_store::attention::load_handling;
-use chorus_store::conversation::{self, ConversationError, Reaction};
+use chorus_store::conversation::{self, Act, ConversationError, Reaction};
 use chorus_store::{Tx, conversations, obligations};
 use std::sync::Arc;
 
@@ -42,6 +44,7 @@ pub async fn react(
                 if who.agent().is_none() || !new.removed {
                     signal(tx, conversation, message, who, &new, act.now)?;
                 }
+                stop_if_asked(&hub, tx, &act, message, &new)?;
                 (act.event, posted.seq)
             }
             Reaction::Stands(event, seq) => {
@@ -54,6 +57,9 @@ pub async fn react(
                     signal(tx, conversation, message, who, &new, act.now)?;
                 }
                 // A person whose claim has expired claims the message again.
+                if let Some(message) = message {
+                    stop_if_asked(&hub, tx, &act, message, &new)?;
+                }
                 if let (Principal::Account(_), Some(message)) = (who, message) {
                     signal(tx, conversation, message, who, &new, act.now)?;
                     let hub = Arc::clone(&hub);
@@ -65,6 +71,22 @@ pub async fn react(
         Ok(Noted { event_id, sequence, masked: kinds(&body), unknown: vec![] })
     };
     app.once(once, is_member(who, conversation), work).await
+}
+
+/// Stops the work that a message is about if the reaction says so.
+fn stop_if_asked(
+    app: &AppState,
+    tx: &mut dyn Tx,
+    act: &Act,
+    message: EventId,
+    new: &NewReaction,
+) -> Result<(), Error> {
+    if new.signal != Signal::Stop || new.removed {
+        return Ok(());
+    }
+    let (place, member) = conversation::as_reader(tx, act.conversation, act.author)?;
+    let said = conversations::event_by_id(tx, message)?.ok_or(ConversationError::NoTarget)?;
+    stop_by_reaction(app, tx, act, (&place, &member), &said)
 }
 
 /// Records a reaction of an agent to a reaction to its own message. Nobody else sees it; it is only the

@@ -15,7 +15,7 @@ use chorus_protocol::attention::Attention;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{ConversationId, Principal};
 use chorus_protocol::words::{ConversationKind, Mode, Visibility};
-use chorus_store::attention::{Applied, Posted};
+use chorus_store::attention::{Applied, Posted, classify_draft};
 use chorus_store::conversation::{self, Act, Post};
 use chorus_store::{StoreError, Tx, conversations};
 use std::sync::{Arc, OnceLock};
@@ -136,9 +136,10 @@ pub async fn preview(
     let (left_out, held) = (post.left_out.clone(), new.requires_approval);
     let find = move |tx: &mut dyn Tx| {
         let draft = conversation::preview_message(tx, &act, &post)?;
-        Ok((attention::decide(tx, &draft)?, draft.unknown))
+        let classification = classify_draft(&draft)?;
+        Ok((attention::decide(tx, &draft)?, classification, draft.unknown))
     };
-    let (effects, unknown) = app.store.read::<_, Error, _>(find).await?;
+    let (effects, classification, unknown) = app.store.read::<_, Error, _>(find).await?;
     // An ephemeral message is delivered to nobody.
     let reached = effects.into_iter().filter(|_| !new.ephemeral).filter_map(|effect| match effect {
         Effect::Deliver { to, .. } | Effect::Store(to) => Some(to),
@@ -148,7 +149,7 @@ pub async fn preview(
         let Attention { directedness, policy, mode, reason, priority, deadline_ms } = recipient.attention;
         Decision { handle: recipient.handle, directedness, policy, mode, reason, priority, deadline_ms }
     });
-    Ok(Preview { attention: decided.collect(), held, unknown, left_out })
+    Ok(Preview { classification, attention: decided.collect(), held, unknown, left_out })
 }
 
 /// Returns a message ready to be posted, with credentials masked.

@@ -64,7 +64,7 @@ pub async fn addressed(app: &App, account: AccountId) -> Result<Vec<Addressed>, 
     let (who, max_bytes) = (Principal::from(account), app.config.quotas.page_bytes as usize);
     let find = move |tx: &mut dyn Tx| {
         let mut standings = readings::of_account(tx, account, MOST)?;
-        standings.retain(|standing| standing.new > 0);
+        standings.retain(|standing| standing.new > 0 || standing.asked > standing.read);
         standings.sort_by_key(|standing| !standing.is_asked());
         let mut found = vec![];
         for standing in standings.into_iter().take(LOOKED_INTO) {
@@ -79,6 +79,15 @@ pub async fn addressed(app: &App, account: AccountId) -> Result<Vec<Addressed>, 
                 let size = PageSize { events: LOOKED_BACK_FROM_ASKED, bytes: max_bytes };
                 let page = log::page(tx, &place, who, &filter, at, size)?;
                 events.extend(views::events(&page.events, &page.standing.changes, &page.standing.replies));
+            }
+            if standing.asked > standing.read {
+                // The reports on requests of the person, and stops of their work.
+                for kind in [EventKind::Escalation, EventKind::Stop] {
+                    let filter = Filter { thread: None, kinds: Kinds::Only(kind) };
+                    let size = PageSize { events: LOOKED_BACK, bytes: max_bytes };
+                    let page = log::page(tx, &place, who, &filter, At::Before(i64::MAX), size)?;
+                    events.extend(views::events(&page.events, &page.standing.changes, &[]));
+                }
             }
             let own = who.to_string();
             let for_me = |event: &EventView| {

@@ -79,9 +79,9 @@ async fn saying_something_costs_so_many_statements() {
         ("its answer", ada, json!({"content": "It is.", "reply_to": event(21)}), 24),
         ("a question in the thread", owner, json!({"content": "And on Windows?", "thread": event(21)}), 21),
         ("a question to a role", owner, json!({"content": "@ops can you look at the disk?"}), 31),
-        ("an agent's question", ada, json!({"content": "@cara which port is it?"}), 20),
+        ("an agent's question", ada, json!({"content": "@cara which port is it?"}), 21),
         ("an agent's remark", bob, json!({"content": "I am reading the log."}), 9),
-        ("two agents are named", owner, json!({"content": "@bob @cara please stop."}), 26),
+        ("two agents are named", owner, json!({"content": "@bob @cara please look."}), 26),
         ("a person answers an agent", owner, json!({"content": "8080.", "reply_to": event(25)}), 23),
     ];
     let mut cost = vec![];

@@ -28,8 +28,8 @@ pub async fn unread(
         held: one.held,
     });
     let mut items = page(app, shown.collect(), limit, |last: &Unread| last.channel.to_string());
-    // The new events of a conversation may be other than messages.
-    items.items.retain(|one| one.unread > 0 || one.held > 0);
+    // The new events of a conversation may be other than messages, and reports on requests.
+    items.items.retain(|one| one.unread > 0 || one.held > 0 || one.asked);
     Ok(items)
 }
 

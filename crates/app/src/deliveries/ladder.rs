@@ -9,10 +9,11 @@ use chorus_node::App;
 use chorus_node::Error;
 use chorus_node::secrets::MasterKey;
 use chorus_protocol::api::deliveries::{LadderDelivery, Recipient, Rung, StepView};
-use chorus_protocol::attention::Attention;
+use chorus_protocol::attention::{Attention, Classification};
 use chorus_protocol::ids::{EventId, Principal};
 use chorus_protocol::time::rfc3339;
-use chorus_protocol::words::{ClaimState, DeliveryState, EventKind, Transport};
+use chorus_protocol::words::{ClaimState, DeliveryState, Disposition, EventKind, Transport};
+use chorus_store::attention::classify_stored;
 use chorus_store::conversations::{Conversation, Event};
 use chorus_store::members::MembershipInterval;
 use chorus_store::push::{self, Record};
@@ -29,6 +30,9 @@ const MAX_ATTEMPTS: i64 = 500;
 pub struct LadderView {
     /// The event.
     pub event: EventView,
+    /// The intent that the message was taken for; `null` for other events.
+    #[schema(nullable)]
+    pub classification: Option<Classification>,
     /// The deliveries of the event, one per recipient.
     pub deliveries: Vec<LadderDelivery>,
     /// The claims on the event, the oldest first.
@@ -63,7 +67,7 @@ pub async fn ladder(app: &App, who: Principal, id: &str) -> Result<LadderView, E
             if deliveries.is_empty() && event.kind == EventKind::Envelope {
                 deliveries.extend(unkept(&key, tx, &event, now)?);
             }
-            return Ok(LadderView { event: view, deliveries, claims: vec![] });
+            return Ok(LadderView { event: view, classification: None, deliveries, claims: vec![] });
         }
         let (conversation, _) =
             conversation::as_reader(tx, event.conversation, who).map_err(|_| missing())?;
@@ -71,11 +75,12 @@ pub async fn ladder(app: &App, who: Principal, id: &str) -> Result<LadderView, E
         if !MembershipInterval::any_holds(&stays, event.seq) {
             return Err(missing());
         }
+        let classification = classify_stored(tx, event.id)?;
         let events = [event];
         let standing = log::stand(tx, &conversation, who, &stays, &events)?;
         let event = views::events(&events, &standing.changes, &standing.replies).remove(0);
         let claims = claims(tx, &conversation, id, now)?;
-        Ok(LadderView { event, deliveries: deliveries(&key, tx, id)?, claims })
+        Ok(LadderView { event, classification, deliveries: deliveries(&key, tx, id)?, claims })
     };
     app.store.read::<_, Error, _>(show).await
 }
@@ -171,19 +176,18 @@ fn delivery(key: &MasterKey, tx: &mut dyn Tx, record: Record) -> Result<LadderDe
 }
 
 fn rungs(record: &Record) -> Vec<StepView> {
-    let rung = |rung, at: Option<i64>, reason: Option<&str>| StepView {
-        rung,
-        at: at.map(rfc3339),
-        reason: reason.map(str::to_owned),
-    };
-    let ended = |last| rung(last, Some(record.updated_at), record.detail.as_deref());
-    let mut rungs = vec![rung(Rung::Stored, Some(record.created_at), None)];
-    if record.handed {
-        rungs.push(rung(Rung::Handed, record.handed_at, None));
+    let ended = |last| (last, Some(record.updated_at), record.detail.as_deref());
+    let mut rungs = vec![(Rung::Stored, Some(record.created_at), None)];
+    let is_taken = record.acked_at.is_some() || record.injected_at.is_some();
+    let is_withdrawn = matches!(record.disposition, Some((Disposition::Superseded | Disposition::Failed, at))
+        if !is_taken && record.handed_at.is_some_and(|handed_at| handed_at > at));
+    // The position of the inbox passes an event that was withdrawn before it was handed over.
+    if record.handed && !is_withdrawn {
+        rungs.push((Rung::Handed, record.handed_at, None));
     }
     match record.state {
         DeliveryState::Delivered if record.transport != Transport::Inbox && record.acked_at.is_none() => {
-            rungs.push(rung(Rung::Acked, record.handed_at, None));
+            rungs.push((Rung::Acked, record.handed_at, None));
         }
         DeliveryState::Failed => rungs.push(ended(Rung::Failed)),
         DeliveryState::Dead => rungs.push(ended(Rung::Dead)),
@@ -194,13 +198,51 @@ fn rungs(record: &Record) -> Vec<StepView> {
         | DeliveryState::Waiting => {}
     }
     if let Some(at) = record.acked_at {
-        rungs.push(rung(Rung::Acked, Some(at), None));
+        rungs.push((Rung::Acked, Some(at), None));
     }
     if let Some(at) = record.injected_at {
-        rungs.push(rung(Rung::Injected, Some(at), None));
+        rungs.push((Rung::Injected, Some(at), None));
     }
     if let Some((disposition, at)) = &record.disposition {
-        rungs.push(rung(Rung::Dispositioned, Some(*at), Some(disposition.as_str())));
+        rungs.push((Rung::Dispositioned, Some(*at), Some(disposition.as_str())));
     }
-    rungs
+    let mut times: Vec<_> = rungs.iter().map(|(_, at, _)| *at).collect();
+    put_in_order(&mut times);
+    let shown = rungs.into_iter().zip(times).map(|((rung, _, reason), at)| StepView {
+        rung,
+        at: at.map(rfc3339),
+        reason: reason.map(str::to_owned),
+    });
+    shown.collect()
+}
+
+/// Lowers times that are later than those of later rungs. A rung was reached at the latest when the next one was: the position
+/// of an inbox, which tells that an event was handed over, is recorded with a delay.
+pub(crate) fn put_in_order(times: &mut [Option<i64>]) {
+    let first = times.first().copied().flatten();
+    let mut latest = None;
+    for at in times.iter_mut().skip(1).rev().flatten() {
+        *at = (*at).min(latest.unwrap_or(*at)).max(first.unwrap_or(*at));
+        latest = Some(*at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rungs_never_go_backwards_in_time() {
+        for (times, expected) in [
+            (vec![Some(1), Some(9), Some(5), Some(7)], vec![Some(1), Some(5), Some(5), Some(7)]),
+            (vec![Some(1), Some(9), None, Some(4)], vec![Some(1), Some(4), None, Some(4)]),
+            (vec![Some(3), Some(9), Some(2)], vec![Some(3), Some(3), Some(3)]),
+            (vec![Some(1), Some(2), Some(3)], vec![Some(1), Some(2), Some(3)]),
+            (vec![Some(1)], vec![Some(1)]),
+        ] {
+            let mut found = times.clone();
+            put_in_order(&mut found);
+            assert_eq!(found, expected, "{times:?}");
+        }
+    }
 }

@@ -323,10 +323,10 @@ impl StoredChat {
         Chat { about, ..self.delivery().data(app, self.view()) }
     }
 
-    /// Renders the event for a connection string. Returns `None` unless it is a message or an escalation: the
-    /// Channel Protocol has no other kinds, and would show an edit as a new message.
+    /// Renders the event for a connection string. Returns `None` unless it is a message, an escalation or a stop:
+    /// the Channel Protocol has no other kinds, and would show an edit as a new message.
     pub fn channel_post(&self, app: &App) -> Option<Post> {
-        if !matches!(self.chat.event.kind, EventKind::Message | EventKind::Escalation) {
+        if !matches!(self.chat.event.kind, EventKind::Message | EventKind::Escalation | EventKind::Stop) {
             return None;
         }
         let (view, delivery) = (self.view(), self.delivery());

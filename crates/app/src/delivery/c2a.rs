@@ -197,6 +197,8 @@ fn knock_of(told: &Told<'_>) -> Knock {
     // A signal is a fixed word of the hub and not a member's text.
     let signal = event.more.get("signal").and_then(Value::as_str).and_then(Signal::parse);
     let topic = signal.map_or(topic, |signal| format!("reaction {signal} to your message"));
+    let is_stop = event.kind.known() == Some(EventKind::Stop);
+    let topic = if is_stop { "work that you asked for was stopped".to_owned() } else { topic };
     Knock {
         from,
         place: place.clone(),

@@ -322,7 +322,7 @@ fn says_blocked(event: &Event) -> Option<bool> {
         EventKind::Reaction => match body["signal"].as_str().and_then(Signal::parse)? {
             Signal::Blocked => Some(body["removed"] != Value::Bool(true)),
             Signal::Working | Signal::Claimed | Signal::Done | Signal::Declined => Some(false),
-            Signal::Seen | Signal::Agree | Signal::Queued | Signal::Unclear => None,
+            Signal::Seen | Signal::Agree | Signal::Queued | Signal::Unclear | Signal::Stop => None,
         },
         EventKind::Message => Some(false),
         _ => matches!(step_of(event)?, Step::Doing(_)).then_some(false),

@@ -1,16 +1,21 @@
 //! Checks data against the schemas that agents declare, within a budget of steps for the whole request.
 //!
 //! Neither schemas nor data are trusted. A short check runs at once. A longer one leaves the runtime's thread
-//! and queues with other long ones: at most one runs on a node, and a caller has one at a time.
+//! and queues with other long ones: at most one runs on a node, turns go round between parties, and a caller has
+//! one at a time. The party of an input is the caller's network address. That of an output is the owner of the
+//! worker, or the address that registered it, since a pushed job is answered to the hub's own request.
 
 use chorus_market::schema::{STEPS_OF_CHECK, Schema};
 use chorus_node::App;
 use chorus_node::Error;
 use chorus_node::caller::Caller;
+use chorus_node::source::Source;
 use chorus_node::tasks::blocking::block_in_place_if_large;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::Principal;
 use chorus_protocol::schema::StepBudget;
+use chorus_store::market::jobs::Job;
+use chorus_store::{StoreError, Tx, directory};
 use serde_json::Value;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -37,7 +42,7 @@ pub(super) fn request_budget() -> StepBudget {
 /// others.
 pub(super) async fn check_input(
     app: &App,
-    caller: &Caller,
+    (caller, source): (&Caller, Source),
     schemas: &[Option<String>],
     until_fit: bool,
     input: &Value,
@@ -48,8 +53,8 @@ pub(super) async fn check_input(
     if !short.is_exhausted() {
         return Ok(fits);
     }
-    let caller = turn_of(caller);
-    let _turn = app.limits.input_checks.begin(caller, caller).await?;
+    let party = Uuid::from_bytes(app.config.master_key.source_mark(source));
+    let _turn = app.limits.data_checks.begin(party, caller_id(caller)).await?;
     Ok(block_in_place_if_large(ANY_SIZE, || check_each(app, schemas, until_fit, input, budget, |left| left)))
 }
 
@@ -58,16 +63,21 @@ pub(super) fn fits_at_once(app: &App, schema: Option<&str>, input: &Value) -> bo
     check(app, schema, input, "input_data", &mut StepBudget::new(SHORT_STEPS)).is_ok()
 }
 
-/// Checks the output of a job against the schema that its worker declared.
-pub(super) fn check_output(app: &App, schema: Option<&str>, output: &Value) -> Fit {
+/// Checks the output of a job against the schema that its worker declared. Fails if too many long checks wait.
+pub(super) async fn check_output(app: &App, job: &Job, output: &Value) -> Result<Fit, Error> {
+    let schema = job.agreed.output_schema.as_deref();
     let mut short = StepBudget::new(SHORT_STEPS);
     let fits = check(app, schema, output, "output_data", &mut short);
     if !short.is_exhausted() {
-        return fits;
+        return Ok(fits);
     }
-    block_in_place_if_large(ANY_SIZE, || {
+    let worker = job.agreed.agent;
+    let party =
+        app.store.read::<_, StoreError, _>(move |tx: &mut dyn Tx| directory::party(tx, worker)).await?;
+    let _turn = app.limits.data_checks.begin(party, job.agreed.id.0).await?;
+    Ok(block_in_place_if_large(ANY_SIZE, || {
         check(app, schema, output, "output_data", &mut StepBudget::new(STEPS_OF_CHECK))
-    })
+    }))
 }
 
 /// `shares` gets the number of schemas left and returns the divisor for the remaining budget.
@@ -104,8 +114,8 @@ fn check(app: &App, schema: Option<&str>, data: &Value, path: &str, steps: &mut 
     schema.check(data, path, steps)
 }
 
-/// Returns the key under which a caller has one long check at a time.
-fn turn_of(caller: &Caller) -> Uuid {
+/// Returns the id under which a caller has one long check at a time.
+fn caller_id(caller: &Caller) -> Uuid {
     match caller {
         Caller::Owner(wallet) => wallet.0,
         caller => caller.id().map_or(Uuid::nil(), Principal::uuid),

@@ -17,6 +17,7 @@ use chorus_node::caches::market::Takes;
 use chorus_node::caller::Caller;
 use chorus_node::idempotency::{Done, Once};
 use chorus_node::limits::usage::room;
+use chorus_node::source::Source;
 use chorus_node::{App, AppState};
 use chorus_protocol::attention::Attention;
 use chorus_protocol::code::Code;
@@ -58,13 +59,14 @@ pub(super) const LOOKS: usize = 3;
 pub async fn hire(
     app: &AppState,
     caller: Caller,
+    source: Source,
     body: JobRequest,
     once: Once,
 ) -> Result<Done<JobView>, Error> {
     if let Some(done) = app.replay(&once).await? {
         return Ok(done);
     }
-    let act = Arc::new(prepare(app, caller, body).await?);
+    let act = Arc::new(prepare(app, caller, source, body).await?);
     let mut guess = act.fits_as_before();
     for _ in 0..LOOKS {
         let checked = match guess.take() {
@@ -90,6 +92,7 @@ pub(super) fn changing() -> Error {
 pub(super) struct Hire {
     app: AppState,
     caller: Caller,
+    source: Source,
     pub(super) body: JobRequest,
     pub(super) id: JobId,
     event: EventId,
@@ -101,7 +104,12 @@ pub(super) struct Hire {
     steps: tokio::sync::Mutex<StepBudget>,
 }
 
-pub(super) async fn prepare(app: &AppState, caller: Caller, body: JobRequest) -> Result<Hire, Error> {
+pub(super) async fn prepare(
+    app: &AppState,
+    caller: Caller,
+    source: Source,
+    body: JobRequest,
+) -> Result<Hire, Error> {
     if !caller.is_known() {
         return Err(who::no_key());
     }
@@ -128,6 +136,7 @@ pub(super) async fn prepare(app: &AppState, caller: Caller, body: JobRequest) ->
     Ok(Hire {
         app: Arc::clone(app),
         caller,
+        source,
         body,
         id,
         event: EventId(app.environment.uuid_v7()),
@@ -165,9 +174,9 @@ impl Hire {
         let mut steps = self.steps.lock().await;
         for _ in 0..LOOKS {
             let Some(offered) = self.declared_now().await? else { return Ok(None) };
-            let input = &self.body.input_data;
+            let (caller, input) = ((&self.caller, self.source), &self.body.input_data);
             let checked =
-                data_checks::check_input(&self.app, &self.caller, &offered, true, input, &mut steps).await?;
+                data_checks::check_input(&self.app, caller, &offered, true, input, &mut steps).await?;
             for (schema, fit) in offered.into_iter().zip(checked) {
                 match (fit, schema) {
                     (Err(faults), Some(schema)) if self.body.agent_id.is_none() => {

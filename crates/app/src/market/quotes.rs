@@ -12,6 +12,7 @@ use chorus_node::AppState;
 use chorus_node::Error;
 use chorus_node::caller::Caller;
 use chorus_node::idempotency::{Done, Once};
+use chorus_node::source::Source;
 use chorus_protocol::code::Code;
 use chorus_protocol::faults::Faults;
 use chorus_protocol::ids::{EventId, JobId, QuoteId};
@@ -46,6 +47,7 @@ pub fn id(text: &str) -> Result<QuoteId, Error> {
 pub async fn ask(
     app: &AppState,
     caller: Caller,
+    source: Source,
     body: QuoteRequest,
     once: Once,
 ) -> Result<Done<QuoteView>, Error> {
@@ -65,6 +67,7 @@ pub async fn ask(
         fresh: Fresh::new(app),
         app: Arc::clone(app),
         caller,
+        source,
         body,
         search,
         steps: tokio::sync::Mutex::new(data_checks::request_budget()),
@@ -93,6 +96,7 @@ pub async fn ask(
 struct Ask {
     app: AppState,
     caller: Caller,
+    source: Source,
     body: QuoteRequest,
     search: Search,
     id: QuoteId,
@@ -128,8 +132,8 @@ impl Ask {
         };
         let schemas = self.app.store.read::<_, StoreError, _>(find).await?;
         let mut steps = self.steps.lock().await;
-        let checked =
-            data_checks::check_input(&self.app, &self.caller, &schemas, false, input, &mut steps).await?;
+        let caller = (&self.caller, self.source);
+        let checked = data_checks::check_input(&self.app, caller, &schemas, false, input, &mut steps).await?;
         Ok(schemas.into_iter().flatten().zip(checked).collect())
     }
 
@@ -278,6 +282,7 @@ fn view(tx: &mut dyn Tx, quote: Quote, now: i64) -> Result<QuoteView, StoreError
 pub async fn accept(
     app: &AppState,
     caller: Caller,
+    source: Source,
     id: QuoteId,
     body: Accept,
     once: Once,
@@ -310,7 +315,7 @@ pub async fn accept(
         deadline_ms: body.deadline_ms,
         timestamp_utc: None,
     };
-    let act = Arc::new(hire::prepare(app, caller.clone(), request).await?);
+    let act = Arc::new(hire::prepare(app, caller.clone(), source, request).await?);
     let now = app.now();
     check_offer(&quote, &offer, act.id, now)?;
     for _ in 0..hire::LOOKS {

@@ -29,6 +29,7 @@ use chorus_store::push::Due;
 use chorus_store::{StoreError, Tx, conversations, deliveries, directory};
 use serde_json::Value;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Bytes of the response to a job's POST that are read as its result.
 pub const MAX_ANSWER: usize = 256 * 1024;
@@ -116,7 +117,7 @@ pub async fn report(
     let by_person = matches!(worker, Worker::Known(Caller::Account(_)));
     let (hub, find) = (Arc::clone(app), move |tx: &mut dyn Tx| worker.find(tx, id));
     let job = app.store.read::<_, Error, _>(find).await?;
-    let judged = judge(app, &job, &result);
+    let judged = judge(app, &job, &result).await?;
     if !by_person {
         app.caches.market.saw(job.agreed.agent, app.now());
     }
@@ -197,22 +198,35 @@ fn late() -> Error {
     Error::new(Code::Conflict, "the job has ended: this result comes too late, and nothing was moved")
 }
 
-fn judge(app: &App, job: &Job, result: &JobResult) -> Judged {
+async fn judge(app: &App, job: &Job, result: &JobResult) -> Result<Judged, Error> {
     let failed = |message: String| Some((Code::ExecutionError.as_str().to_owned(), message));
     let said = |otherwise: &str| result.error_message.clone().unwrap_or_else(|| otherwise.to_owned());
     match result.status {
-        JobStatus::Failure => return (Verdict::Failed, failed(said("the agent reported a failure"))),
+        JobStatus::Failure => return Ok((Verdict::Failed, failed(said("the agent reported a failure")))),
         JobStatus::Rejected => {
             let error = (JobStatus::Rejected.as_str().to_owned(), said("the agent declined the job"));
-            return (Verdict::Declined, Some(error));
+            return Ok((Verdict::Declined, Some(error)));
         }
         JobStatus::Success | JobStatus::Pending => {}
     }
     let output = result.output_data.as_ref().unwrap_or(&Value::Null);
-    match check_output(app, job.agreed.output_schema.as_deref(), output) {
+    Ok(match check_output(app, job, output).await? {
         Ok(()) => (Verdict::Done(result.execution_cost), None),
         Err(faults) => {
             (Verdict::BrokenOutput, failed(format!("the output is not what the skill declares: {faults}")))
+        }
+    })
+}
+
+/// Judges a result that came as the answer to the hub's POST. The agent cannot send it again, so this waits for a turn until the
+/// deadline.
+async fn judge_answer(app: &App, job: &Job, result: &JobResult) -> Result<Judged, Error> {
+    loop {
+        match judge(app, job, result).await {
+            Err(Error { retry_after_ms: Some(pause), .. }) if app.now() < job.agreed.deadline_at => {
+                tokio::time::sleep(Duration::from_millis(pause.unsigned_abs())).await;
+            }
+            judged => return judged,
         }
     }
 }
@@ -323,8 +337,13 @@ async fn take_answer(
     let find = move |tx: &mut dyn Tx| of_event(tx, &asked);
     let Some(job) = app.store.read::<_, Error, _>(find).await? else { return Ok(()) };
     let id = job.agreed.id;
-    let read =
-        read.map(|(result, answer)| (in_own_words(judge(app, &job, &result), &result, &answer), result));
+    let read = match read {
+        Ok((result, answer)) => {
+            let judged = judge_answer(app, &job, &result).await?;
+            Ok((in_own_words(judged, &result, &answer), result))
+        }
+        Err(why) => Err(why),
+    };
     let work = move |tx: &mut dyn Tx| {
         let Some(job) = jobs::by_id(tx, id)? else { return Ok(()) };
         let why = match &read {
@@ -421,7 +440,7 @@ async fn told_about(
         None => return Ok(None),
     };
     if let Some(result) = of_document(job.agreed.id, text)?.filter(|_| !failed) {
-        let judged = in_own_words(judge(app, &job, &result), &result, text.trim().as_bytes());
+        let judged = in_own_words(judge(app, &job, &result).await?, &result, text.trim().as_bytes());
         return Ok(Some(WorkerReport::Result(Box::new(result), judged)));
     }
     let mut result = of_text(job.agreed.id, text);
@@ -429,7 +448,7 @@ async fn told_about(
         (result.status, result.output_data) = (JobStatus::Failure, None);
         result.error_message = Some(text.chars().take(2000).collect());
     }
-    let judged = judge(app, &job, &result);
+    let judged = judge(app, &job, &result).await?;
     Ok(Some(WorkerReport::Result(Box::new(result), judged)))
 }
 

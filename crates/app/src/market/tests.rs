@@ -1,7 +1,7 @@
-//! Counts the statements that a job costs, and settles very many jobs.
+//! Counts the statements that a job costs, settles very many jobs, and shares out long checks.
 
 use super::settle::{self, Ended};
-use super::{hire, reconcile};
+use super::{data_checks, hire, reconcile};
 use crate::delivery::reader::Reader;
 use chorus_environment::{Environment, ManualClock};
 use chorus_market::escrow::Verdict;
@@ -12,8 +12,10 @@ use chorus_node::caches::market::Takes;
 use chorus_node::caller::{Caller, Identity};
 use chorus_node::idempotency::Once;
 use chorus_node::secrets::MasterKey;
+use chorus_node::source::{Source, rate_key};
 use chorus_node::transport::dialect::Dialect;
 use chorus_node::{App, AppState};
+use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AgentId, EventId, JobId, TraceId, WalletId};
 use chorus_protocol::market::{Credits, JobRequest, JobStatus};
 use chorus_store::directory::{self, KeyHash, Record};
@@ -22,8 +24,10 @@ use chorus_store::market::jobs::{self, Agreed};
 use chorus_store::market::ledger::{self, Cause};
 use chorus_store::market::wallets::{self, NewWallet};
 use chorus_store::{Metered, Store, StoreError, Tx, TxExt, access, inboxes};
-use serde_json::json;
-use std::sync::Arc;
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -93,6 +97,10 @@ fn job() -> JobRequest {
     serde_json::from_value(body).unwrap()
 }
 
+fn here() -> Source {
+    rate_key([192, 0, 2, 1].into())
+}
+
 async fn next(reader: &mut Reader) -> String {
     let piece = tokio::time::timeout(Duration::from_secs(10), reader.next()).await.unwrap().unwrap();
     String::from_utf8(piece.bytes.to_vec()).unwrap()
@@ -102,7 +110,7 @@ async fn next(reader: &mut Reader) -> String {
 async fn a_job_costs_so_many_statements() {
     let app = begin().await;
     for round in 0..2 {
-        let act = Arc::new(hire::prepare(&app, Caller::Owner(PAYER), job()).await.unwrap());
+        let act = Arc::new(hire::prepare(&app, Caller::Owner(PAYER), here(), job()).await.unwrap());
         let (id, hub) = (act.id, Arc::clone(&app));
         // In the second round the skill's schema is cached.
         let schema = match act.fits_as_before() {
@@ -145,12 +153,12 @@ async fn a_job_is_not_read_from_the_store_for_an_inbox_that_is_open() {
         reader
     };
     let mut first = open(None).await;
-    let hired = hire::hire(&app, Caller::Owner(PAYER), job(), Once::NO_KEY).await.unwrap().result;
+    let hired = hire::hire(&app, Caller::Owner(PAYER), here(), job(), Once::NO_KEY).await.unwrap().result;
     let framed = next(&mut first).await;
     assert!(framed.contains("event: job\n") && framed.contains(&hired.job_id.to_string()), "{framed}");
     assert_eq!(next(&mut open(Some(0)).await).await, framed, "the same from the store");
     let mut third = open(Some(1)).await;
-    hire::hire(&app, Caller::Owner(PAYER), job(), Once::NO_KEY).await.unwrap();
+    hire::hire(&app, Caller::Owner(PAYER), here(), job(), Once::NO_KEY).await.unwrap();
     // With the rows deleted, the job can only come from the cached frame.
     let forget = |tx: &mut dyn Tx| tx.query("DELETE FROM deliveries RETURNING seq", &[]);
     assert_eq!(app.store.write::<_, StoreError, _>(forget).await.unwrap().len(), 2);
@@ -218,4 +226,71 @@ async fn all_jobs_of_an_agent_that_leaves_are_refunded_soon() {
         let (sums, _, left) = stand().await;
         assert_eq!((sums.held, left), (0, leaving));
     }
+}
+
+/// Returns a schema and data that take longer to compare than a short check may.
+fn long_check() -> (String, Value) {
+    let words: Vec<_> = (0..3000).collect();
+    let schema = json!({"type": "object", "properties": {"x": {"items": {"enum": words}}}});
+    (schema.to_string(), json!({"x": vec![2999; 80]}))
+}
+
+/// The callers at one address share its turns, however many keys they have.
+#[tokio::test(flavor = "multi_thread")]
+async fn long_checks_of_one_address_share_its_turns() {
+    let (app, other) = (begin().await, rate_key([192, 0, 2, 2].into()));
+    let (schema, input) = long_check();
+    let (schemas, order) = ([Some(schema)], Mutex::new(vec![]));
+    let check = async |n: u128, source: Source| {
+        let (caller, steps) =
+            (Caller::Owner(WalletId(Uuid::from_u128(n))), &mut data_checks::request_budget());
+        let fits = data_checks::check_input(&app, (&caller, source), &schemas, true, &input, steps).await?;
+        order.lock().unwrap().push(n);
+        Ok::<_, Error>(fits)
+    };
+    let first = app.limits.data_checks.begin(Uuid::nil(), Uuid::nil()).await.unwrap();
+    let mut waiting: Vec<_> = (1..=16).map(|n| Box::pin(check(n, here()))).collect();
+    for check in &mut waiting {
+        assert!(check.now_or_never().is_none(), "it waits for a turn");
+    }
+    let refused = check(17, here()).await.unwrap_err();
+    assert_eq!(
+        (refused.code, refused.retry_after_ms),
+        (Code::RateLimited, Some(1000)),
+        "{}",
+        refused.message
+    );
+    let mut honest = Box::pin(check(100, other));
+    assert!((&mut honest).now_or_never().is_none());
+    waiting.push(honest);
+    drop(first);
+    for fits in join_all(waiting).await {
+        assert!(fits.unwrap()[0].is_ok());
+    }
+    let order = order.into_inner().unwrap();
+    assert_eq!(order.iter().position(|n| *n == 100), Some(1), "after one of the others: {order:?}");
+}
+
+/// A long check of an output takes a turn of the address that registered the worker.
+#[tokio::test(flavor = "multi_thread")]
+async fn long_checks_of_outputs_wait_for_their_turn() {
+    let app = begin().await;
+    let (schema, output) = long_check();
+    let hired = hire::hire(&app, Caller::Owner(PAYER), here(), job(), Once::NO_KEY).await.unwrap().result;
+    let found = app.store.read::<_, StoreError, _>(move |tx| jobs::by_id(tx, hired.job_id)).await.unwrap();
+    let mut job = found.unwrap();
+    job.agreed.output_schema = Some(schema);
+    let mark = app.config.master_key.source_mark(here());
+    let register = move |tx: &mut dyn Tx| directory::keep_source(tx, WORKER, &mark);
+    app.store.write::<_, StoreError, _>(register).await.unwrap();
+
+    let first = app.limits.data_checks.begin(Uuid::nil(), Uuid::nil()).await.unwrap();
+    // The address that registered the worker has all of its places taken.
+    let party = Uuid::from_bytes(mark);
+    let places: Vec<_> =
+        (1..=16).map(|n| app.limits.data_checks.enter(party, Uuid::from_u128(n)).unwrap()).collect();
+    let refused = data_checks::check_output(&app, &job, &output).await.unwrap_err();
+    assert_eq!(refused.code, Code::RateLimited, "{}", refused.message);
+    drop((places, first));
+    assert!(data_checks::check_output(&app, &job, &output).await.unwrap().is_ok());
 }

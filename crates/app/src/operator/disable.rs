@@ -1,7 +1,7 @@
 //! Disables and enables accounts and agents.
 
 use super::accounts::shown;
-use crate::accounts::end_sessions;
+use crate::accounts::{counts, end_sessions};
 use crate::agents::{AgentRef, view};
 use chorus_node::AppState;
 use chorus_node::Error;
@@ -69,7 +69,7 @@ pub async fn end_sessions_of(
         let found = account(tx, &id)?;
         let ended = end_sessions(tx, found.id, None, tokens)?;
         let subject = Subject::Account(found.id);
-        let deed = Deed::new(Actor::Operator, Action::SessionsEnded, subject, json!(ended));
+        let deed = Deed::new(Actor::Operator, Action::SessionsEnded, subject, counts(&ended));
         context.record(tx, &hub, deed)?;
         Ok(ended)
     };

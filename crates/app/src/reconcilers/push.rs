@@ -134,11 +134,13 @@ struct TryResult {
     outcome: Outcome,
     /// True if the recipient has the message, as far as is known. An error from a proxy says nothing about it.
     arrived: bool,
+    /// True if the hub does not wait for the answer to a job any more, although the agent works on it.
+    cut_off: bool,
 }
 
 impl TryResult {
     fn without_request(outcome: Outcome, why: Option<String>) -> Self {
-        Self { attempt: None, why, outcome, arrived: false }
+        Self { attempt: None, why, outcome, arrived: false, cut_off: false }
     }
 }
 
@@ -160,6 +162,10 @@ async fn push_one(app: AppState, due: Due) -> Option<AgentId> {
             TryResult::without_request(outcome, None)
         }
         Ok(Plan::Without(outcome, why)) => TryResult::without_request(outcome, why),
+        Ok(Plan::CutOff) => {
+            let why = Some(long::CUT_OFF.to_owned());
+            TryResult { cut_off: true, ..TryResult::without_request(Outcome::Delivered, why) }
+        }
         Ok(Plan::Post { url, body, epoch, proven, secrets, takes }) => {
             let to = To { url, receiver: due.id.agent, sender: None, cause: Cause::Push, proven };
             let message = Signed::new(&secrets, message_id(&due), at, body, false);
@@ -172,7 +178,8 @@ async fn push_one(app: AppState, due: Due) -> Option<AgentId> {
                     let why = "the hub stopped before the outcome was known".into();
                     // The message may have arrived.
                     let outcome = if takes.again { Outcome::Again(app.now()) } else { Outcome::Dead };
-                    TryResult { attempt: Some(attempt(None, Some(why))), why: None, outcome, arrived: false }
+                    let attempt = Some(attempt(None, Some(why)));
+                    TryResult { attempt, ..TryResult::without_request(outcome, None) }
                 }
             }
         }
@@ -252,12 +259,13 @@ fn classify_outcome(
         Ok((status, _)) => (200..300).contains(status),
         Err(error) => error.may_have_arrived(),
     };
+    let cut_off = matches!(posted, Err(PostError::Displaced));
     let (status, error) = match posted {
         Ok((status @ 200..300, _)) => (Some(status), None),
         Ok((status, _)) => (Some(status), Some(PostError::Status(status).to_string())),
         Err(error) => (None, Some(error.to_string())),
     };
-    TryResult { attempt: Some(attempt(status, error)), why: None, outcome, arrived }
+    TryResult { attempt: Some(attempt(status, error)), why: None, outcome, arrived, cut_off }
 }
 
 /// Returns the message id, which is the same for every attempt. A job and its result share one event but are
@@ -277,7 +285,7 @@ async fn cut(app: &App) {
 async fn record(
     app: &AppState,
     due: Due,
-    TryResult { attempt, why, outcome, arrived }: TryResult,
+    TryResult { attempt, why, outcome, arrived, cut_off }: TryResult,
     said: Option<OwnWords>,
 ) -> bool {
     if let Outcome::Broken(_) | Outcome::Refused | Outcome::Dead = outcome {
@@ -306,6 +314,9 @@ async fn record(
         if due.kind == EntryKind::Job {
             if let Some(attempt) = attempt.as_ref().filter(|_| arrived) {
                 handing::record(tx, due.event, attempt.at)?;
+            }
+            if cut_off {
+                long::excuse(tx, &due)?;
             }
             if outcome == Outcome::Refused {
                 declines::refuse(tx, &hub, &due, attempt.as_ref(), why.as_deref(), said.as_ref())?;

@@ -1,6 +1,7 @@
 //! Delivery states of sent envelopes, for their senders and the operator. The content is not included.
 
 use crate::agents::AgentRef;
+use crate::deliveries::put_in_order;
 use chorus_node::App;
 use chorus_node::Error;
 use chorus_node::caller::{Caller, Identity};
@@ -71,25 +72,25 @@ fn parse_cursor(app: &App, text: &str) -> Result<Place, Error> {
 }
 
 fn shown(app: &App, sender: &Identity, sent: Sent) -> SentMessage {
-    let rung = |rung: EnvelopeRung, at: Option<i64>, reason: Option<String>| SentRung {
-        rung: rung.into(),
-        at: at.map(rfc3339),
-        reason,
-    };
-    let mut rungs = vec![rung(EnvelopeRung::Stored, Some(sent.created_at), None)];
+    let mut rungs = vec![(EnvelopeRung::Stored, Some(sent.created_at), None)];
     if sent.handed {
-        rungs.push(rung(EnvelopeRung::Handed, sent.handed_at, None));
+        rungs.push((EnvelopeRung::Handed, sent.handed_at, None));
     }
     match sent.state {
-        DeliveryState::Delivered => rungs.push(rung(EnvelopeRung::Delivered, Some(sent.updated_at), None)),
+        DeliveryState::Delivered => rungs.push((EnvelopeRung::Delivered, Some(sent.updated_at), None)),
         DeliveryState::Failed | DeliveryState::Dead => {
-            rungs.push(rung(EnvelopeRung::Failed, Some(sent.updated_at), sent.detail));
+            rungs.push((EnvelopeRung::Failed, Some(sent.updated_at), sent.detail));
         }
         DeliveryState::DeliveredSse
         | DeliveryState::Queued
         | DeliveryState::Sending
         | DeliveryState::Waiting => {}
     }
+    let mut times: Vec<_> = rungs.iter().map(|(_, at, _)| *at).collect();
+    put_in_order(&mut times);
+    let rungs = rungs.into_iter().zip(times);
+    let rungs =
+        rungs.map(|((rung, _, reason), at)| SentRung { rung: rung.into(), at: at.map(rfc3339), reason });
     SentMessage {
         trace_id: sent.trace,
         sender_id: app.address(&sender.name),
@@ -100,7 +101,7 @@ fn shown(app: &App, sender: &Identity, sent: Sent) -> SentMessage {
             }
             state => state,
         },
-        rungs,
+        rungs: rungs.collect(),
         timestamp: rfc3339(sent.created_at),
     }
 }

@@ -42,7 +42,7 @@ pub(super) static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             ("chat_react", "React to a message", Replaces),
             speaking::react,
             "Tell what you make of a message without a text: the polite way to stay silent. Wakes nobody. `signal` is one of seen, agree, working, \
-             queued, claimed, done, declined, blocked, unclear; `event_id` (or `in_reply_to`) the message. The same reaction again changes nothing, so it can be retried. With `removed: true` you take it back.",
+             queued, claimed, done, declined, blocked, unclear, stop (ends the work on a message that you asked for); `event_id` (or `in_reply_to`) the message. The same reaction again changes nothing, so it can be retried. With `removed: true` you take it back.",
         ),
         Tool::new(
             ("chat_claim", "Take something on", Replaces),

@@ -12,6 +12,7 @@ use chorus_node::caller::Person;
 use chorus_protocol::channel::{CallbackEvent, Lifecycle};
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::ConversationId;
+use chorus_protocol::words::{Policy, Reason};
 
 /// 2027-01-15.
 const BEGINS_AT: i64 = 1_800_000_000_000;
@@ -373,6 +374,7 @@ impl Story {
                 self.send(n, life, post);
             }
             Command::CancelTurn { .. } => process.running = None,
+            Command::GiveUp { .. } => panic!("there are no claims to lose"),
             Command::CancelPost { .. } => process.flying = None,
             Command::Tell(activity) => self.world.note(format_args!("{}: {activity:?}", NAMES[n])),
             Command::Write(_) | Command::Resume { .. } => {}
@@ -430,6 +432,7 @@ impl Story {
         let (task, turn) = (run.task, run.turn);
         let outcome = match self.world.below(20) {
             0 => Outcome::Silence,
+            _ if is_report(&turn) => Outcome::Silence,
             1 => Outcome::Failed { why: "the driver failed".into(), code: "failed" },
             _ if self.echoes => {
                 Outcome::Say { text: format!("From: {}\n{}", turn.sender, turn.text), cut: false }
@@ -438,6 +441,12 @@ impl Story {
         };
         self.tell(n, Event::Ended { task, outcome });
     }
+}
+
+/// Returns `true` for the hub's report on a request of the agent, which it need not answer. Its answer would count as one to
+/// its own request.
+pub(crate) fn is_report(turn: &Turn) -> bool {
+    turn.reason == Some(Reason::Escalation) && turn.policy == Some(Policy::MayRespond)
 }
 
 /// Returns a reply that names the other agent.

@@ -58,6 +58,8 @@ macro_rules! decides {
     )+};
 }
 
+mod evidence;
+
 /// The document's Default Matrix, in its words, each row as a person and, where it can be, an agent would bring it
 /// about.
 #[test]
@@ -230,12 +232,6 @@ fn threads() {
         "and for nobody else":
             in_thread(person("thanks")), participant()
             => to_my_role must_not_respond (tool_mailbox) thanks;
-        "stop in a thread is for all in it":
-            in_thread(person("stop")), participant()
-            => to_my_role may_respond (immediate) cancellation;
-        "and must be answered by who was asked":
-            in_thread(person("stop")), asked()
-            => to_me must_respond (immediate) cancellation;
         "progress in a thread":
             in_thread(agent("60% done")), asked()
             => to_my_role must_not_respond (digest) status_broadcast;
@@ -263,9 +259,9 @@ fn roles_and_claims() {
         "who is named may always answer":
             role, Recipient { named: true, ..elsewhere }
             => to_me must_respond (buffered) direct_mention;
-        "stop is for the whole role":
+        "no word makes more of a role than one offer":
             naming(person("@backend stop the deploy")), Recipient { offered_to_other: true, ..in_role() }
-            => to_my_role may_respond (immediate) cancellation;
+            => to_my_role may_respond (tool_mailbox) role_mention;
         "thanks to a role":
             naming(person("thanks @backend")), in_role()
             => to_my_role must_not_respond (tool_mailbox) thanks;
@@ -275,9 +271,9 @@ fn roles_and_claims() {
 #[test]
 fn what_interrupts_and_what_is_urgent() {
     let urgent = |event| Event { priority: Some(Priority::Urgent), ..event };
+    let declared = |intent, event| Event { intent: Some(intent), ..event };
     decides! {
-        "cancellation": in_dm(person("never mind")), nobody() => to_me must_respond (immediate) cancellation;
-        "safety": in_dm(agent("Security incident: keys are public")), nobody() => to_me must_respond (immediate) safety;
+        "safety": declared(Intent::Safety, in_dm(person("keys"))), nobody() => to_me must_respond (immediate) safety;
         "an urgent mention":
             urgent(naming(person("@bob look"))), named()
             => to_me must_respond (immediate) direct_mention;
@@ -288,9 +284,6 @@ fn what_interrupts_and_what_is_urgent() {
         "danger for nobody":
             person("emergency in hall 3"), nobody()
             => ambient must_not_respond (tool_mailbox) unmentioned;
-        "a person's report to an agent is answered":
-            in_dm(person("Status: it is down")), nobody()
-            => to_me must_respond (buffered) direct_message;
     }
 }
 
@@ -322,9 +315,9 @@ fn edits_and_deletions() {
     decides! {
         "before an answer it is as new": edit(mention), named() => to_me must_respond (buffered) direct_mention;
         "after it, it is offered": edit(mention), answered(named()) => to_me may_respond (notify) edited_after_response;
-        "a stop is a stop":
+        "an edit stops nothing":
             edit(in_dm(person("stop"))), answered(nobody())
-            => to_me must_respond (immediate) cancellation;
+            => to_me may_respond (notify) edited_after_response;
         "for nobody it stays so":
             edit(person("look")), answered(nobody())
             => ambient must_not_respond (tool_mailbox) unmentioned;
@@ -370,7 +363,9 @@ fn a_loop_is_damped() {
     decides! {
         "mention": damped(naming(agent("@bob look"))), named() => to_me must_not_respond (tool_mailbox) loop_guard;
         "DM": damped(in_dm(agent("look"))), nobody() => to_me must_not_respond (tool_mailbox) loop_guard;
-        "stop is still seen": damped(in_dm(agent("stop"))), nobody() => to_me must_not_respond (immediate) loop_guard;
+        "stop is still seen":
+            damped(in_dm(agent("stop"))), stopped(nobody())
+            => to_me must_not_respond (immediate) loop_guard;
         "a person never": damped(in_dm(person("look"))), nobody() => to_me must_respond (buffered) direct_message;
         "who was not concerned still is not":
             damped(agent("is it?")), nobody()
@@ -394,6 +389,9 @@ fn deadlines() {
         assert_eq!(decide(&classify(event), &nobody()).deadline_ms, None);
     }
 }
+
+mod stops;
+use stops::stopped;
 
 fn any_of<T: Copy + std::fmt::Debug + 'static>(all: &'static [T]) -> impl Strategy<Value = T> {
     prop::sample::select(all)
@@ -439,6 +437,7 @@ prop_compose! {
             answered: bit(8),
             holds_claim: bit(9),
             claimed_by_other: bit(10),
+            stopped: bit(11),
         }
     }
 }
@@ -460,6 +459,7 @@ proptest! {
         let classified = classify(event);
         let decision = decide(&classified, &recipient);
         let enters = matches!(decision.mode, Mode::Immediate | Mode::Buffered | Mode::Notify);
+        let says = matches!(event.happening, Happening::Message | Happening::Edit);
         // Nothing but what is aimed at a recipient obliges it; what is for others or nobody is not shown.
         prop_assert!(decision.policy != Policy::MustRespond || decision.directedness == Directedness::ToMe);
         if matches!(decision.directedness, Directedness::ToOther | Directedness::Ambient) {
@@ -470,22 +470,29 @@ proptest! {
         if matches!(classified.intent, Intent::Thanks | Intent::Acknowledgement) {
             prop_assert!(decision.policy != Policy::MustRespond);
         }
+        // Only a stop with authority and a declared matter of safety interrupt.
+        if says && matches!(decision.reason, Reason::Cancellation | Reason::Safety) {
+            prop_assert!(interrupts(&classified, &recipient));
+        }
         if broadcast(classified.intent) && event.author != AuthorKind::Human {
             prop_assert!(decision.policy != Policy::MustRespond);
         }
         // A loop ends.
-        let says = matches!(event.happening, Happening::Message | Happening::Edit);
         if event.damped && event.author == AuthorKind::Agent && says {
             prop_assert_eq!(decision.policy, Policy::MustNotRespond);
         }
-        // Another's claim holds for all but who is named.
-        if recipient.claimed_by_other && !recipient.named && event.conversation == ConversationKind::Channel && says {
+        // Another's claim holds for all but who is named, or is stopped.
+        let is_meant = recipient.named || stops(&classified, &recipient);
+        if recipient.claimed_by_other && !is_meant && event.conversation == ConversationKind::Channel && says {
             prop_assert_eq!(decision.policy, Policy::MustNotRespond);
         }
         // Every event that may be answered has a deadline.
         prop_assert_eq!(decision.deadline_ms.is_some(), decision.policy != Policy::MustNotRespond);
         prop_assert!(decision.deadline_ms.is_none_or(|deadline| DEADLINE_MS.contains(&deadline)));
-        let may_be_urgent = event.author != AuthorKind::Agent || event.author_leads || interrupts(classified.intent);
+        let may_be_urgent = event.author != AuthorKind::Agent
+            || event.author_leads
+            || recipient.stopped
+            || classified.intent == Intent::Safety;
         prop_assert!(decision.priority != Priority::Urgent || may_be_urgent);
     }
 

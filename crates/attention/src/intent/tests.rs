@@ -1,6 +1,10 @@
 use super::*;
 use proptest::prelude::*;
 
+fn intent(text: &str, clues: Clues) -> Intent {
+    classify_text(text, clues).intent
+}
+
 fn plain(text: &str) -> Intent {
     intent(text, Clues::default())
 }
@@ -44,7 +48,7 @@ fn thanks_at_some_length() {
     let rows = [
         ("thank you, but could you also check staging", Intent::Assignment),
         ("Thank you, that is very kind. Could you also look at the logs?", Intent::Assignment),
-        ("that is very kind, but the build is still red", Intent::Chat),
+        ("that is very kind, but the build is still red", Intent::Thanks),
         ("Thanks, that helps. What about staging?", Intent::Question),
         ("Thanks, that is very kind of you, please deploy", Intent::Assignment),
         ("Danke, das ist sehr nett, kannst du es noch prüfen", Intent::Assignment),
@@ -83,16 +87,36 @@ fn a_courtesy_with_something_behind_it_is_that() {
         ("danke, kannst du das noch prüfen", Intent::Assignment),
         ("谢谢！请部署", Intent::Assignment),
         ("ありがとう、確認してください", Intent::Assignment),
-        ("thanks, but the build is red", Intent::Chat),
-        ("ok, I will restart the database tonight", Intent::Chat),
-        ("thanks https://example.org", Intent::Chat),
-        ("thanks, stop the deploy", Intent::Cancellation),
+        ("thanks, stop the deploy", Intent::Assignment),
     ];
     for (text, expected) in rows {
         assert_eq!(plain(text), expected, "{text:?}");
     }
-    let named = Clues { names_somebody: true, ..Clues::default() };
+    let named = Clues { is_directed: true, ..Clues::default() };
     assert_eq!(intent("thanks @bob, and fix the tests", named), Intent::Assignment);
+}
+
+/// It may be an order in words that no list knows, so the agent decides.
+#[test]
+fn a_courtesy_with_anything_else_behind_it_is_a_weak_one() {
+    let weak = |intent| Classification { intent, confidence: Confidence::Low, layer: Layer::Lexicon };
+    for (text, expected) in [
+        ("thanks, but the build is red", weak(Intent::Thanks)),
+        ("thanks, works now", weak(Intent::Thanks)),
+        ("merged, thanks!", weak(Intent::Thanks)),
+        ("thanks https://example.org", weak(Intent::Thanks)),
+        ("thank you that solved it", weak(Intent::Thanks)),
+        ("ok, I will restart the database tonight", weak(Intent::Acknowledgement)),
+        ("no worries, we have until Friday", weak(Intent::Acknowledgement)),
+        ("谢谢，现在好了", weak(Intent::Thanks)),
+        ("copy that file", weak(Intent::Chat)),
+        ("great, fix the tests", weak(Intent::Chat)),
+        ("good morning", weak(Intent::Chat)),
+    ] {
+        assert_eq!(classify_text(text, Clues::default()), expected, "{text}");
+    }
+    let long = format!("thanks, {}", "the next chapter is about boats and ".repeat(8));
+    assert_eq!(plain(&long), Intent::Chat);
 }
 
 #[test]
@@ -106,6 +130,56 @@ fn an_acknowledgement_to_somebody_who_asked_is_an_answer() {
     ];
     for (text, answers, expected) in rows {
         assert_eq!(intent(text, Clues { answers, ..Clues::default() }), expected, "{text} {answers:?}");
+    }
+}
+
+#[test]
+fn what_a_person_says_to_an_agent_that_asked_is_an_answer() {
+    let person = |text, answers| classify_text(text, Clues { by_person: true, answers, ..Clues::default() });
+    let (question, request) = (Some(Intent::Question), Some(Intent::ApprovalRequest));
+    let high = |intent, layer| Classification { intent, confidence: Confidence::High, layer };
+    for (text, answers, expected) in [
+        ("ok", request, high(Intent::Approval, Layer::Structure)),
+        ("ok thanks", request, high(Intent::Approval, Layer::Structure)),
+        ("ok thanks", question, high(Intent::Chat, Layer::Structure)),
+        ("thanks", question, high(Intent::Chat, Layer::Structure)),
+        ("yes, thank you", request, high(Intent::Chat, Layer::Structure)),
+        ("never mind", question, high(Intent::Chat, Layer::Structure)),
+        ("ERROR: no such file", question, high(Intent::Chat, Layer::Structure)),
+        ("ok, but only on staging", request, high(Intent::Chat, Layer::Structure)),
+        ("the first one", question, high(Intent::Chat, Layer::Structure)),
+        ("go ahead", request, high(Intent::Approval, Layer::Lexicon)),
+        ("stop", question, high(Intent::Cancellation, Layer::Lexicon)),
+        ("never mind", None, high(Intent::Cancellation, Layer::Lexicon)),
+        ("ok", Some(Intent::Status), high(Intent::Acknowledgement, Layer::Lexicon)),
+    ] {
+        assert_eq!(person(text, answers), expected, "{text} {answers:?}");
+    }
+    // Somebody who was given work, or told that the agent is blocked, may mean more than a courtesy.
+    for answers in [Intent::Assignment, Intent::Blocker] {
+        let expected = Classification {
+            intent: Intent::Acknowledgement,
+            confidence: Confidence::Low,
+            layer: Layer::Structure,
+        };
+        assert_eq!(person("ok", Some(answers)), expected);
+    }
+    assert_eq!(person("why?", question).intent, Intent::Question);
+    assert_eq!(person("please show me the diff", request).intent, Intent::Assignment);
+}
+
+#[test]
+fn an_offer_waits_for_an_answer_as_a_question_does() {
+    for (text, expected) in [
+        ("I can also update the changelog. Tell me if you want that.", Intent::ApprovalRequest),
+        ("Done. If you like, I can also do the other file.", Intent::ApprovalRequest),
+        ("Fertig. Sag Bescheid, wenn ich auch das Changelog anpassen soll.", Intent::ApprovalRequest),
+        ("Status: all green. Shall I go on?", Intent::ApprovalRequest),
+        ("Please look at it. Is it what you want?", Intent::Question),
+        ("Done. Let me know if you need anything else!", Intent::Chat),
+        ("The parser is fixed.", Intent::Chat),
+    ] {
+        assert_eq!(of_answered(text, plain(text)), expected, "{text}");
     }
 }
 
@@ -134,7 +208,7 @@ fn requests() {
          можешь проверить | перевірте, будь ласка | lütfen kontrol et | 请检查 | 確認をお願いします | 확인해 주세요 |
          कृपया जाँचें | راجع هذا من فضلك | I need you to review this | TODO: review",
     );
-    let named = Clues { names_somebody: true, ..Clues::default() };
+    let named = Clues { is_directed: true, ..Clues::default() };
     for text in [
         "@bob deploy staging",
         "@bob: review this",
@@ -168,14 +242,21 @@ fn approvals_blockers_cancellations_safety() {
     );
     check(
         Intent::Cancellation,
-        "stop | STOP!!! | @bob stop | please stop | stop it now | cancel | Cancel that. | never mind |
-         nevermind, found it | Stop the deploy now | please cancel the job |
-         stop, you are deleting production | abbrechen | vergiss es | arrête | annule | olvídalo | laat maar |
+        "stop | STOP!!! | @bob stop | please stop | stop it now | cancel | Cancel that. | never mind | wait |
+         hold on | Hang on! | pause | warte | Moment mal | espera | para ya | attends | 等一下 | 待って |
+         para por favor | arrête, s'il te plaît |
+         止めてください | bitte stopp | abbrechen | vergiss es | arrête | annule | olvídalo | laat maar |
          anuluj | стоп | отмена | скасуй | iptal et | 取消 | 算了 | やめて | キャンセル | 취소 | रुको | توقف | 🛑",
     );
     check(
         Intent::Chat,
         "I will stop by later | stop by later | the bus stop is near | we cannot cancel the plan now",
+    );
+    // A stop word with anything else is an order, which interrupts nobody.
+    check(
+        Intent::Assignment,
+        "Stop the deploy now | please cancel the job | stop, you are deleting production |
+         stop the staging server and restart it | cancel my subscription | don't deploy the branch",
     );
     check(
         Intent::Safety,
@@ -183,6 +264,25 @@ fn approvals_blockers_cancellations_safety() {
          🚨 leak | Notfall! | 紧急情况 | 緊急事態です",
     );
     check(Intent::Chat, "the emergency exit is left | I read about safety");
+}
+
+/// Programs write reports. A person passes them on, and may ask for help with them.
+#[test]
+fn what_a_person_pastes_may_ask_for_something() {
+    let person = |text| intent(text, Clues { by_person: true, is_directed: true, ..Clues::default() });
+    for (text, expected) in [
+        ("[ERROR] test_parse failed", Intent::Log),
+        ("ERROR: no such file. Can you look?", Intent::Assignment),
+        ("ERROR: no such file\nwhy?", Intent::Question),
+        ("Error: cannot find module", Intent::Status),
+        ("Fehler: Modul nicht gefunden", Intent::Status),
+        ("FYI the reviewer wants a test", Intent::Status),
+        ("FYI the build is broken, fix it", Intent::Assignment),
+        ("error handling is bad here", Intent::Chat),
+    ] {
+        assert_eq!(person(text), expected, "{text}");
+    }
+    check(Intent::Chat, "Error: cannot find module");
 }
 
 #[test]
@@ -209,8 +309,8 @@ fn forms_for_the_record() {
 
 proptest! {
     #[test]
-    fn any_text_has_one_intent(text in any::<String>(), names_somebody: bool) {
-        let clues = Clues { names_somebody, answers: None };
+    fn any_text_has_one_intent(text in any::<String>(), is_directed: bool, by_person: bool) {
+        let clues = Clues { is_directed, by_person, answers: None };
         prop_assert_eq!(intent(&text, clues), intent(&text, clues));
     }
 

@@ -35,6 +35,8 @@ pub struct Candidate {
     /// The agent owns the work stream that the event belongs to.
     pub owns_stream: bool,
     pub abilities: Abilities,
+    /// The event stops work of the agent.
+    pub is_stopped: bool,
     /// The agent was deleted or blocks the author, so nothing is delivered to it.
     pub is_excluded: bool,
     /// Loaded for agents that [`first_to_ask`] names.
@@ -55,6 +57,7 @@ impl Candidate {
             said_target: false,
             owns_stream: false,
             abilities: Abilities::WITHOUT_KNOCKS,
+            is_stopped: false,
             is_excluded: false,
             responder: None,
         }
@@ -85,25 +88,40 @@ pub struct EventRecipient {
     pub attention: Attention,
 }
 
-/// The facts that the loop guard needs if an agent wakes another.
+/// The facts that the loop guard needs if an agent wakes others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExchangeFacts {
-    /// The messages by which agents woke each other since a person spoke.
-    pub turns: u32,
+    /// The exchanges with the agents that the event would wake.
+    pub partners: Vec<ExchangePartner>,
     /// The last messages, each with `true` if a person wrote it, and its text.
     pub recent: Vec<(bool, String)>,
     /// The allowed turns; `None` if the guard is off.
     pub limit: Option<u32>,
-    /// The author works for an agent that it addresses, or that agent for it.
+}
+
+/// An agent that the author of an event wakes, and their exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExchangePartner {
+    pub agent: AgentId,
+    /// The messages by which one of the two woke the other since a person spoke.
+    pub turns: u32,
+    /// See [`Exchange::on_task`].
     pub on_task: bool,
 }
 
 impl ExchangeFacts {
-    /// Returns the loop that a text continues.
-    pub fn find_loop(&self, text: &str) -> Option<Loop> {
+    /// Returns the loop that a text continues in the exchange with one agent.
+    pub fn find_loop(&self, text: &str, with: &ExchangePartner) -> Option<Loop> {
         let spoken = self.recent.iter().map(|(by_person, text)| Spoken { by_person: *by_person, text });
         let recent: Vec<_> = spoken.collect();
-        find_loop(text, &Exchange { turns: self.turns, recent: &recent, on_task: self.on_task }, self.limit)
+        let exchange = Exchange { turns: with.turns, recent: &recent, on_task: with.on_task };
+        find_loop(text, &exchange, self.limit)
+    }
+
+    /// Returns the loops that a text continues, each with the agent that it wakes no more.
+    fn find_loops(&self, text: &str) -> Vec<(AgentId, Loop)> {
+        let found = |with: &ExchangePartner| Some((with.agent, self.find_loop(text, with)?));
+        self.partners.iter().filter_map(found).collect()
     }
 }
 
@@ -128,7 +146,8 @@ pub struct Audience<'a> {
 /// The effects on an audience.
 pub(super) struct Reach {
     pub(super) effects: Vec<Effect>,
-    pub(super) is_stopped: bool,
+    /// The agents that the event does not wake, because that would continue a loop.
+    pub(super) damped: Vec<AgentId>,
 }
 
 impl Audience<'_> {
@@ -139,13 +158,15 @@ impl Audience<'_> {
         holder.filter(|holder| holder.agent().is_some() || *holder != self.author)
     }
 
-    /// Returns `true` if the loop guard has to look: an agent wakes another.
-    pub(super) fn may_loop(&self, holder: Option<Principal>, replaces: bool) -> bool {
-        self.event.author == AuthorKind::Agent && (replaces || self.wakes(holder))
-    }
-
-    fn wakes(&self, holder: Option<Principal>) -> bool {
-        self.decide_each(holder, false).iter().any(|one| is_delivered(one.attention.mode))
+    /// Returns the agents that an agent wakes with this event, which the loop guard has to look at. A person's
+    /// event is never a loop.
+    pub(super) fn partners(&self, holder: Option<Principal>) -> Vec<AgentId> {
+        if self.event.author != AuthorKind::Agent {
+            return vec![];
+        }
+        let decided = self.decide_each(holder, &[]).into_iter();
+        let woken = decided.filter(|one| is_delivered(one.attention.mode)).map(|one| one.agent);
+        woken.take(MAX_RECIPIENTS).collect()
     }
 
     /// Returns the agent that is asked first, if the event is for a role or for several owners of a work stream.
@@ -155,19 +176,29 @@ impl Audience<'_> {
         choose(responders.filter_map(|one| Some((one.agent, one.responder.as_ref()?))))
     }
 
-    fn decide_each(&self, holder: Option<Principal>, damped: bool) -> Vec<EventRecipient> {
-        let event = Event { damped, ..self.event };
-        decide_each(&classify(event), &self.candidates, self.first(), holder, false)
+    /// Decides for all candidates. The event continues a loop with those in `damped`.
+    fn decide_each(&self, holder: Option<Principal>, damped: &[AgentId]) -> Vec<EventRecipient> {
+        let event = classify(self.event);
+        let mut decided = decide_each(&event, &self.candidates, self.first(), holder, false);
+        if damped.is_empty() {
+            return decided;
+        }
+        let event = Classified { event: Event { damped: true, ..self.event }, ..event };
+        let stopped = decide_each(&event, &self.candidates, self.first(), holder, false);
+        for (one, stopped) in decided.iter_mut().zip(stopped) {
+            if damped.contains(&one.agent) {
+                *one = stopped;
+            }
+        }
+        decided
     }
 
-    /// Decides for all candidates. `replaces` is `true` if the event also replaces versions that agents were
-    /// given.
-    pub(super) fn reach(&self, holder: Option<Principal>, replaces: bool, now: i64) -> Reach {
-        let stopped = match &self.exchange {
-            Some(exchange) if self.may_loop(holder, replaces) => exchange.find_loop(self.event.text),
-            _ => None,
-        };
-        let decided = self.decide_each(holder, stopped.is_some()).into_iter();
+    /// Decides for all candidates.
+    pub(super) fn reach(&self, holder: Option<Principal>, now: i64) -> Reach {
+        let exchange = self.exchange.as_ref().filter(|_| self.event.author == AuthorKind::Agent);
+        let loops = exchange.map_or(vec![], |exchange| exchange.find_loops(self.event.text));
+        let damped: Vec<_> = loops.iter().map(|(agent, _)| *agent).collect();
+        let decided = self.decide_each(holder, &damped).into_iter();
         let is_excluded = |agent| self.candidates.iter().any(|one| one.agent == agent && one.is_excluded);
         let reached = decided.filter(|one| !is_excluded(one.agent));
         let (mut delivered, found): (Vec<_>, Vec<_>) =
@@ -179,7 +210,7 @@ impl Audience<'_> {
         // The event is stored for bystanders too, but they are not reported one by one.
         stored.extend(found.into_iter().filter(|one| one.attention.directedness == Directedness::ToMe));
         let claim = self.offer(&delivered, now);
-        let mut effects: Vec<_> = stopped.into_iter().map(Effect::Damp).collect();
+        let mut effects: Vec<_> = loops.first().map(|(_, found)| Effect::Damp(*found)).into_iter().collect();
         effects.extend(delivered.into_iter().map(|to| {
             let taken = claim.filter(|claim| claim.holder(now) == Some(to.agent.into()));
             let claimed_until = taken.as_ref().and_then(super::held_until);
@@ -187,7 +218,7 @@ impl Audience<'_> {
         }));
         effects.extend(stored.into_iter().map(Effect::Store));
         effects.extend(claim.map(|claim| Effect::save_claim(self.conversation, self.given, claim, now)));
-        Reach { effects, is_stopped: stopped.is_some() }
+        Reach { effects, damped }
     }
 
     /// Returns the claim on an event that is for several. An agent that was shown all of it at once, because it gets no
@@ -259,8 +290,24 @@ pub(super) fn decide_each(
     // A reply to an agent is for that agent. A person's further message in a thread is for the agent that last
     // spoke or was asked.
     let answers_agent = candidates.iter().any(|candidate| candidate.said_target);
-    let one = |candidate| decide_one(event, candidate, first, holder, answers_agent, answered);
+    // A stop is for the agents whose work it stops, and for those that it names.
+    let stops = candidates.iter().any(|candidate| candidate.is_stopped);
+    let one = |candidate: &Candidate| {
+        let stops_other = stops && !candidate.is_stopped;
+        decide_one(event, candidate, first, holder, Surroundings { answers_agent, stops_other, answered })
+    };
     candidates.iter().map(one).collect()
+}
+
+/// The facts about an event that hold for several candidates.
+#[derive(Debug, Clone, Copy, Default)]
+struct Surroundings {
+    /// The event answers one of the candidates.
+    answers_agent: bool,
+    /// The event stops work of other agents only.
+    stops_other: bool,
+    /// The candidates have answered the message that the event changes.
+    answered: bool,
 }
 
 fn decide_one(
@@ -268,8 +315,7 @@ fn decide_one(
     candidate: &Candidate,
     first: Option<AgentId>,
     holder: Option<Principal>,
-    answers_agent: bool,
-    answered: bool,
+    Surroundings { answers_agent, stops_other, answered }: Surroundings,
 ) -> EventRecipient {
     let is_next = event.event.author == AuthorKind::Human && candidate.last_in_thread;
     let known = Recipient {
@@ -277,7 +323,8 @@ fn decide_one(
         in_named_role: candidate.in_named_role,
         offered_to_other: first.is_some_and(|first| first != candidate.agent),
         holds_claim: holder == Some(candidate.agent.into()),
-        claimed_by_other: holder.is_some_and(|holder| holder != candidate.agent.into()),
+        claimed_by_other: stops_other || holder.is_some_and(|holder| holder != candidate.agent.into()),
+        stopped: candidate.is_stopped,
         owns_thread: candidate.owns_thread,
         participates: candidate.participates,
         owns_stream: candidate.owns_stream,
@@ -317,7 +364,8 @@ pub fn meaning_of_found(event: Event<'_>, candidate: Candidate, holds_claim: boo
         abilities: Abilities { shows: Capabilities::default(), ..candidate.abilities },
         ..candidate
     };
-    let mut attention = decide_one(&classify(event), &candidate, None, None, false, false).attention;
+    let mut attention =
+        decide_one(&classify(event), &candidate, None, None, Surroundings::default()).attention;
     if holds_claim
         && attention.policy == Policy::MustNotRespond
         && attention.directedness == Directedness::Ambient

@@ -11,7 +11,7 @@ use crate::capabilities::is_delivered;
 use crate::disposition::Cause;
 use crate::event::{Event, classify};
 use crate::obligation::Obligation;
-use chorus_protocol::ids::Principal;
+use chorus_protocol::ids::{AgentId, Principal};
 use chorus_protocol::words::{AuthorKind, Reason};
 
 const ASKS_NOTHING: &str = "the message was changed, and asks nothing of you any more";
@@ -45,12 +45,16 @@ impl Version {
 }
 
 impl EditFacts<'_> {
-    /// Returns `true` if the loop guard has to look at the edit.
-    pub fn may_loop(&self, now: i64) -> bool {
+    /// Returns the agents that the edit wakes and whose exchanges with its author the loop guard has to look at.
+    pub fn partners(&self, now: i64) -> Vec<AgentId> {
+        if self.audience.event.author != AuthorKind::Agent {
+            return vec![];
+        }
         let holder = self.audience.holder(self.audience.thread_claim.as_ref(), now);
-        let replaces =
-            self.revised(holder).iter().any(|(revised, gets_edits)| *gets_edits && is_told(revised));
-        self.audience.may_loop(holder, replaces)
+        let revised = self.revised(holder).into_iter();
+        let told = revised.filter(|(revised, gets_edits)| *gets_edits && is_told(revised));
+        let told = told.map(|(revised, _)| revised.id.agent);
+        self.audience.partners(holder).into_iter().chain(told).collect()
     }
 
     /// Returns the versions with what the message means by now, and whether the agent gets edits.
@@ -91,26 +95,23 @@ fn is_told(revised: &Obligation) -> bool {
 pub(super) fn plan(facts: &EditFacts<'_>, now: i64) -> Vec<Effect> {
     let audience = &facts.audience;
     let holder = audience.holder(audience.thread_claim.as_ref(), now);
-    let revised = facts.revised(holder);
-    let replaces = revised.iter().any(|(version, gets_edits)| *gets_edits && is_told(version));
-    let reach = audience.reach(holder, replaces, now);
+    let reach = audience.reach(holder, now);
     let mut effects = reach.effects;
-    if !reach.is_stopped {
-        for (version, gets_edits) in revised {
-            let asks = is_delivered(version.attention.mode);
-            match (gets_edits, asks) {
-                (true, true) => effects.push(Effect::Supersede(version)),
-                _ if version.is_over() => {}
-                (false, true) => {
-                    let next_at = version.pending().next_step().map(|(_, at)| at.max(now));
-                    effects.push(Effect::Revise(Obligation { next_at, ..version }));
-                }
-                (_, false) => withdraw(version, Cause::Edited, ASKS_NOTHING, gets_edits, now, &mut effects),
+    for (version, gets_edits) in facts.revised(holder) {
+        let asks = is_delivered(version.attention.mode);
+        match (gets_edits, asks) {
+            _ if reach.damped.contains(&version.id.agent) => {}
+            (true, true) => effects.push(Effect::Supersede(version)),
+            _ if version.is_over() => {}
+            (false, true) => {
+                let next_at = version.pending().next_step().map(|(_, at)| at.max(now));
+                effects.push(Effect::Revise(Obligation { next_at, ..version }));
             }
+            (_, false) => withdraw(version, Cause::Edited, ASKS_NOTHING, gets_edits, now, &mut effects),
         }
     }
-    if audience.event.author == AuthorKind::Agent && effects.iter().any(Effect::wakes) {
-        effects.push(Effect::CountTurn);
+    if audience.event.author == AuthorKind::Agent {
+        effects.extend(Effect::count_turns(&effects));
     }
     effects
 }

@@ -1,7 +1,7 @@
 //! The plan of what an agent or a person does about one message: claim, release, defer, resolve, react, or report.
 
 use super::{Effect, PlanRefusal, held_until};
-use crate::claims::{Claim, Open, Request};
+use crate::claims::{Claim, DEFAULT_TTL_MS, Open, Request};
 use crate::disposition::{Cause, PolicyForbidden};
 use crate::obligation::Obligation;
 use chorus_protocol::attention::Attention;
@@ -53,6 +53,8 @@ pub enum HandlingRequest {
     Record { cause: Cause, until: Option<i64> },
     /// The same where the policy refuses nothing: what it forbids changes nothing.
     RecordPassively { cause: Cause },
+    /// The agent works on the message now: its model was shown it, or its harness reports progress.
+    Work,
 }
 
 /// Everything that the plan of an act on a message needs.
@@ -64,6 +66,9 @@ pub struct HandlingFacts {
     pub is_author: bool,
     /// The message was given to an owner of its work stream. Loaded for messages that are for nobody.
     pub owners_were_asked: bool,
+    /// The time at which work on the message has to be done: then a claim or progress moves its deadline no more. `None` if
+    /// the agent has not begun.
+    pub work_ends_at: Option<i64>,
 }
 
 impl HandlingFacts {
@@ -176,6 +181,7 @@ pub(super) fn plan(facts: &HandlingFacts, now: i64) -> Result<Vec<Effect>, PlanR
                 record(given, &mut planner.claim, cause, until, now, &mut planner.effects)?;
             }
         }
+        HandlingRequest::Work => planner.work()?,
         HandlingRequest::RecordPassively { cause } => {
             if let Some(given) = facts.handling.given.first() {
                 record_passively(given, &mut planner.claim, cause, now, &mut planner.effects);
@@ -222,8 +228,57 @@ impl Planner<'_> {
         let (who, now) = (self.facts.handling.who, self.now);
         let until = self.claim.filter(|claim| claim.holder(now) == Some(who)).as_ref().and_then(held_until);
         let until = until.filter(|_| !self.effects.is_empty());
+        self.record_until(cause, until)
+    }
+
+    /// Records the same with the end of a claim. A claim beyond the end of the work leaves the deadline where it is.
+    fn record_until(
+        &mut self,
+        cause: Cause,
+        until: Option<i64>,
+    ) -> Result<Option<Disposition>, PolicyForbidden> {
         let given = &self.facts.handling.given;
-        record_all(given, &mut self.claim, cause, until, now, &mut self.effects)
+        let is_claim = matches!(cause, Cause::Claimed | Cause::Reacted(Signal::Working | Signal::Claimed));
+        let until = match self.facts.work_ends_at.filter(|_| is_claim) {
+            Some(ends_at) if ends_at <= self.now => {
+                return Ok(given.first().and_then(|given| given.disposition));
+            }
+            Some(ends_at) => until.map(|until| until.min(ends_at)),
+            None => until,
+        };
+        record_all(given, &mut self.claim, cause, until, self.now, &mut self.effects)
+    }
+
+    /// Claims the message for the agent that works on it, or renews its claim, and moves the deadline. A message that the agent
+    /// need not answer is not claimed for it, but a claim that it has is renewed. Where another agent or person has the claim, the
+    /// deadline moves for an agent that may answer all the same. Nothing is written before half of the time is over.
+    fn work(&mut self) -> Result<(), PlanRefusal> {
+        let (handling, now) = (&self.facts.handling, self.now);
+        let Some(last) = handling.given.first().filter(|last| !last.is_over()) else { return Ok(()) };
+        let until = now + DEFAULT_TTL_MS;
+        let is_fresh = |until: Option<i64>| until.is_some_and(|until| until - now > DEFAULT_TTL_MS / 2);
+        let own = self.claim.filter(|claim| claim.holder(now) == Some(handling.who));
+        let must = last.attention.policy == Policy::MustRespond;
+        if own.is_none() && !must {
+            return Ok(());
+        }
+        if !is_fresh(own.as_ref().and_then(held_until)) {
+            let claim = self.claim.unwrap_or(Claim::offered(None, now));
+            if let Ok(taken) = claim.apply(now, handling.who, Request::Take { ttl_ms: None }) {
+                let (conversation, event) = (handling.conversation, handling.message);
+                self.effects.push(Effect::save_claim(conversation, event, taken, now));
+                self.claim = Some(taken);
+            } else if last.attention.directedness != Directedness::ToMe {
+                return Ok(());
+            }
+        }
+        let is_claimed = last.disposition == Some(Disposition::Claimed);
+        if !(is_claimed && is_fresh(last.until_at)) {
+            let held = self.claim.filter(|claim| claim.holder(now) == Some(handling.who));
+            let until = held.as_ref().and_then(held_until).unwrap_or(until);
+            self.record_until(Cause::Claimed, Some(until))?;
+        }
+        Ok(())
     }
 
     /// Returns what an agent's reaction asks of the claim.
@@ -247,7 +302,8 @@ impl Planner<'_> {
             | Signal::Done
             | Signal::Declined
             | Signal::Blocked
-            | Signal::Unclear => Ok(None),
+            | Signal::Unclear
+            | Signal::Stop => Ok(None),
         }
     }
 
@@ -258,7 +314,15 @@ impl Planner<'_> {
             (Signal::Claimed | Signal::Working, true) | (Signal::Declined, false) => Request::Release,
             (Signal::Done, false) => Request::Resolve,
             (Signal::Done | Signal::Declined, true)
-            | (Signal::Seen | Signal::Agree | Signal::Queued | Signal::Blocked | Signal::Unclear, _) => {
+            | (
+                Signal::Seen
+                | Signal::Agree
+                | Signal::Queued
+                | Signal::Blocked
+                | Signal::Unclear
+                | Signal::Stop,
+                _,
+            ) => {
                 return None;
             }
         };

@@ -2,9 +2,10 @@
 
 use super::audience::Audience;
 use super::reply::{self, ReplyFacts};
+use super::stop::{self, StopFacts};
 use super::{Effect, PlanRefusal};
 use crate::claims::Claim;
-use chorus_protocol::ids::Principal;
+use chorus_protocol::ids::{AgentId, Principal};
 use chorus_protocol::words::AuthorKind;
 
 /// Everything that the plan of a message needs.
@@ -12,15 +13,18 @@ use chorus_protocol::words::AuthorKind;
 pub struct MessageFacts<'a> {
     pub audience: Audience<'a>,
     pub reply: ReplyFacts,
+    /// Loaded for a message that stops work if its author may. Its candidates with [`super::Candidate::is_stopped`] are the
+    /// agents whose work ends.
+    pub stop: Option<StopFacts>,
     /// The message is checked and not posted now: it waits for a person's approval, or is shown without being stored.
     pub only_checked: bool,
 }
 
 impl MessageFacts<'_> {
-    /// Returns `true` if the loop guard has to look at the message.
-    pub fn may_loop(&self, now: i64) -> bool {
+    /// Returns the agents that the message wakes and whose exchanges with its author the loop guard has to look at.
+    pub fn partners(&self, now: i64) -> Vec<AgentId> {
         let taken = self.check(now);
-        taken.is_ok_and(|taken| self.audience.may_loop(self.thread_holder(taken, now), false))
+        taken.map_or(vec![], |taken| self.audience.partners(self.thread_holder(taken, now)))
     }
 
     fn check(&self, now: i64) -> Result<Option<Claim>, PlanRefusal> {
@@ -48,12 +52,14 @@ pub(super) fn plan(facts: &MessageFacts<'_>, now: i64) -> Result<Vec<Effect>, Pl
             _ => vec![],
         });
     }
-    let mut effects = facts.audience.reach(facts.thread_holder(taken, now), false, now).effects;
-    let wakes = effects.iter().any(Effect::wakes);
+    let mut effects = facts.audience.reach(facts.thread_holder(taken, now), now).effects;
     match facts.audience.event.author {
         AuthorKind::Human => effects.push(Effect::ResetTurns),
-        AuthorKind::Agent if wakes => effects.push(Effect::CountTurn),
-        AuthorKind::Agent | AuthorKind::System => {}
+        AuthorKind::Agent => effects.extend(Effect::count_turns(&effects)),
+        AuthorKind::System => {}
+    }
+    if let Some(stop) = &facts.stop {
+        effects.extend(stop::effects(stop, now));
     }
     effects.extend(reply::effects(&facts.reply, facts.audience.conversation, taken, now)?);
     Ok(effects)

@@ -9,7 +9,8 @@ use crate::obligation::Obligation;
 use chorus_protocol::ids::{EventId, Principal};
 use chorus_protocol::words::Disposition;
 
-/// An obligation on a message that a person holds is looked at again after this time, if not before.
+/// An obligation on a message that a person holds, or that waits for an agent's other work, is looked at again after this time,
+/// if not before.
 const LOOK_AGAIN_MS: i64 = 30_000;
 
 /// The facts for the plan of a due obligation. Facts that only one step needs are loaded for that step only.
@@ -25,8 +26,10 @@ pub struct OverdueFacts {
     pub abilities: Abilities,
     /// The agent blocks the author.
     pub is_blocked: bool,
-    /// Loaded if the step is an escalation.
+    /// Loaded if the step is an escalation, or the end of a request for several that no other agent has before itself.
     pub escalation: Option<EscalationFacts>,
+    /// The agent works on another request and has not begun this one, which may wait for it until this time.
+    pub queued_until: Option<i64>,
 }
 
 /// An escalation to be made.
@@ -40,6 +43,19 @@ pub struct EscalationFacts {
     pub original: EventId,
     /// The lead or the owner; `None` if nobody is left to tell, or that one has answered.
     pub target: Option<EscalationTarget>,
+    /// The author of the request; `None` if it has left, or blocks the agent.
+    pub author: Option<EscalationTarget>,
+}
+
+/// The outcome of a request that its author is told of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RequestOutcome {
+    /// The agent with this handle did not answer in time.
+    Late(String),
+    /// The agent with this handle failed.
+    Failed(String),
+    /// Nobody of those who were asked has answered.
+    Unanswered,
 }
 
 /// The member that an escalation goes to.
@@ -79,6 +95,9 @@ pub(super) fn plan(facts: &OverdueFacts, now: i64) -> Vec<Effect> {
     if facts.is_direct {
         return plan_direct(known, step, now);
     }
+    if !facts.is_present && known.is_over() {
+        return vec![Effect::Unschedule(known.clone())];
+    }
     if !facts.is_present {
         // An agent that has left has nothing to answer.
         return vec![end(known, Disposition::Ignored)];
@@ -87,6 +106,9 @@ pub(super) fn plan(facts: &OverdueFacts, now: i64) -> Vec<Effect> {
     if let Some(until) = facts.held_by_person(now).filter(|_| asks) {
         // A person that gives the message back early keeps nobody waiting for long.
         return vec![look_again(known, until.min(now + LOOK_AGAIN_MS))];
+    }
+    if facts.queued_until.is_some_and(|until| asks && now < until) {
+        return vec![look_again(known, now + LOOK_AGAIN_MS)];
     }
     let may_repeat = facts.abilities.repeats && !facts.is_blocked;
     match step {
@@ -108,7 +130,13 @@ pub(super) fn plan(facts: &OverdueFacts, now: i64) -> Vec<Effect> {
             let at = facts.claim_due_at().unwrap_or(now);
             vec![look_again(known, at.max(now) + 1)]
         }
-        Step::End(disposition) => vec![end(known, disposition)],
+        Step::End(disposition) => {
+            let outcome = RequestOutcome::Unanswered;
+            let is_for_several = is_for_several(known.attention.reason);
+            let told = facts.escalation.as_ref().filter(|_| is_for_several);
+            let told = told.and_then(|told| tell(told, outcome, known));
+            std::iter::once(end(known, disposition)).chain(told).collect()
+        }
     }
 }
 
@@ -120,6 +148,8 @@ fn plan_direct(known: &Obligation, step: Step, now: i64) -> Vec<Effect> {
         Step::Redeliver | Step::Remind => {
             vec![Effect::Reschedule(Obligation { reminded_at: Some(now), ..known }.scheduled())]
         }
+        // The sender of an envelope learns of a failure by its answer.
+        Step::Escalate if known.is_over() => vec![Effect::Unschedule(known)],
         Step::Escalate => {
             let attention = given_up(known.attention);
             vec![Effect::Reschedule(Obligation { escalated_at: Some(now), attention, ..known }.scheduled())]
@@ -132,26 +162,40 @@ fn plan_direct(known: &Obligation, step: Step, now: i64) -> Vec<Effect> {
     }
 }
 
-/// The agent is asked no longer, and the lead or the owner is told by an event of its own.
+/// The agent is asked no longer, and the author, and the lead or the owner, are told by an event of its own.
 fn escalate(facts: &OverdueFacts, may_repeat: bool, now: i64) -> Vec<Effect> {
     let known = &facts.obligation;
-    let attention = downgraded(known.attention);
-    let stale = Obligation { escalated_at: Some(now), attention, ..known.clone() };
-    let mut effects = vec![if facts.abilities.shows.notify {
-        resend(stale, may_repeat, now)
+    let has_failed = known.is_over();
+    let step = if has_failed {
+        Effect::Reschedule(Obligation { escalated_at: Some(now), next_at: None, ..known.clone() })
     } else {
-        Effect::Reschedule(stale.scheduled())
-    }];
-    if let Some(EscalationFacts { event, silent, original, target: Some(target) }) = &facts.escalation {
-        effects.push(Effect::Escalate {
-            event: *event,
-            target: target.clone(),
-            silent: silent.clone(),
-            message: known.message(),
-            original: *original,
-        });
-    }
-    effects
+        let attention = downgraded(known.attention);
+        let stale = Obligation { escalated_at: Some(now), attention, ..known.clone() };
+        if facts.abilities.shows.notify {
+            resend(stale, may_repeat, now)
+        } else {
+            Effect::Reschedule(stale.scheduled())
+        }
+    };
+    let told = facts.escalation.as_ref().and_then(|told| {
+        let silent = told.silent.clone();
+        let outcome = if has_failed { RequestOutcome::Failed(silent) } else { RequestOutcome::Late(silent) };
+        tell(told, outcome, known)
+    });
+    std::iter::once(step).chain(told).collect()
+}
+
+/// Returns the effect that tells the author and the target, if there is either.
+fn tell(facts: &EscalationFacts, outcome: RequestOutcome, known: &Obligation) -> Option<Effect> {
+    let EscalationFacts { event, original, target, author, .. } = facts;
+    (target.is_some() || author.is_some()).then(|| Effect::Escalate {
+        event: *event,
+        outcome,
+        target: target.clone(),
+        author: author.clone(),
+        message: known.message(),
+        original: *original,
+    })
 }
 
 fn look_again(known: &Obligation, at: i64) -> Effect {

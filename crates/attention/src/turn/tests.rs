@@ -126,12 +126,6 @@ fn a_turn_that_was_broken_off_is_merged() {
     assert_eq!(assembly.next_due_ms(), Some(40_000));
 }
 
-#[test]
-fn only_cancellation_and_safety_interrupt() {
-    let interrupting: Vec<_> = Reason::ALL.iter().filter(|reason| interrupts(**reason)).collect();
-    assert_eq!(interrupting, [&Reason::Cancellation, &Reason::Safety]);
-}
-
 proptest! {
     /// Checks that each piece comes out once, in order and in time, and that the number of waiting pieces
     /// stays bounded.

@@ -25,8 +25,13 @@ const KNOCKS: Abilities = Abilities {
 
 fn overdue(obligation: Obligation) -> OverdueFacts {
     let target = EscalationTarget { principal: person(), handle: "owner".into() };
-    let escalation =
-        EscalationFacts { event: event(9), silent: "ada".into(), original: event(1), target: Some(target) };
+    let escalation = EscalationFacts {
+        event: event(9),
+        silent: "ada".into(),
+        original: event(1),
+        target: Some(target),
+        author: None,
+    };
     OverdueFacts {
         obligation,
         is_direct: false,
@@ -35,6 +40,7 @@ fn overdue(obligation: Obligation) -> OverdueFacts {
         abilities: KNOCKS,
         is_blocked: false,
         escalation: Some(escalation),
+        queued_until: None,
     }
 }
 
@@ -57,7 +63,18 @@ fn overdue_obligations() {
         ("a claim ended", with(Disposition::Claimed), "dispose open, reschedule +0"),
         ("a deferral ended", with(Disposition::Deferred), "dispose open, redeliver open"),
         ("answered", with(Disposition::Responded), "unschedule"),
-        ("may be answered", obligation(Policy::MayRespond, Reason::RoleMention), "dispose ignored"),
+        ("failed", with(Disposition::Failed), "reschedule never, escalate"),
+        (
+            "failed and told",
+            Obligation { escalated_at: Some(NOW - 1), ..with(Disposition::Failed) },
+            "unschedule",
+        ),
+        (
+            "for several, and nobody answered",
+            obligation(Policy::MayRespond, Reason::RoleMention),
+            "dispose ignored, escalate",
+        ),
+        ("may be answered", obligation(Policy::MayRespond, Reason::ThreadParticipation), "dispose ignored"),
     ] {
         assert_eq!(planned(&Facts::Overdue(Box::new(overdue(obligation)))), expected, "{what}");
     }
@@ -66,9 +83,11 @@ fn overdue_obligations() {
 #[test]
 fn circumstances_of_overdue_obligations() {
     let reminded = || overdue(Obligation { reminded_at: Some(NOW - 1_000), ..question() });
+    let failed = || overdue(Obligation { disposition: Some(Disposition::Failed), ..question() });
     let several = || overdue(obligation(Policy::MayRespond, Reason::RoleMention));
     let offered = Claim::offered(Some(agent(2)), NOW - 10);
-    let without = EscalationFacts { target: None, ..reminded().escalation.unwrap() };
+    let without = || EscalationFacts { target: None, ..reminded().escalation.unwrap() };
+    let author = || Some(EscalationTarget { principal: person(), handle: "carl".into() });
     for (what, facts, expected) in [
         ("gone", OverdueFacts { is_present: false, ..reminded() }, "dispose ignored"),
         (
@@ -82,12 +101,38 @@ fn circumstances_of_overdue_obligations() {
             OverdueFacts { abilities: Abilities::WITHOUT_KNOCKS, ..reminded() },
             "reschedule +1000, escalate",
         ),
-        ("nobody to tell", OverdueFacts { escalation: Some(without), ..reminded() }, "redeliver open"),
+        ("nobody to tell", OverdueFacts { escalation: Some(without()), ..reminded() }, "redeliver open"),
+        (
+            "only the author to tell",
+            OverdueFacts {
+                escalation: Some(EscalationFacts { author: author(), ..without() }),
+                ..reminded()
+            },
+            "redeliver open, escalate",
+        ),
         (
             "others may take it",
             OverdueFacts { claim: Some((offered, Some(NOW + 5))), ..several() },
             "reschedule +6",
         ),
+        (
+            "it waits for other work",
+            OverdueFacts { queued_until: Some(NOW + 1), ..reminded() },
+            "reschedule +30000",
+        ),
+        (
+            "it waited for the longest task",
+            OverdueFacts { queued_until: Some(NOW), ..reminded() },
+            "redeliver open, escalate",
+        ),
+        ("nobody answered a role", several(), "dispose ignored, escalate"),
+        (
+            "others have the request before them",
+            OverdueFacts { escalation: None, ..several() },
+            "dispose ignored",
+        ),
+        ("a failed envelope", OverdueFacts { is_direct: true, ..failed() }, "unschedule"),
+        ("failed and gone", OverdueFacts { is_present: false, ..failed() }, "unschedule"),
         ("an envelope", OverdueFacts { is_direct: true, ..overdue(question()) }, "reschedule +1000"),
         ("a late envelope", OverdueFacts { is_direct: true, ..reminded() }, "reschedule +1000"),
     ] {

@@ -4,7 +4,7 @@ use crate::support::{NOW, agent, attention, conversation, event, held_by, obliga
 use chorus_attention::claims::{Claim, Request};
 use chorus_attention::disposition::Cause;
 use chorus_attention::obligation::Obligation;
-use chorus_attention::plan::{Facts, Handling, HandlingFacts, HandlingRequest};
+use chorus_attention::plan::{Effect, Facts, Handling, HandlingFacts, HandlingRequest, plan};
 use chorus_protocol::words::{Disposition, Policy, Reason, Signal};
 
 const TAKE: Request = Request::Take { ttl_ms: None };
@@ -18,7 +18,7 @@ fn facts(request: HandlingRequest, given: Vec<Obligation>, claim: Option<Claim>)
         claim,
         found: None,
     };
-    HandlingFacts { handling, request, is_author: false, owners_were_asked: false }
+    HandlingFacts { handling, request, is_author: false, owners_were_asked: false, work_ends_at: None }
 }
 
 #[test]
@@ -126,4 +126,49 @@ fn all_versions_that_are_open_are_settled_together() {
     let over = Obligation { disposition: Some(Disposition::Superseded), ..open.clone() };
     let facts = facts(HandlingRequest::Resolve, vec![last, open, over], None);
     assert_eq!(planned(&Facts::Handling(facts)), "dispose responded, dispose responded");
+}
+
+/// Work that an agent has begun is claimed, and its deadline moves as long as it goes on, up to the end of its time.
+#[test]
+fn work_moves_the_deadline() {
+    let question = || vec![obligation(Policy::MustRespond, Reason::DirectMention)];
+    let role = || vec![obligation(Policy::MayRespond, Reason::RoleMention)];
+    let claimed = |until_at| {
+        let disposition = Some(Disposition::Claimed);
+        let of = |known| Obligation { disposition, until_at: Some(NOW + until_at), ..known };
+        question().into_iter().map(of).collect::<Vec<_>>()
+    };
+    let until = |ms| {
+        let take = Request::Take { ttl_ms: Some(ms) };
+        Some(Claim::offered(None, NOW).apply(NOW, agent(1).into(), take).unwrap())
+    };
+    let other = Some(held_by(agent(2)));
+    for (what, given, claim, work_ends_at, expected) in [
+        ("what must be answered is claimed", question(), None, None, "claim held, dispose claimed"),
+        ("what may be answered is not", role(), None, None, ""),
+        ("a claim of it is renewed", role(), until(20_000), None, "claim held, dispose claimed"),
+        ("before half of the time nothing is written", claimed(200_000), until(200_000), None, ""),
+        (
+            "after half of the time it is renewed",
+            claimed(100_000),
+            until(100_000),
+            None,
+            "claim held, dispose claimed",
+        ),
+        ("another holds it, and this agent was named", question(), other, None, "dispose claimed"),
+        ("another holds it", role(), other, None, ""),
+        ("its time is over", claimed(100_000), until(100_000), Some(NOW), "claim held"),
+        ("not given", vec![], None, None, ""),
+    ] {
+        let facts = HandlingFacts { work_ends_at, ..facts(HandlingRequest::Work, given, claim) };
+        assert_eq!(planned(&Facts::Handling(facts)), expected, "{what}");
+    }
+    let facts =
+        HandlingFacts { work_ends_at: Some(NOW + 7), ..facts(HandlingRequest::Work, question(), None) };
+    let effects = plan(&Facts::Handling(facts), NOW).unwrap();
+    let disposed = effects.iter().find_map(|effect| match effect {
+        Effect::Dispose(after) => after.until_at,
+        _ => None,
+    });
+    assert_eq!(disposed, Some(NOW + 7), "the deadline moves no further than the longest task");
 }

@@ -5,8 +5,8 @@ use chorus_attention::capabilities::{Abilities, Capabilities};
 use chorus_attention::claims::Claim;
 use chorus_attention::obligation::Obligation;
 use chorus_attention::plan::{
-    Audience, Candidate, EditFacts, ExchangeFacts, Facts, Handling, MessageFacts, ReactionFacts, ReplyFacts,
-    ResponderFacts, Version,
+    Audience, Candidate, EditFacts, ExchangeFacts, ExchangePartner, Facts, Handling, MessageFacts,
+    ReactionFacts, ReplyFacts, ResponderFacts, Version,
 };
 use chorus_attention::{AuthorKind, Event, Happening};
 use chorus_protocol::ids::Principal;
@@ -36,7 +36,7 @@ fn audience(text: &str, author: Principal, candidates: Vec<Candidate>) -> Audien
 }
 
 fn message(audience: Audience<'_>, reply: ReplyFacts) -> Facts<'_> {
-    Facts::Message(MessageFacts { audience, reply, only_checked: false })
+    Facts::Message(Box::new(MessageFacts { audience, reply, stop: None, only_checked: false }))
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn messages() {
     for (text, author, candidates, expected) in [
         ("good morning", person(), vec![], "reset turns"),
         ("@1 is it green?", person(), vec![named()], "deliver buffered, reset turns"),
-        ("@1 is it green?", agent(3).into(), vec![named()], "deliver buffered, count turn"),
+        ("@1 is it green?", agent(3).into(), vec![named()], "deliver buffered, count turn with 1"),
         ("@1 is it green?", person(), vec![Candidate { is_excluded: true, ..named() }], "reset turns"),
         ("@1 thanks!", person(), vec![named()], "store, reset turns"),
         (
@@ -84,8 +84,71 @@ fn a_message_reaches_fifty_agents_and_is_stored_for_the_rest() {
 fn a_loop_wakes_nobody() {
     let named = vec![Candidate { named: true, ..candidate(1) }];
     let mut audience = audience("@1 please go on", agent(3).into(), named);
-    audience.exchange = Some(ExchangeFacts { turns: 8, limit: Some(8), ..ExchangeFacts::default() });
+    let partners = vec![partner(1, 8, false)];
+    audience.exchange = Some(ExchangeFacts { partners, limit: Some(8), ..ExchangeFacts::default() });
     assert_eq!(planned(&message(audience, ReplyFacts::Nothing)), "damp, store");
+}
+
+fn partner(n: u8, turns: u32, on_task: bool) -> ExchangePartner {
+    ExchangePartner { agent: agent(n), turns, on_task }
+}
+
+/// Each pair of agents has its own turns.
+#[test]
+fn a_loop_with_one_agent_is_none_with_another() {
+    for (partners, limit, expected) in [
+        (
+            vec![partner(1, 8, false), partner(2, 7, false)],
+            Some(8),
+            "damp, deliver buffered, store, count turn with 2",
+        ),
+        (
+            vec![partner(1, 8, true), partner(2, 40, true)],
+            Some(8),
+            "damp, deliver buffered, store, count turn with 1",
+        ),
+        (
+            vec![partner(1, 39, false), partner(2, 40, false)],
+            None,
+            "damp, deliver buffered, store, count turn with 1",
+        ),
+        (
+            vec![partner(1, 0, false), partner(2, 0, false)],
+            Some(8),
+            "deliver buffered, deliver buffered, count turn with 1 2",
+        ),
+    ] {
+        let named = [1, 2].map(|n| Candidate { named: true, ..candidate(n) });
+        let mut audience = audience("@1 @2 please go on", agent(3).into(), named.to_vec());
+        audience.exchange =
+            Some(ExchangeFacts { partners: partners.clone(), limit, ..ExchangeFacts::default() });
+        assert_eq!(planned(&message(audience, ReplyFacts::Nothing)), expected, "{partners:?} {limit:?}");
+    }
+}
+
+/// Two agents that claim, defer or react `working` before each answer have the same turns as those that do not.
+#[test]
+fn agents_cannot_lift_the_guard_by_what_they_do_with_each_others_messages() {
+    let claim = Some(held_by(agent(1)));
+    let with =
+        |disposition| Obligation { disposition, ..obligation(Policy::MustRespond, Reason::DirectMention) };
+    for (given, claim) in [
+        (with(None), None),
+        (with(Some(Disposition::Claimed)), claim),
+        (with(Some(Disposition::Deferred)), None),
+    ] {
+        let mut woken = 0;
+        for turns in 0..60 {
+            let named = vec![Candidate { named: true, ..candidate(2) }];
+            let text = format!("@2 what about table number {turns}?");
+            let mut audience = audience(&text, agent(1).into(), named);
+            let partners = vec![partner(2, woken, false)];
+            audience.exchange = Some(ExchangeFacts { partners, limit: Some(8), ..ExchangeFacts::default() });
+            let planned = planned(&message(audience, answered(vec![given.clone()], claim)));
+            woken += u32::from(planned.contains("deliver"));
+        }
+        assert_eq!(woken, 8);
+    }
 }
 
 fn answered(given: Vec<Obligation>, claim: Option<Claim>) -> ReplyFacts {
@@ -143,8 +206,8 @@ fn replies() {
 fn a_reply_that_waits_for_approval_claims_what_it_answers() {
     let role = vec![obligation(Policy::MayRespond, Reason::RoleMention)];
     let audience = audience("done", agent(1).into(), vec![]);
-    let facts = MessageFacts { audience, reply: answered(role, None), only_checked: true };
-    assert_eq!(planned(&Facts::Message(facts)), "claim held");
+    let facts = MessageFacts { audience, reply: answered(role, None), stop: None, only_checked: true };
+    assert_eq!(planned(&Facts::Message(Box::new(facts))), "claim held");
 }
 
 #[test]

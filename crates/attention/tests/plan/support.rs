@@ -76,6 +76,7 @@ pub(crate) fn planned(facts: &Facts<'_>) -> String {
         Err(PlanRefusal::Claim(refusal)) => format!("refused: {}", refusal.code()),
         Err(PlanRefusal::Superseded(_)) => "refused: superseded".into(),
         Err(PlanRefusal::NotGiven) => "refused: not given".into(),
+        Err(PlanRefusal::MayNotStop) => "refused: may not stop".into(),
     }
 }
 
@@ -98,13 +99,17 @@ fn word(effect: &Effect) -> String {
         Effect::Revise(_) => "revise".into(),
         Effect::Unschedule(_) => "unschedule".into(),
         Effect::Cancel { .. } => "cancel".into(),
+        Effect::Stop { .. } => "stop".into(),
         Effect::SaveClaim { claim, next_at, .. } => {
             let state = claim.held.map_or("offered".into(), |held| held.state.to_string());
             let due = if *next_at == Some(NOW) { " now" } else { "" };
             format!("claim {state}{due}")
         }
         Effect::Escalate { .. } => "escalate".into(),
-        Effect::CountTurn => "count turn".into(),
+        Effect::CountTurn { with } => {
+            let numbers: Vec<_> = with.iter().map(|agent| agent.0.as_bytes()[0].to_string()).collect();
+            format!("count turn with {}", numbers.join(" "))
+        }
         Effect::ResetTurns => "reset turns".into(),
     }
 }

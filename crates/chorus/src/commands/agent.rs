@@ -158,8 +158,8 @@ pub(crate) struct Args {
     /// Use tool servers named by messages of other services; by default only the hub's own are used
     #[arg(long, env = "CHORUS_AGENT_FOREIGN_MCP")]
     foreign_mcp: bool,
-    /// The number of conversations processed in parallel [default: 4]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(plan::AT_ONCE_RANGE))]
+    /// The number of threads processed in parallel, each in its own order [default: 3]
+    #[arg(long = "parallel", alias = "at-once", value_name = "N", value_parser = clap::value_parser!(u64).range(plan::AT_ONCE_RANGE))]
     at_once: Option<u64>,
     /// The pause in seconds after a person's last message before the agent answers, so that messages typed in
     /// pieces are answered together; 0 answers every message separately [default: 3]

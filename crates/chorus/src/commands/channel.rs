@@ -20,7 +20,7 @@ use chorus_protocol::ids::ConversationId;
 use clap::Subcommand;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
-pub(crate) use speak::words;
+pub(crate) use speak::{whole_id, words};
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\

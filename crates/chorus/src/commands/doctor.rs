@@ -30,6 +30,7 @@ Examples:
   chorus doctor                          the hub at CHORUS_URL, and ./chorus-data
   CHORUS_KEY=co_… chorus doctor          also what is dangerous in its settings
   chorus doctor --data /var/lib/chorus   the data folder of a hub elsewhere on this machine
+  chorus doctor --hub-only               the hub alone, as a health check
   chorus doctor --repair-log             repair the log of the stopped hub in ./chorus-data
   chorus doctor --json | jq '.[] | select(.ok | not)'
 
@@ -48,6 +49,9 @@ pub(crate) struct Args {
     /// A data folder on this machine [default: ./chorus-data, if it exists]
     #[arg(long, env = "CHORUS_DATA", value_name = "FOLDER")]
     data: Option<PathBuf>,
+    /// Check the hub only, for monitors: a data folder is read from end to end
+    #[arg(long)]
+    hub_only: bool,
     /// Rebuild the head and the tree of the transparency log from its leaves; the hub must be stopped
     #[arg(long)]
     repair_log: bool,
@@ -89,7 +93,9 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
     }
     let client = global.client()?;
     let (mut findings, reachable) = look_at_hub(&client, global.has_key()).await;
-    findings.extend(look_at_folder(args.data));
+    if !args.hub_only {
+        findings.extend(look_at_folder(args.data));
+    }
     if global.json {
         output::json(&findings)?;
     } else {
@@ -414,4 +420,35 @@ fn look_at_database(path: &Path) -> Finding {
     }
     let detail = format!("{shown} is damaged: {}", diagnosis.damage.join("; "));
     Finding::bad("database", detail, "stop the hub, keep the file, and restore a backup")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chorus_protocol::market::WalletDiscrepancy;
+
+    #[test]
+    fn a_damaged_log_is_a_fault() {
+        let report = |ok| LogReport { size: 7, ok, checked_at: "2026-03-20T10:00:00Z".into() };
+        assert!(log(&report(true)).ok);
+        let found = log(&report(false));
+        assert!(!found.ok && found.detail.contains("7 entries"), "{}", found.detail);
+        assert!(found.hint.unwrap().contains("chorus doctor --repair-log"));
+    }
+
+    #[test]
+    fn a_wallet_that_is_off_is_named() {
+        let off =
+            |owner: &str| WalletDiscrepancy { owner: owner.into(), detail: "has 2.00, not 1.00".into() };
+        let report = |discrepancies| MarketReport {
+            balanced: false,
+            checked_at: "2026-03-20T10:00:00Z".into(),
+            discrepancies,
+        };
+        let found = ledger(&report(vec![off("acme"), off("bob")]));
+        assert!(!found.ok && found.hint.is_some());
+        assert_eq!(found.detail, "acme: has 2.00, not 1.00; bob: has 2.00, not 1.00");
+        let unnamed = ledger(&report(vec![]));
+        assert!(!unnamed.ok && unnamed.detail.contains("the operator's key"), "{}", unnamed.detail);
+    }
 }

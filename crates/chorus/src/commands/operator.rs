@@ -1,11 +1,11 @@
 //! `chorus operator`: disables accounts, ends their sessions, and reads the audit log.
 
-use crate::answer::{table, tell};
+use crate::answer::{read, table, tell};
 use crate::global::Global;
 use crate::output::{self, one_line};
 use chorus_agent::Method;
 use chorus_protocol::api::Items;
-use chorus_protocol::api::accounts::EndedSessions;
+use chorus_protocol::api::accounts::{AccountReview, EndedSessions, LastingAct};
 use chorus_protocol::api::operator::{Account, AuditParty, RecordedAct};
 use chorus_protocol::words::PrincipalKind;
 use clap::Subcommand;
@@ -99,10 +99,13 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
             let path = ["operator", "accounts", &account, "sessions"];
             let query: &[_] = if tokens { &[("tokens", "true")] } else { &[] };
             let answer = client.api_write(Method::DELETE, &path, query, None).await?;
-            tell(global, &answer, |EndedSessions { ended, tokens }| match tokens {
+            tell(global, &answer, |EndedSessions { ended, tokens, .. }| match tokens {
                 None => format!("{ended} ended"),
                 Some(tokens) => format!("{ended} ended, {tokens} tokens revoked"),
             })?;
+            if let Some(review) = read::<EndedSessions>(&answer)?.review {
+                tell_review(&review);
+            }
         }
         Command::Audit(Filter { actor, action, subject, since, limit }) => {
             let limit = limit.to_string();
@@ -118,6 +121,23 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<ExitCode>
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the traces that a thief of an ended credential may have left.
+fn tell_review(AccountReview { allowances, owner_keys, acts }: &AccountReview) {
+    if *allowances > 0 {
+        output::talk(format_args!("{allowances} allowances removed: set those of your agents again"));
+    }
+    for owner in owner_keys {
+        output::talk(format_args!("the owner key of {} is void", one_line(owner)));
+    }
+    if !acts.is_empty() {
+        output::talk("these acts of the account stay; undo what a thief did:");
+    }
+    for LastingAct { at, action, subject, client, .. } in acts {
+        let AuditParty { kind, id } = subject;
+        output::talk(one_line(&format!("  {at} {action} {kind} {id} from {client}")));
+    }
 }
 
 /// Returns the display name of an account.

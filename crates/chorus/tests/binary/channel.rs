@@ -98,7 +98,10 @@ async fn the_commands() {
     );
     assert!(printed(&hub, &bob, &["channel", "members", &id]).contains("review"));
     let preview = printed(&hub, &anna, &["channel", "say", &id, "@bob look", "--dry-run"]);
-    assert_eq!(preview, "bob would be woken: direct_mention\n");
+    assert_eq!(
+        preview,
+        "bob would be woken: direct_mention\ntaken for: assignment (confidence medium, by lexicon)\n"
+    );
 
     // Follow from the beginning: two joins and the next message.
     let mut follow = chorus();

@@ -18,6 +18,7 @@ fn chorus(args: &[&str], input: &[u8]) -> Output {
     for name in ["CHORUS_URL", "CHORUS_KEY", "CHORUS_SIGNING_SECRET"] {
         command.env_remove(name);
     }
+    command.env("XDG_CONFIG_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/no-config"));
     let streams = command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = streams.spawn().unwrap();
     // A command that fails early does not read its input.

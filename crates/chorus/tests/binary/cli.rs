@@ -10,6 +10,7 @@ mod tests {
         for name in ["CHORUS_URL", "CHORUS_KEY", "CHORUS_AGENT", "CHORUS_WEBHOOK_SECRET"] {
             command.env_remove(name);
         }
+        command.env("XDG_CONFIG_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/no-config"));
         command.args(args).stdin(Stdio::null()).output().unwrap()
     }
 

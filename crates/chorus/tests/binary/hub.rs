@@ -17,6 +17,8 @@ pub(crate) fn chorus() -> Command {
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("CHORUS_")) {
         command.env_remove(name);
     }
+    // There is no such folder: nobody's profile is used.
+    command.env("XDG_CONFIG_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/no-config"));
     command.stdin(Stdio::null());
     command
 }

@@ -51,6 +51,8 @@ mod operator;
 #[cfg(test)]
 mod p2p;
 #[cfg(test)]
+mod profile;
+#[cfg(test)]
 mod start;
 #[cfg(test)]
 mod stream;

@@ -84,7 +84,8 @@ fn names_that_nobody_has_are_told() {
     at.good(&anna, &["channel", "create", "ops"]);
     at.good(&anna, &["channel", "join", "ops", "--agent", "bob"]);
     let dry = at.good(&anna, &["channel", "say", "ops", "@bob and @bbo?", "--dry-run"]);
-    assert_eq!(dry, "bob would be woken: direct_mention\nnobody here is called: bbo\n");
+    let taken_for = "taken for: question (confidence medium, by lexicon)";
+    assert_eq!(dry, format!("bob would be woken: direct_mention\n{taken_for}\nnobody here is called: bbo\n"));
     let dry = at.good(&anna, &["channel", "say", "ops", "@bbo?", "--dry-run"]);
     assert_eq!(dry, "nobody would be woken\nnobody here is called: bbo\n");
     let said = at.good(&anna, &["channel", "say", "ops", "@bob and @bbo?"]);
@@ -286,6 +287,9 @@ fn doctor_says_why_a_hub_would_not_start() {
     let missing = looked("hub");
     assert!(missing.code == 1 && missing.out.contains("master.key is missing"), "{missing:?}");
     assert!(missing.out.contains("CHORUS_MASTER_KEY"), "{missing:?}");
+    // A monitor looks at the hub alone, which runs.
+    let hub_only = at.run("", &["doctor", "--data", "hub", "--hub-only"]);
+    assert!(hub_only.code == 0 && !hub_only.out.contains("start"), "{hub_only:?}");
     let other: Vec<_> = key.iter().map(|digit| if *digit == b'0' { b'1' } else { b'0' }).collect();
     for (key, code) in [(other, 1), (key, 0)] {
         fs::write(data.join("master.key"), key).unwrap();

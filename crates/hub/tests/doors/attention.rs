@@ -116,9 +116,18 @@ async fn what_comes_next_in_a_thread_reaches_whom_it_was_about() {
     assert_eq!(two.went_to(event).await, pair("bob", "thread_question"));
     let ladder = two.fixture.delivery(event).await;
     assert_eq!((&ladder["policy"], &ladder["directedness"]), (&json!("must_respond"), &json!("to_me")));
-    for silent in ["thanks", "ok", "status update: we take the first one"] {
+    for silent in ["thanks", "ok"] {
         let said = two.ask(&json!({"content": silent, "thread": thread})).await;
         assert_eq!(woken(&said), &json!([]), "{silent}");
+    }
+    for weak in ["status update: we take the first one", "ERROR: no such file", "thanks, works now"] {
+        let said = two.ask(&json!({"content": weak, "thread": thread})).await;
+        let ladder = two.fixture.delivery(said["event_id"].as_str().unwrap()).await;
+        assert_eq!(
+            (&ladder["policy"], &ladder["mode"]),
+            (&json!("may_respond"), &json!("buffered")),
+            "{weak}"
+        );
     }
     // A named agent takes over the thread; a reply addresses the author of the message it answers.
     let named = two.ask(&json!({"content": "@ada do you agree?", "thread": thread})).await;
@@ -133,6 +142,52 @@ async fn what_comes_next_in_a_thread_reaches_whom_it_was_about() {
     // Outside of threads, only named agents are addressed.
     let aside = two.ask(&json!({"content": "which parser do we have?"})).await;
     assert_eq!(woken(&aside), &json!([]));
+}
+
+/// In a thread, as in a direct conversation, a person answers what the agent asked last there.
+#[tokio::test]
+async fn a_yes_in_a_thread_is_heard() {
+    let two = Two::start().await;
+    let asked = two.ask(&json!({"content": "@bob fix the parser"})).await;
+    let thread = &asked["event_id"];
+    let asked_back = two.answer(1, 1, |_| "Fixed. Shall I also update the changelog?".into()).await;
+    for (content, thread, reason) in [
+        ("ok", Some(thread), "approval"),
+        ("sure, thanks!", Some(thread), "approval"),
+        ("👍", Some(thread), "approval"),
+        ("ja, danke", Some(thread), "thread_question"),
+        ("never mind", Some(thread), "thread_question"),
+        ("@bob ok thanks", Some(thread), "approval"),
+        ("@bob ok", None, "approval"),
+    ] {
+        let said = two.ask(&json!({"content": content, "thread": thread})).await;
+        let ladder = two.fixture.delivery(said["event_id"].as_str().unwrap()).await;
+        let found = (&ladder["policy"], &ladder["reason"]);
+        assert_eq!(found, (&json!("must_respond"), &json!(reason)), "{content}");
+    }
+    // The dry run, the explanation and the audit log say how the message was understood.
+    let path = format!("/api/v1/channels/{}/messages", two.fixture.channel);
+    let body = json!({"content": "ok", "thread": thread});
+    let preview = two.fixture.hub.post(&format!("{path}?dry_run=true"), Some(&two.fixture.anna), &body).await;
+    let said = two.ask(&body).await;
+    let ladder = two.fixture.get(&format!("/api/v1/events/{}", said["event_id"].as_str().unwrap())).await;
+    let taken_for = json!({"intent": "approval", "confidence": "high", "layer": "structure"});
+    assert_eq!((&preview.body["classification"], &ladder.body["classification"]), (&taken_for, &taken_for));
+    assert_eq!(ladder.body["event"]["answers"], json!(asked_back), "{}", ladder.text);
+    let event = said["event_id"].as_str().unwrap();
+    let audit = format!("/api/v1/audit?kind=decision&channel={}&event={event}", two.fixture.channel);
+    let decisions = two.fixture.get(&audit).await;
+    assert_eq!(decisions.body["items"][0]["detail"]["classification"], taken_for, "{}", decisions.text);
+    // What one person asks another waits for no agent.
+    let question = two.ask(&json!({"content": "is that right?", "thread": thread})).await;
+    two.answer(1, 10, |_| "It is.".into()).await;
+    for answer in [
+        json!({"content": "ok", "reply_to": question["event_id"]}),
+        json!({"content": "ok", "thread": thread}),
+        json!({"content": "@bob ok"}),
+    ] {
+        assert_eq!(woken(&two.ask(&answer).await), &json!([]), "{answer}");
+    }
 }
 
 #[tokio::test]

@@ -22,5 +22,7 @@ mod people;
 mod sessions;
 mod should;
 mod signals;
+mod stops;
 mod streams;
 mod time;
+mod work;

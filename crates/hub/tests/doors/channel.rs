@@ -275,7 +275,7 @@ async fn dispositions_follow_from_what_it_says() {
     let error = json!({"type": "error", "message": "no"});
     let busy = json!({"type": "lifecycle", "status": "processing"});
     for (n, (events, disposition)) in [
-        (vec![&busy], None),
+        (vec![&busy], Some("claimed")),
         // A message that must be answered is not overlooked.
         (vec![&busy, &idle], None),
         (vec![&error, &idle], Some("failed")),

@@ -73,20 +73,35 @@ async fn a_channel_says_how_long_agents_talk_among_themselves_on_postgres() {
     loops(&Setup::postgres()).await;
 }
 
-/// An agent may report progress on its task as long as it works, but not repeat itself.
+/// An agent may talk about a task that a person gave it as long as it works, but not repeat itself, and not for ever.
 async fn progress(setup: &Setup) {
     let room = Room::on(setup).await;
+    let asked = room.fixture.say("@ada please move the tables").await;
+    let path = format!("/api/v1/channels/{}/messages", room.fixture.channel);
+    let reactions = format!("{path}/{asked}/reactions");
+    let working = room.fixture.hub.post(&reactions, Some(&room.keys[0]), &json!({"signal": "working"})).await;
+    assert_eq!(working.status, 201, "{}", working.text);
+    assert_eq!(room.turns("table").await, 20);
+    assert!(!room.wakes("@bob what about table number 19?").await, "that was said");
+    assert_eq!((room.turns("column").await, room.turns("index").await), (20, 0), "forty turns are enough");
+    let done = room.fixture.hub.post(&reactions, Some(&room.keys[0]), &json!({"signal": "done"})).await;
+    assert_eq!(done.status, 201, "{}", done.text);
+    assert!(!room.wakes("@bob is there anything else to do?").await, "it is done by now");
+    room.fixture.say("go on").await;
+    assert_eq!(room.turns("view").await, 8, "without a task it is a loop like any other");
+}
+
+/// A claim of one agent on the other's message is no task.
+#[tokio::test]
+async fn what_agents_ask_of_each_other_is_no_task() {
+    let room = Room::on(&Setup::new()).await;
     let path = format!("/api/v1/channels/{}/messages", room.fixture.channel);
     let asked = json!({"content": "@ada please move the tables"});
     let asked = room.fixture.hub.post(&path, Some(&room.keys[1]), &asked).await;
     let reactions = format!("{path}/{}/reactions", asked.body["event_id"].as_str().unwrap());
     let working = room.fixture.hub.post(&reactions, Some(&room.keys[0]), &json!({"signal": "working"})).await;
     assert_eq!(working.status, 201, "{}", working.text);
-    assert_eq!(room.turns("table").await, 20);
-    assert!(!room.wakes("@bob what about table number 19?").await, "that was said");
-    let done = room.fixture.hub.post(&reactions, Some(&room.keys[0]), &json!({"signal": "done"})).await;
-    assert_eq!(done.status, 201, "{}", done.text);
-    assert!(!room.wakes("@bob is there anything else to do?").await, "it is done by now");
+    assert_eq!(room.turns("table").await, 7, "the request was the first turn");
 }
 
 #[tokio::test]

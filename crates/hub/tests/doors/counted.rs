@@ -1,9 +1,16 @@
 //! Registrations, changes of members and channels, transfers and jobs count against a quota.
 
 use crate::market::{registration, trader};
-use crate::support::{Answer, Setup, TestHub};
+use crate::support::{Answer, Setup, TestHub, on_both};
 use chorus_protocol::code::Code;
 use serde_json::{Value, json};
+
+on_both![
+    offers_count_for_the_agent_and_its_address,
+    changes_of_members_and_channels_are_limited_and_count,
+    leaving_is_possible_without_room,
+    transfers_and_jobs_count_for_who_pays,
+];
 
 async fn used(hub: &TestHub, key: &str, quota: &str) -> u64 {
     let me = hub.get("/api/v1/me", Some(key)).await;
@@ -29,9 +36,8 @@ fn offers(owner: &str) -> Value {
 }
 
 /// Registrations without a key count for their agents, and their bytes for the source address.
-#[tokio::test]
-async fn offers_count_for_the_agent_and_its_address() {
-    let setup = Setup::new().config(|config| {
+async fn offers_count_for_the_agent_and_its_address(setup: Setup) {
+    let setup = setup.config(|config| {
         config.rate_limit = Some(100_000);
         config.quotas.registration_bytes = 500_000;
     });
@@ -90,9 +96,8 @@ async fn offers_count_for_the_agent_and_its_address() {
 }
 
 /// In a foreign channel an agent may change its handle no more often than it may post, and each change counts.
-#[tokio::test]
-async fn changes_of_members_and_channels_are_limited_and_count() {
-    let hub = Setup::new().config(|config| config.rate_limit = Some(100_000)).start();
+async fn changes_of_members_and_channels_are_limited_and_count(setup: Setup) {
+    let hub = setup.config(|config| config.rate_limit = Some(100_000)).start();
     let (anna, bob) = (hub.account("anna@example.org").await, hub.register("bob").await);
     let channel = hub.channel(&anna, &json!({"name": "c"})).await;
     hub.add(&channel, &anna, &json!({"agent": "bob", "handle": "bob"})).await;
@@ -127,9 +132,8 @@ async fn changes_of_members_and_channels_are_limited_and_count() {
 }
 
 /// A caller with a full quota can still leave, archive and delete.
-#[tokio::test]
-async fn leaving_is_possible_without_room() {
-    let hub = Setup::new().config(|config| config.quotas.agent_bytes = 20_000).start();
+async fn leaving_is_possible_without_room(setup: Setup) {
+    let hub = setup.config(|config| config.quotas.agent_bytes = 20_000).start();
     let (anna, bob) = (hub.account("anna@example.org").await, hub.register("bob").await);
     let theirs = hub.channel(&anna, &json!({"name": "c"})).await;
     hub.add(&theirs, &anna, &json!({"agent": "bob", "handle": "bob"})).await;
@@ -153,9 +157,8 @@ async fn leaving_is_possible_without_room() {
 }
 
 /// An owner without an account has its own quota: transfers and jobs count for it.
-#[tokio::test]
-async fn transfers_and_jobs_count_for_who_pays() {
-    let hub = Setup::new().config(|config| config.quotas.agent_bytes = 20_000).start();
+async fn transfers_and_jobs_count_for_who_pays(setup: Setup) {
+    let hub = setup.config(|config| config.quotas.agent_bytes = 20_000).start();
     let (carol, dave) = (trader(&hub, "carol", 20).await, trader(&hub, "dave", 20).await);
     let before = used(&hub, &carol.owner_key, "agent_bytes").await;
     let job =

@@ -1,7 +1,7 @@
 //! A caller who fills the hub up to its quotas does not slow it down for others: cards are small, pages of
 //! every list are bounded, searches are short, and authentication never waits.
 
-use crate::support::{Answer, OPERATOR, SOON, Setup, TestHub, envelope, eventually, mcp_tool};
+use crate::support::{Answer, OPERATOR, SOON, Setup, TestHub, envelope, eventually, mcp_tool, on_both};
 use chorus_protocol::code::Code;
 use chorus_protocol::ids::{AgentId, TraceId};
 use chorus_store::directory::{self, Record};
@@ -15,24 +15,6 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use uuid::Uuid;
-
-/// Turns each case, an `async fn(Setup)`, into a test on SQLite and one on PostgreSQL.
-macro_rules! on_both {
-    ($($case:ident),+ $(,)?) => {
-        mod sqlite {
-            $(#[tokio::test]
-            async fn $case() {
-                super::$case(crate::support::Setup::new()).await;
-            })+
-        }
-        mod postgres {
-            $(#[tokio::test]
-            async fn $case() {
-                super::$case(crate::support::Setup::postgres()).await;
-            })+
-        }
-    };
-}
 
 on_both![
     large_cards_are_refused,

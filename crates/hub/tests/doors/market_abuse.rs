@@ -1,9 +1,22 @@
 //! Abuse of the market other than theft: filling the disk, learning of others' jobs, and self-praise.
 
 use crate::market::{Trader, trader};
-use crate::support::{OPERATOR, Setup, TestHub};
+use crate::support::{OPERATOR, Setup, TestHub, on_both};
 use chorus_protocol::code::Code;
 use serde_json::{Value, json};
+
+on_both![
+    results_count_for_who_reports_them,
+    who_owns_both_sides_praises_nobody,
+    a_transfer_tells_nothing_of_others_jobs,
+    the_best_that_wants_to_hear_from_one_is_hired,
+    an_address_for_results_ends_with_its_agents_key,
+    results_are_forgotten_like_everything_else,
+    what_an_owner_asks_for_counts_for_the_owner,
+    a_block_holds_for_the_owners_key,
+    offers_count_though_nobody_is_asked,
+    a_disabled_agents_owner_key_is_out,
+];
 
 fn job(n: u32, agent: &str) -> Value {
     json!({
@@ -21,9 +34,8 @@ async fn done(hub: &TestHub, boss: &Trader, worker: &Trader, n: u32, output: &st
     hub.post(&path, Some(&worker.key), &result).await
 }
 
-#[tokio::test]
-async fn results_count_for_who_reports_them() {
-    let hub = Setup::new().config(|config| config.quotas.agent_bytes = 50_000).start();
+async fn results_count_for_who_reports_them(setup: Setup) {
+    let hub = setup.config(|config| config.quotas.agent_bytes = 50_000).start();
     let (boss, worker) = (trader(&hub, "boss", 5).await, trader(&hub, "worker", 0).await);
     let output = "x".repeat(30_000);
     assert_eq!(done(&hub, &boss, &worker, 1, &output).await.status, 200);
@@ -32,9 +44,8 @@ async fn results_count_for_who_reports_them() {
     assert_eq!(done(&hub, &boss, &worker, 3, "x").await.status, 200);
 }
 
-#[tokio::test]
-async fn who_owns_both_sides_praises_nobody() {
-    let hub = TestHub::start();
+async fn who_owns_both_sides_praises_nobody(setup: Setup) {
+    let hub = setup.start();
     let (boss, worker) = (trader(&hub, "boss", 5).await, trader(&hub, "worker", 0).await);
     let anna = hub.account("anna@example.org").await;
     for agent in [&boss, &worker] {
@@ -53,9 +64,8 @@ async fn who_owns_both_sides_praises_nobody() {
     assert_eq!((&thought["reputation_score"], &line["not_counted"]), (&json!(50.0), &json!("own_agent")));
 }
 
-#[tokio::test]
-async fn a_transfer_tells_nothing_of_others_jobs() {
-    let hub = TestHub::start();
+async fn a_transfer_tells_nothing_of_others_jobs(setup: Setup) {
+    let hub = setup.start();
     let (boss, worker) = (trader(&hub, "boss", 5).await, trader(&hub, "worker", 0).await);
     let (eve, ally) = (trader(&hub, "eve", 5).await, trader(&hub, "ally", 0).await);
     assert_eq!(done(&hub, &boss, &worker, 1, "x").await.status, 200);
@@ -76,9 +86,8 @@ async fn a_transfer_tells_nothing_of_others_jobs() {
 }
 
 /// A worker who blocked the client is not hired by it: not by name, not as the best, and not by a quote.
-#[tokio::test]
-async fn the_best_that_wants_to_hear_from_one_is_hired() {
-    let hub = TestHub::start();
+async fn the_best_that_wants_to_hear_from_one_is_hired(setup: Setup) {
+    let hub = setup.start();
     let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await);
     let block = json!({"who": boss.id});
     let blocked = hub.post("/api/v1/me/blocks", Some(&worker.key), &block).await;
@@ -99,9 +108,8 @@ async fn the_best_that_wants_to_hear_from_one_is_hired() {
 }
 
 /// The callback address for a job's result ends with the agent's key.
-#[tokio::test]
-async fn an_address_for_results_ends_with_its_agents_key() {
-    let hub = TestHub::start();
+async fn an_address_for_results_ends_with_its_agents_key(setup: Setup) {
+    let hub = setup.start();
     let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await);
     let mut inbox = hub.inbox(&worker.key, None).await;
     let job = job(1, &worker.id);
@@ -123,11 +131,10 @@ async fn an_address_for_results_ends_with_its_agents_key() {
 }
 
 /// Results of jobs are deleted like everything else, and their bytes are freed.
-#[tokio::test]
-async fn results_are_forgotten_like_everything_else() {
+async fn results_are_forgotten_like_everything_else(setup: Setup) {
     let clock = chorus_testkit::clock::ManualClock::new(crate::market::BEGIN);
     let day = std::time::Duration::from_hours(24);
-    let hub = Setup::new().clock(&clock).config(|config| config.retention = Some(day)).start();
+    let hub = setup.clock(&clock).config(|config| config.retention = Some(day)).start();
     let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await);
     assert_eq!(done(&hub, &boss, &worker, 1, &"x".repeat(30_000)).await.status, 200);
     let path = format!("/market/jobs/{}", job(1, "")["job_id"].as_str().unwrap());
@@ -139,9 +146,8 @@ async fn results_are_forgotten_like_everything_else() {
 }
 
 /// Requests of an owner key count for its owner, and not for the agent it reaches.
-#[tokio::test]
-async fn what_an_owner_asks_for_counts_for_the_owner() {
-    let hub = Setup::new().config(|config| config.quotas.agent_bytes = 50_000).start();
+async fn what_an_owner_asks_for_counts_for_the_owner(setup: Setup) {
+    let hub = setup.config(|config| config.quotas.agent_bytes = 50_000).start();
     let (eve, worker) = (trader(&hub, "eve", 5).await, trader(&hub, "worker", 0).await);
     let _open = hub.inbox(&worker.key, None).await;
     let used =
@@ -163,9 +169,8 @@ async fn what_an_owner_asks_for_counts_for_the_owner() {
 }
 
 /// Blocking an agent also blocks the owner key of the wallet it earns for.
-#[tokio::test]
-async fn a_block_holds_for_the_owners_key() {
-    let hub = TestHub::start();
+async fn a_block_holds_for_the_owners_key(setup: Setup) {
+    let hub = setup.start();
     let (eve, worker) = (trader(&hub, "eve", 5).await, trader(&hub, "worker", 0).await);
     assert_eq!(hub.post("/market/jobs", Some(&eve.owner_key), &job(1, &worker.id)).await.status, 202);
     let blocked = hub.post("/api/v1/me/blocks", Some(&worker.key), &json!({"who": eve.id})).await;
@@ -182,10 +187,9 @@ async fn a_block_holds_for_the_owners_key() {
 }
 
 /// Quotes without a matching agent are stored and counted like others, until they are deleted.
-#[tokio::test]
-async fn offers_count_though_nobody_is_asked() {
+async fn offers_count_though_nobody_is_asked(setup: Setup) {
     let clock = chorus_testkit::clock::ManualClock::new(crate::market::BEGIN);
-    let hub = Setup::new().clock(&clock).config(|config| config.quotas.agent_bytes = 50_000).start();
+    let hub = setup.clock(&clock).config(|config| config.quotas.agent_bytes = 50_000).start();
     let (eve, worker) = (trader(&hub, "eve", 5).await, trader(&hub, "worker", 0).await);
     let ask =
         json!({"skill_name": "analyze_text", "input_data": {"text": "x".repeat(30_000)}, "answer_ms": 0});
@@ -215,9 +219,8 @@ async fn offers_count_though_nobody_is_asked() {
 
 /// Disabling an agent also disables its owner key: the credits stay where they are until the operator enables
 /// it.
-#[tokio::test]
-async fn a_disabled_agents_owner_key_is_out() {
-    let hub = TestHub::start();
+async fn a_disabled_agents_owner_key_is_out(setup: Setup) {
+    let hub = setup.start();
     let (eve, other) = (trader(&hub, "eve", 5).await, trader(&hub, "other", 0).await);
     let pay = json!({
         "transfer_id": "f81d4fae-7dec-11d0-a765-100000000001", "from_owner": eve.owner, "to_owner": other.owner, "amount": 1

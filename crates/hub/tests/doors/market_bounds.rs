@@ -1,10 +1,18 @@
 //! Bounds for strangers on the market: deadlines that cannot be kept, and the number of open jobs.
 
 use crate::market::{Trader, balance, trader};
-use crate::support::{Answer, Setup, TestHub};
+use crate::support::{Answer, Setup, TestHub, on_both};
 use chorus_protocol::code::Code;
 use chorus_protocol::time::parse_rfc3339;
 use serde_json::{Value, json};
+
+on_both![
+    a_skill_says_how_long_it_must_be_given,
+    so_many_jobs_are_open_and_no_more,
+    an_agent_is_shown_what_it_has_in_hand,
+    an_odd_schema_is_passed_over,
+    jobs_without_a_budget_have_half_of_the_room,
+];
 
 fn job(n: u32) -> Value {
     json!({
@@ -30,9 +38,8 @@ async fn needs(hub: &TestHub, worker: &Trader, least: i64) -> Answer {
 }
 
 /// An impossible deadline cannot lower a reputation.
-#[tokio::test]
-async fn a_skill_says_how_long_it_must_be_given() {
-    let hub = TestHub::start();
+async fn a_skill_says_how_long_it_must_be_given(setup: Setup) {
+    let hub = setup.start();
     let (boss, worker) = (trader(&hub, "boss", 5).await, trader(&hub, "worker", 0).await);
     for wrong in [0, 999, 604_800_001] {
         let what = needs(&hub, &worker, wrong).await;
@@ -87,9 +94,8 @@ async fn a_skill_says_how_long_it_must_be_given() {
     assert_eq!((&hired.body["agent_id"], took(&hired)), (&json!(quick.id), 300_000), "{}", hired.text);
 }
 
-#[tokio::test]
-async fn so_many_jobs_are_open_and_no_more() {
-    let hub = Setup::new().config(|config| config.quotas.open_jobs = 1).start();
+async fn so_many_jobs_are_open_and_no_more(setup: Setup) {
+    let hub = setup.config(|config| config.quotas.open_jobs = 1).start();
     let (boss, worker) = (trader(&hub, "boss", 5).await, trader(&hub, "worker", 0).await);
     let to_worker = |n: u32| with(job(n), "agent_id", worker.id.as_str());
     for _ in 0..2 {
@@ -119,9 +125,8 @@ async fn so_many_jobs_are_open_and_no_more() {
 }
 
 /// An agent that was stopped during a job can read the job with all its data; nobody else can.
-#[tokio::test]
-async fn an_agent_is_shown_what_it_has_in_hand() {
-    let hub = TestHub::start();
+async fn an_agent_is_shown_what_it_has_in_hand(setup: Setup) {
+    let hub = setup.start();
     let (boss, worker) = (trader(&hub, "boss", 5).await, trader(&hub, "worker", 0).await);
     assert_eq!(hire(&hub, &boss, &with(job(1), "agent_id", worker.id.as_str())).await.status, 202);
     let (all, open) = ("/market/jobs", "/market/jobs?status=PENDING&handouts=true");
@@ -141,9 +146,8 @@ async fn an_agent_is_shown_what_it_has_in_hand() {
 }
 
 /// An offer whose schema accepts nothing of the request does not prevent the others.
-#[tokio::test]
-async fn an_odd_schema_is_passed_over() {
-    let hub = TestHub::start();
+async fn an_odd_schema_is_passed_over(setup: Setup) {
+    let hub = setup.start();
     let boss = trader(&hub, "boss", 5).await;
     let offer = |schema: Value| {
         let skill = json!({"skill_name": "sum", "cost_per_call": 0.10, "input_schema": schema});
@@ -171,9 +175,8 @@ async fn an_odd_schema_is_passed_over() {
 }
 
 /// Those who have nothing to lose do not keep out those who pay.
-#[tokio::test]
-async fn jobs_without_a_budget_have_half_of_the_room() {
-    let hub = Setup::new().config(|config| config.quotas.open_jobs = 1).start();
+async fn jobs_without_a_budget_have_half_of_the_room(setup: Setup) {
+    let hub = setup.config(|config| config.quotas.open_jobs = 1).start();
     let worker = trader(&hub, "worker", 0).await;
     let skill = json!({"skill_name": "analyze_text", "cost_per_call": 0});
     let body = json!({"agent_name": "worker", "skills": [skill]});

@@ -2,11 +2,23 @@
 
 use crate::market::{BEGIN, Trader, assert_balanced, balance, registration, trader, trader_at};
 use crate::market_jobs::{ended, hire, id, job, reputation, result, success};
-use crate::support::{SOON, Setup, TestHub, eventually};
+use crate::support::{SOON, Setup, TestHub, eventually, on_both};
 use chorus_protocol::code::Code;
 use chorus_testkit::clock::ManualClock;
 use chorus_testkit::receiver::{FakeAgent, Reply};
 use serde_json::{Value, json};
+
+on_both![
+    a_deadline_that_nobody_can_keep_costs_nothing,
+    of_one_payer_five_jobs_a_day_count,
+    money_that_flows_back_ends_the_praise,
+    declines_do_not_use_up_the_jobs_of_a_day,
+    a_price_counts_up_and_down_alike,
+    declining_in_time_costs_nothing_and_is_shown,
+    a_slow_skill_may_be_declined_later,
+    an_endpoint_declines_by_its_status,
+    a_polled_inbox_hands_out_jobs,
+];
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
@@ -44,10 +56,9 @@ async fn done(hub: &TestHub, boss: &Trader, worker: &Trader, job: &Value, said: 
     taken.body
 }
 
-#[tokio::test]
-async fn a_deadline_that_nobody_can_keep_costs_nothing() {
+async fn a_deadline_that_nobody_can_keep_costs_nothing(setup: Setup) {
     let clock = ManualClock::new(BEGIN);
-    let hub = Setup::new().clock(&clock).start();
+    let hub = setup.clock(&clock).start();
     let (eve, worker) = (trader(&hub, "eve", 4).await, trader(&hub, "worker", 0).await);
     let jobs: Vec<_> =
         (1..=23).map(|n| with(job(n, &worker.id), "deadline_ms", json!(1000 + i64::from(n)))).collect();
@@ -68,10 +79,9 @@ async fn a_deadline_that_nobody_can_keep_costs_nothing() {
     assert_balanced(&hub).await;
 }
 
-#[tokio::test]
-async fn of_one_payer_five_jobs_a_day_count() {
+async fn of_one_payer_five_jobs_a_day_count(setup: Setup) {
     let clock = ManualClock::new(BEGIN);
-    let hub = Setup::new().clock(&clock).start();
+    let hub = setup.clock(&clock).start();
     let (boss, worker) = (trader(&hub, "boss", 10).await, trader(&hub, "worker", 0).await);
     for n in 1..=20 {
         let job = job(n, &worker.id);
@@ -102,10 +112,9 @@ async fn of_one_payer_five_jobs_a_day_count() {
     assert_eq!(reputation(&hub, &worker).await, 57.0);
 }
 
-#[tokio::test]
-async fn money_that_flows_back_ends_the_praise() {
+async fn money_that_flows_back_ends_the_praise(setup: Setup) {
     let clock = ManualClock::new(BEGIN);
-    let hub = Setup::new().clock(&clock).start();
+    let hub = setup.clock(&clock).start();
     let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 1).await);
     let first = job(1, &worker.id);
     done(&hub, &boss, &worker, &first, &success(&first)).await;
@@ -136,9 +145,8 @@ async fn money_that_flows_back_ends_the_praise() {
 }
 
 /// Declines use up none of the five jobs a day that count, in neither direction.
-#[tokio::test]
-async fn declines_do_not_use_up_the_jobs_of_a_day() {
-    let hub = TestHub::start();
+async fn declines_do_not_use_up_the_jobs_of_a_day(setup: Setup) {
+    let hub = setup.start();
     let (boss, worker) = (trader(&hub, "boss", 5).await, trader(&hub, "worker", 0).await);
     for n in 1..=6 {
         let job = job(n, &worker.id);
@@ -154,9 +162,8 @@ async fn declines_do_not_use_up_the_jobs_of_a_day() {
 
 /// The listed price decides, not the amount paid: an agent that waives its price rises as much as it would
 /// fall.
-#[tokio::test]
-async fn a_price_counts_up_and_down_alike() {
-    let hub = TestHub::start();
+async fn a_price_counts_up_and_down_alike(setup: Setup) {
+    let hub = setup.start();
     let boss = trader(&hub, "boss", 5).await;
     for (first, name, price, up, down, reason) in [
         (10, "free", "0", 50.0, 50.0, json!("low_price")),
@@ -182,10 +189,9 @@ async fn a_price_counts_up_and_down_alike() {
     }
 }
 
-#[tokio::test]
-async fn declining_in_time_costs_nothing_and_is_shown() {
+async fn declining_in_time_costs_nothing_and_is_shown(setup: Setup) {
     let clock = ManualClock::new(BEGIN);
-    let hub = Setup::new().clock(&clock).start();
+    let hub = setup.clock(&clock).start();
     let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await);
     let one = job(1, &worker.id);
     hire(&hub, &boss.key, &one).await;
@@ -227,10 +233,9 @@ async fn declining_in_time_costs_nothing_and_is_shown() {
 }
 
 /// A skill with a longer duration leaves more time to decline.
-#[tokio::test]
-async fn a_slow_skill_may_be_declined_later() {
+async fn a_slow_skill_may_be_declined_later(setup: Setup) {
     let clock = ManualClock::new(BEGIN);
-    let hub = Setup::new().clock(&clock).start();
+    let hub = setup.clock(&clock).start();
     let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await);
     let mut offer = registration("worker", &worker.owner, "0.10");
     offer["agent_id"] = json!(worker.id);
@@ -244,10 +249,9 @@ async fn a_slow_skill_may_be_declined_later() {
     assert_eq!(reputation(&hub, &worker).await, 50.0);
 }
 
-#[tokio::test]
-async fn an_endpoint_declines_by_its_status() {
+async fn an_endpoint_declines_by_its_status(setup: Setup) {
     let clock = ManualClock::new(BEGIN);
-    let hub = Setup::new().clock(&clock).start();
+    let hub = setup.clock(&clock).start();
     let agent = FakeAgent::start().await;
     let boss = trader(&hub, "boss", 1).await;
     let worker = trader_at(&hub, "worker", 0, Some(&format!("http://{}/jobs", agent.addr()))).await;
@@ -292,10 +296,9 @@ async fn an_endpoint_declines_by_its_status() {
 }
 
 /// A worker that reads its inbox by cursor has received those jobs: silence costs it as much as others.
-#[tokio::test]
-async fn a_polled_inbox_hands_out_jobs() {
+async fn a_polled_inbox_hands_out_jobs(setup: Setup) {
     let clock = ManualClock::new(BEGIN);
-    let hub = Setup::new().clock(&clock).start();
+    let hub = setup.clock(&clock).start();
     let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await);
     let one = job(1, &worker.id);
     hire(&hub, &boss.key, &one).await;

@@ -2,12 +2,22 @@
 
 use crate::market::{BEGIN, Trader, assert_balanced, balance, registration, trader, trader_at};
 use crate::market_jobs::{ended, hire, job, reputation, result, success};
-use crate::support::{Answer, SOON, Setup, TestHub};
+use crate::support::{Answer, SOON, Setup, TestHub, on_both};
 use chorus_protocol::code::Code;
+use chorus_store::{StoreError, Tx};
 use chorus_testkit::clock::ManualClock;
 use chorus_testkit::receiver::{FakeAgent, Reply};
 use serde_json::{Value, json};
 use std::time::Duration;
+use uuid::Uuid;
+
+on_both![
+    a_worker_may_answer_when_the_job_is_done,
+    a_worker_that_never_answers_is_asked_once,
+    an_outage_of_the_hub_costs_the_worker_nothing,
+    a_worker_that_fills_its_storage_is_not_excused,
+    a_worker_without_room_for_a_result_is_not_hired,
+];
 
 const HOUR_MS: i64 = 60 * 60 * 1000;
 
@@ -17,9 +27,8 @@ async fn newest_reason(hub: &TestHub, agent: &Trader) -> Value {
 }
 
 /// A worker without callbacks finishes its job before it answers the POST.
-#[tokio::test]
-async fn a_worker_may_answer_when_the_job_is_done() {
-    let hub = Setup::new().config(|config| config.webhook_timeout = Duration::from_millis(200)).start();
+async fn a_worker_may_answer_when_the_job_is_done(setup: Setup) {
+    let hub = setup.config(|config| config.webhook_timeout = Duration::from_millis(200)).start();
     let agent = FakeAgent::start().await;
     let boss = trader(&hub, "boss", 1).await;
     let worker = trader_at(&hub, "worker", 0, Some(&format!("http://{}/jobs", agent.addr()))).await;
@@ -36,11 +45,10 @@ async fn a_worker_may_answer_when_the_job_is_done() {
 }
 
 /// A hanging worker is not asked again, fails at the deadline, and delays nobody else.
-#[tokio::test]
-async fn a_worker_that_never_answers_is_asked_once() {
+async fn a_worker_that_never_answers_is_asked_once(setup: Setup) {
     let clock = ManualClock::new(BEGIN);
     let config = |config: &mut chorus_node::Config| config.webhook_timeout = Duration::from_millis(200);
-    let hub = Setup::new().clock(&clock).config(config).start();
+    let hub = setup.clock(&clock).config(config).start();
     let (agent, quick) = (FakeAgent::start().await, FakeAgent::start().await);
     let boss = trader(&hub, "boss", 2).await;
     let worker = trader_at(&hub, "worker", 0, Some(&format!("http://{}/jobs", agent.addr()))).await;
@@ -76,10 +84,79 @@ async fn a_worker_that_never_answers_is_asked_once() {
     assert_eq!(reputation(&hub, &worker).await, 50.0 - 5.0 * 4.5);
 }
 
+/// Starts a hub that waits for answers briefly, with a job that its worker works on. Returns the path for the job's result too.
+async fn job_under_way(setup: Setup, agent: &FakeAgent) -> (TestHub, Trader, Trader, String) {
+    let config = |config: &mut chorus_node::Config| config.webhook_timeout = Duration::from_millis(200);
+    let hub = setup.config(config).start();
+    let boss = trader(&hub, "boss", 2).await;
+    let worker = trader_at(&hub, "worker", 0, Some(&format!("http://{}/jobs", agent.addr()))).await;
+    agent.set(Reply::Hang);
+    hire(&hub, &boss.key, &job(1, &worker.id)).await;
+    let posted = agent.wait_for(1, SOON).await;
+    let callback =
+        posted[0].body["callback_url"].as_str().unwrap().strip_prefix(&hub.url).unwrap().to_owned();
+    let noted = "SELECT COUNT(*) AS count FROM jobs WHERE handed_at IS NOT NULL";
+    crate::support::eventually(async || crate::catch_up::number(&hub, noted).await, |handed| *handed == 1)
+        .await;
+    (hub, boss, worker, callback)
+}
+
+/// Checks that the first job was POSTed once, and that its worker can report it without a change of its reputation.
+async fn assert_posted_once(
+    hub: &TestHub,
+    agent: &FakeAgent,
+    boss: &Trader,
+    worker: &Trader,
+    callback: &str,
+) {
+    // A second job shows that the hub pushes.
+    let next = job(2, &worker.id);
+    agent.set(Reply::Json(200, success(&next)));
+    hire(hub, &boss.key, &next).await;
+    assert_eq!(ended(hub, &boss.key, &next).await["status"], "SUCCESS");
+    for _ in 0..2 {
+        hub.background_round().await;
+    }
+    assert_eq!(agent.requests().len(), 2, "each job is POSTed once");
+    let one = job(1, &worker.id);
+    let taken = hub.post(callback, None, &success(&one)).await;
+    assert_eq!((taken.status, &taken.body["status"]), (200, &json!("SUCCESS")), "{}", taken.text);
+    assert_eq!(newest_reason(hub, worker).await, "cut_off");
+    assert_balanced(hub).await;
+}
+
 #[tokio::test]
-async fn an_outage_of_the_hub_costs_the_worker_nothing() {
+async fn a_job_under_way_is_not_repeated_after_a_restart() {
+    for setup in [Setup::new(), Setup::postgres()] {
+        let agent = FakeAgent::start().await;
+        let (hub, boss, worker, callback) = job_under_way(setup, &agent).await;
+        let hub = hub.restart(|_| {}).await;
+        assert_posted_once(&hub, &agent, &boss, &worker, &callback).await;
+    }
+}
+
+#[tokio::test]
+async fn a_job_under_way_is_not_repeated_after_its_node_died() {
+    for setup in [Setup::new(), Setup::postgres()] {
+        let agent = FakeAgent::start().await;
+        let (hub, boss, worker, callback) = job_under_way(setup, &agent).await;
+        // This is what a dead node leaves behind: a lease that nobody renews.
+        let die = |tx: &mut dyn Tx| {
+            let sql = "UPDATE deliveries SET lease_owner = $1, lease_until = 1 WHERE lease_until IS NOT NULL";
+            tx.execute(sql, &[(&Uuid::nil()).into()])?;
+            tx.execute("UPDATE chats SET due_at = 1 WHERE due_at IS NOT NULL", &[])
+        };
+        assert_eq!(hub.store().write::<_, StoreError, _>(die).await.unwrap(), 1);
+        let waits = "SELECT COUNT(*) AS count FROM chats WHERE due_at IS NOT NULL";
+        crate::support::eventually(async || crate::catch_up::number(&hub, waits).await, |waits| *waits == 0)
+            .await;
+        assert_posted_once(&hub, &agent, &boss, &worker, &callback).await;
+    }
+}
+
+async fn an_outage_of_the_hub_costs_the_worker_nothing(setup: Setup) {
     let clock = ManualClock::new(BEGIN);
-    let hub = Setup::new().clock(&clock).start();
+    let hub = setup.clock(&clock).start();
     let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await);
     let jobs: Vec<_> = (1..=2).map(|n| job(n, &worker.id)).collect();
     for job in &jobs {
@@ -119,11 +196,10 @@ fn large(job: &Value, bytes: usize) -> Value {
 }
 
 /// A worker that fills its own storage after it got a job, and then says nothing, has failed.
-#[tokio::test]
-async fn a_worker_that_fills_its_storage_is_not_excused() {
+async fn a_worker_that_fills_its_storage_is_not_excused(setup: Setup) {
     let clock = ManualClock::new(BEGIN);
     let config = |config: &mut chorus_node::Config| config.quotas.agent_bytes = 60_000;
-    let hub = Setup::new().clock(&clock).config(config).start();
+    let hub = setup.clock(&clock).config(config).start();
     let (boss, worker) = (trader(&hub, "boss", 2).await, trader(&hub, "worker", 0).await);
     let mut inbox = hub.inbox(&worker.key, None).await;
     let one = job(1, &worker.id);
@@ -156,11 +232,10 @@ async fn a_worker_that_fills_its_storage_is_not_excused() {
     );
 }
 
-#[tokio::test]
-async fn a_worker_without_room_for_a_result_is_not_hired() {
+async fn a_worker_without_room_for_a_result_is_not_hired(setup: Setup) {
     let clock = ManualClock::new(BEGIN);
     let config = |config: &mut chorus_node::Config| config.quotas.agent_bytes = 60_000;
-    let hub = Setup::new().clock(&clock).config(config).start();
+    let hub = setup.clock(&clock).config(config).start();
     let (boss, worker) = (trader(&hub, "boss", 2).await, trader(&hub, "worker", 0).await);
     let mut hires = registration("boss", &boss.owner, "0.10");
     (hires["agent_id"], hires["skills"]) = (json!(boss.id), json!([]));

@@ -3,11 +3,18 @@
 
 use crate::market::{assert_balanced, balance, registration, trader};
 use crate::market_jobs::job;
-use crate::support::{Answer, OPERATOR, TestHub, eventually};
+use crate::support::{Answer, OPERATOR, Setup, TestHub, eventually, on_both};
 use chorus_protocol::code::Code;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
+
+on_both![
+    a_registration_that_comes_again_gives_the_same_keys,
+    offers_are_asked_for_once_under_one_key,
+    a_job_is_asked_for_once_under_one_key,
+    credits_move_once_under_one_key,
+];
 
 const KEY: &str = "0b5a5a9c-5d3a-4f6e-9d4e-2f1f4c7f3a10";
 
@@ -17,9 +24,8 @@ async fn again(hub: &TestHub, path: &str, key: Option<&str>, idempotency: &str, 
 }
 
 /// Both keys are shown once, so a retry of the registration returns the same keys.
-#[tokio::test]
-async fn a_registration_that_comes_again_gives_the_same_keys() {
-    let hub = TestHub::start();
+async fn a_registration_that_comes_again_gives_the_same_keys(setup: Setup) {
+    let hub = setup.start();
     let new = registration("lost", "lost-owner", "0.10");
     let first = again(&hub, "/market/register", None, KEY, &new).await;
     let second = again(&hub, "/market/register", None, KEY, &new).await;
@@ -35,9 +41,8 @@ async fn a_registration_that_comes_again_gives_the_same_keys() {
     again(&hub, "/market/register", None, "1", &new).await.own_failure(Code::Unauthorized);
 }
 
-#[tokio::test]
-async fn offers_are_asked_for_once_under_one_key() {
-    let hub = TestHub::start();
+async fn offers_are_asked_for_once_under_one_key(setup: Setup) {
+    let hub = setup.start();
     let (boss, _worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await);
     let ask = json!({"skill_name": "analyze_text", "input_data": {"text": "x"}});
     let first = again(&hub, "/market/quotes", Some(&boss.key), "k", &ask).await;
@@ -50,9 +55,8 @@ async fn offers_are_asked_for_once_under_one_key() {
 
 /// A job is created once per idempotency key, with or without a `job_id`, whatever happened to its agent
 /// since.
-#[tokio::test]
-async fn a_job_is_asked_for_once_under_one_key() {
-    let hub = TestHub::start();
+async fn a_job_is_asked_for_once_under_one_key(setup: Setup) {
+    let hub = setup.start();
     let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await);
     let named = job(1, &worker.id);
     let mut unnamed = named.clone();
@@ -81,9 +85,8 @@ async fn a_job_is_asked_for_once_under_one_key() {
 }
 
 /// The other writes of the market happen once per idempotency key as well.
-#[tokio::test]
-async fn credits_move_once_under_one_key() {
-    let hub = TestHub::start();
+async fn credits_move_once_under_one_key(setup: Setup) {
+    let hub = setup.start();
     let (boss, worker) = (trader(&hub, "boss", 1).await, trader(&hub, "worker", 0).await);
     let pay = |n: u32| {
         json!({

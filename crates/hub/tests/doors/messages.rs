@@ -139,7 +139,7 @@ async fn a_dry_run_writes_nothing() {
     let body = json!({"content": "@bob and @anna", "to": ["carol"]});
     let answer = hub.post(&path, Some(&anna), &body).await;
     assert_eq!(answer.status, 200, "{}", answer.text);
-    assert_eq!(members(&answer.body), ["attention"]);
+    assert_eq!(members(&answer.body), ["attention", "classification"]);
     let mut attention = answer.body["attention"].as_array().unwrap().clone();
     attention.sort_by_key(|decision| decision["handle"].as_str().unwrap().to_owned());
     let decision = |handle: &str| {

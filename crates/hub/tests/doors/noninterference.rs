@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-const REQUESTS: usize = 2900;
+const REQUESTS: usize = 3400;
 /// The number of requests after which the stranger renews its own objects.
 const RENEWED_EVERY: usize = 100;
 /// One of this many requests is meant to succeed.

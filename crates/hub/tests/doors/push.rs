@@ -1,6 +1,6 @@
 //! Pushing over real sockets: POSTs are retried until they arrive, in order, and none is lost.
 
-use crate::channel_fixture::{BEGIN, ChannelFixture, HOUR, MINUTE, contents};
+use crate::channel_fixture::{BEGIN, ChannelFixture, HOUR, MINUTE, contents, inbox_of};
 use crate::support::{Answer, HOST, OPERATOR, SOON, Setup, eventually};
 use axum::Router;
 use axum::http::StatusCode;
@@ -10,6 +10,7 @@ use chorus_testkit::clock::ManualClock;
 use chorus_testkit::receiver::{FakeAgent, Reply};
 use data_encoding::BASE64;
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use reqwest::Method;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -357,6 +358,44 @@ async fn nothing_is_due_before_its_time() {
     assert_eq!(timber.requests().len(), 1);
     clock.advance(2000);
     timber.wait_for(2, SOON).await;
+}
+
+/// An agent without an address is told things that wait for an inbox. An address that it gets later gets them, in order.
+#[tokio::test]
+async fn a_way_that_comes_later_delivers_what_waits() {
+    let (fixture, timber) = (ChannelFixture::start().await, FakeAgent::start().await);
+    let texts = ["@late one", "@late two", "@late three"];
+    for way in ["connection", "webhook", "registration"] {
+        let name = format!("late-{way}");
+        let key = fixture.hub.register(&name).await;
+        let path = format!("/api/v1/channels/{}/members", fixture.channel);
+        fixture.hub.post(&path, Some(&fixture.anna), &json!({"agent": name, "handle": "late"})).await;
+        for text in texts {
+            fixture.say(text).await;
+        }
+        let before = timber.requests().len();
+        match way {
+            "connection" => drop(fixture.put_connection(&name, &key, &inbox_of(&timber)).await),
+            "webhook" => {
+                let path = format!("/api/v1/agents/{name}");
+                let request = fixture.hub.request(Method::PATCH, &path, Some(&key));
+                let changed = Answer::of(request.json(&json!({"endpoint": timber.url()}))).await;
+                assert_eq!(changed.status, 200, "{}", changed.text);
+            }
+            _ => {
+                let again = json!({"agent_id": name, "endpoint": timber.url()});
+                let registered = fixture.hub.post("/register", Some(&key), &again).await;
+                assert!(registered.status < 300, "{}", registered.text);
+            }
+        }
+        timber.wait_for(before + 3, SOON).await;
+        let requests = timber.requests();
+        let told: Vec<_> = requests[before..].iter().map(|request| request.body.to_string()).collect();
+        for (told, text) in told.iter().zip(texts) {
+            assert!(told.contains(text), "{told} is not {text}");
+        }
+        fixture.hub.delete(&format!("{path}/late"), Some(&fixture.anna)).await;
+    }
 }
 
 /// There is one counter per outcome; recipients and addresses are not exposed.

@@ -9,6 +9,25 @@ pub(crate) use hub::{Setup, TestHub};
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
+/// Turns each case, an `async fn(Setup)`, into a test on SQLite and one on PostgreSQL.
+macro_rules! on_both {
+    ($($case:ident),+ $(,)?) => {
+        mod sqlite {
+            $(#[tokio::test]
+            async fn $case() {
+                super::$case(crate::support::Setup::new()).await;
+            })+
+        }
+        mod postgres {
+            $(#[tokio::test]
+            async fn $case() {
+                super::$case(crate::support::Setup::postgres()).await;
+            })+
+        }
+    };
+}
+pub(crate) use on_both;
+
 /// The bound of every wait for something that is immediate on a quiet machine.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 /// The host name of every test hub.

@@ -61,7 +61,7 @@ quotas! {
     members, CHORUS_QUOTA_MEMBERS, 10_000, "members of one channel";
     open_jobs, CHORUS_QUOTA_OPEN_JOBS, 1000, "open jobs that one owner pays for; one agent may have ten times as many to do";
     registrations, CHORUS_QUOTA_REGISTRATIONS, 20, "new agents a minute from one address";
-    registration_bytes, CHORUS_QUOTA_REGISTRATION_BYTES, 32 << 20, "bytes a day, from one address, of cards and offers of agents without an account";
+    registration_bytes, CHORUS_QUOTA_REGISTRATION_BYTES, 32 << 20, "bytes a day, from one address, of cards and offers of agents, and of Scores, without an account";
     registrations_hub, CHORUS_QUOTA_REGISTRATIONS_HUB, 600, "new agents a minute in all, divided between addresses";
     offer_changes, CHORUS_QUOTA_OFFER_CHANGES, 6, "changes a minute of one agent's offers on the market";
     mails_address, CHORUS_QUOTA_MAILS_ADDRESS, 5, "mails an hour to one email address, of which one requester gets two at once; `+tags` in the address are ignored";

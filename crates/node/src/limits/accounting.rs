@@ -63,8 +63,8 @@ impl Limits {
         self.registered(|registrations| registrations.change_listing(agent, source, self.elapsed()))
     }
 
-    /// Counts bytes by which records of agents without an owner grow, by address: such agents cost nothing, so a quota for each of them
-    /// would limit nothing.
+    /// Counts bytes by which records of agents and Scores without an owner grow, by address: they cost nothing, so a quota for each of
+    /// them would limit nothing.
     pub fn count_registered_bytes(&self, source: Source, bytes: i64) -> Result<(), Error> {
         self.registered(|registrations| registrations.take_bytes(source, bytes, self.elapsed()))
     }

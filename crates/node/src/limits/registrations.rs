@@ -1,5 +1,5 @@
-//! Limits how many agents may register, how often an agent on the market changes what it offers, and how many bytes agents without an
-//! owner take a day. The operator is not counted, nor is an agent of the relay that registers again.
+//! Limits how many agents may register, how often an agent on the market changes what it offers, and how many bytes agents and Scores
+//! without an owner take a day. The operator is not counted, nor is an agent of the relay that registers again.
 
 use crate::config::quotas::{OFF, Quotas};
 use crate::limits::fair_share::FairShare;
@@ -53,7 +53,7 @@ impl Registrations {
         self.bytes.take_several(source, bytes, elapsed).map_err(|wait| {
             let most = self.bytes_of_source;
             let what = format!(
-                "from one address {most} bytes of cards and offers a day (CHORUS_QUOTA_REGISTRATION_BYTES)"
+                "from one address {most} bytes of cards, offers and Scores without an account a day (CHORUS_QUOTA_REGISTRATION_BYTES)"
             );
             (wait, what)
         })

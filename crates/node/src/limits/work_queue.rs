@@ -1,5 +1,5 @@
-//! Runs expensive work one piece at a time: searches, which must never hold up other reads, and conversions of traces, which
-//! would take all processors.
+//! Runs expensive work one piece at a time: searches, which must never hold up other reads, and conversions of traces and
+//! large receipts, which would take all processors.
 //!
 //! Turns go round between sources, however many keys a source has: a source that asks for much waits for itself. Of one source
 //! the smallest piece is next. A caller has one piece at a time, and a source a bounded number, running or waiting.

@@ -3,7 +3,7 @@
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// More bytes than this take long.
-const LONG: usize = 32 * 1024;
+pub const LONG: usize = 32 * 1024;
 
 /// Runs work on this many bytes. If it is large and the runtime has several threads, other threads take over
 /// the tasks of this one.

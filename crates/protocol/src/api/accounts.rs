@@ -1,8 +1,10 @@
 //! Accounts: sign-in, tokens, sessions, invitations to the hub and key resets.
 
+use super::operator::AuditParty;
 use crate::ids::{AccountId, AgentId, CredentialId};
-use crate::words::{PrincipalKind, Word};
+use crate::words::{Action, PrincipalKind, Word};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use utoipa::{IntoParams, ToSchema};
 
@@ -226,7 +228,7 @@ pub struct Tokens {
 }
 
 /// The result of signing out everywhere.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct EndedSessions {
     /// The number of sessions that were ended.
     pub ended: u64,
@@ -234,6 +236,41 @@ pub struct EndedSessions {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub tokens: Option<u64>,
+    /// The traces that a thief of an ended credential may have left, if there are any and tokens were revoked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub review: Option<AccountReview>,
+}
+
+/// The rights that ended with an account's credentials, and acts of the account that outlive them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = AccountReviewView)]
+pub struct AccountReview {
+    /// The number of agents whose allowance was removed. They spend nothing until you set it again.
+    pub allowances: u64,
+    /// The owners whose market keys (`cw_…`) were revoked, because they pay from this account.
+    pub owner_keys: Vec<String>,
+    /// Acts of this account since the oldest ended credential was made: agents, keys, connections, members and secrets that
+    /// stay. The newest first, at most 100.
+    pub acts: Vec<LastingAct>,
+}
+
+/// An act of an account that outlives its credentials.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = LastingActView)]
+pub struct LastingAct {
+    /// The time of the act.
+    pub at: String,
+    /// The kind of the act, such as `key.reset`.
+    #[schema(value_type = String)]
+    pub action: Word<Action>,
+    /// The object of the act.
+    pub subject: AuditParty,
+    /// Further details, without secrets.
+    #[schema(value_type = Object)]
+    pub detail: Value,
+    /// The network address that the act came from.
+    pub client: String,
 }
 
 /// Options of resetting an agent's key.

@@ -52,12 +52,17 @@ pub struct ChannelChange {
     /// limit.
     #[schema(minimum = 0, maximum = 36_500)]
     pub keep_days: Option<i64>,
-    /// The number of consecutive turns by agents, without a person, after which messages of agents wake no
-    /// agent; 8 by default, 0 disables the guard. Values above 8, and 0, apply only between agents of the
-    /// channel's owner. Work on a claimed message does not count as a turn, and repetitive messages are
-    /// stopped earlier.
+    /// The number of turns that two agents may take with each other without a person. After that, their
+    /// messages no longer wake each other. The default is 8, and 0 means no limit of the channel's own. Values
+    /// above 8, and 0, apply only between agents of the channel's owner. If one of the two works on a task
+    /// that a person or a job gave it before, the limit is 40. No exchange exceeds 40 turns. Repetitive
+    /// messages are stopped earlier, unless the value is 0.
     #[schema(minimum = 0, maximum = 1000)]
     pub loop_guard: Option<i64>,
+    /// The time for which claims and progress of an agent move the deadline of a request, in milliseconds,
+    /// counted from its first turn on it; 0 for the default of 4 hours.
+    #[schema(minimum = 0, maximum = 604_800_000)]
+    pub longest_task_ms: Option<i64>,
     /// The glyphs for signals that differ from the default. No two may be equal.
     pub glyphs: Option<Glyphs>,
 }
@@ -101,6 +106,9 @@ pub struct ConversationView {
     /// The limit of consecutive turns by agents, if the owner has set it; 0 if the guard is disabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loop_guard: Option<i64>,
+    /// The time for which claims and progress move the deadline of a request, if the owner has set it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_task_ms: Option<i64>,
     /// The glyphs for signals, if the owner has set them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub glyphs: Option<Glyphs>,

@@ -34,7 +34,8 @@ impl AuthorView {
 /// The reactions to a message with one signal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReactionView {
-    /// The signal: `seen`, `agree`, `working`, `queued`, `claimed`, `done`, `declined`, `blocked` or `unclear`.
+    /// The signal: `seen`, `agree`, `working`, `queued`, `claimed`, `done`, `declined`, `blocked`, `unclear` or
+    /// `stop`.
     pub signal: String,
     /// The handles of the members who reacted.
     pub by: Vec<String>,

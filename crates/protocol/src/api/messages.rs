@@ -1,6 +1,7 @@
 //! Messages, edits and reactions.
 
 use super::Name;
+use crate::attention::Classification;
 use crate::ids::{ApprovalId, EventId, StreamId};
 use crate::words::{Directedness, Intent, Mode, Policy, Priority, Reason, Signal};
 use serde::{Deserialize, Serialize};
@@ -139,6 +140,8 @@ pub struct Reached {
 /// The recipients that a message would have.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Preview {
+    /// The intent that the message is taken for.
+    pub classification: Classification,
     /// The decision for each agent: first agents that would be woken, then agents that would only find it.
     pub attention: Vec<Decision>,
     /// `true` if the message would be held for approval; `attention` shows the decisions as of now.
@@ -206,6 +209,23 @@ pub struct Noted {
     /// Mentioned names that no member has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
+}
+
+/// The work that a stop ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = StopResult)]
+pub struct StopResult {
+    /// The work that ended; empty if there was none.
+    pub stopped: Vec<StoppedWork>,
+}
+
+/// Work of an agent that was stopped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StoppedWork {
+    /// The agent's handle in the conversation.
+    pub agent: String,
+    /// The message that asked for the work.
+    pub event_id: EventId,
 }
 
 /// A reaction to a message.

@@ -142,7 +142,7 @@ pub struct RecordedAct {
 }
 
 /// A party of an act.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AuditParty {
     /// The kind of party. Actors are `agent`, `account`, `owner`, `operator` or `nobody`; subjects are
     /// `agent`, `account`, `channel`, `credential`, `score`, `stream` or `hub`.

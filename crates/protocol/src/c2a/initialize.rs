@@ -299,5 +299,6 @@ pub const fn default_glyph(signal: Signal) -> &'static str {
         Signal::Declined => "🙅",
         Signal::Blocked => "🚧",
         Signal::Unclear => "❓",
+        Signal::Stop => "🛑",
     }
 }

@@ -67,6 +67,10 @@ pub struct Cancelled {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 1000)]
     pub reason: Option<String>,
+    /// Somebody stopped the work on the event. The harness ends a running turn, even if it has used tools.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(nullable)]
+    pub stopped: bool,
 }
 
 fn request_id() -> RefOr<Schema> {

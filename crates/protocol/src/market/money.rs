@@ -2,7 +2,7 @@
 
 use super::{Credits, MovementKind, OwnerId, Timestamp};
 use crate::api::usual_limit;
-use crate::ids::{JobId, TransferId};
+use crate::ids::{AgentId, JobId, TransferId};
 use crate::words::Word;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -66,6 +66,39 @@ pub struct NewOwnerKey {
     pub owner: String,
     /// The key, `cw_…`.
     pub owner_key: String,
+    /// The agents that were detached, if `detach` was set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub detached: Option<OwnerDetachReport>,
+}
+
+/// Options of replacing an owner's key.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, ToSchema)]
+#[schema(as = OwnerKeyResetBody)]
+pub struct OwnerKeyReset {
+    /// Undoes what the holder of the old key may have set: agents of this owner that belong to no account spend nothing until
+    /// you set an allowance, and their skills, offers, endpoints for jobs and job callbacks are removed. `false` by default.
+    #[serde(default)]
+    #[schema(nullable)]
+    pub detach: bool,
+}
+
+/// The agents that were detached with their owner's key. Unregister those that you did not make.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = OwnerDetachView)]
+pub struct OwnerDetachReport {
+    /// The newest first, at most 100.
+    pub agents: Vec<DetachedAgentView>,
+    /// `true` if more agents have offers. They spend nothing either; call again to detach them.
+    pub more: bool,
+}
+
+/// An agent that spends nothing and offers nothing any more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DetachedAgentView {
+    pub agent_id: AgentId,
+    /// Its address.
+    pub address: String,
 }
 
 /// Credits that the operator creates or destroys.

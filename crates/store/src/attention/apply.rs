@@ -1,15 +1,16 @@
 //! Applies the effects of a decision.
 
+use super::audience::exchange_lifetime;
 use crate::claims::{self, Claim};
 use crate::conversation::{self, Act, Draft};
 use crate::deliveries::{Bringing, OnItsWay};
-use crate::{StoreError, Tx, conversations, loop_guards, obligations};
-use chorus_attention::deadline::escalation;
+use crate::{StoreError, Tx, conversations, loop_guards, obligations, readings};
+use chorus_attention::deadline::{escalation, report};
 use chorus_attention::obligation::Obligation;
-use chorus_attention::plan::{Effect, EscalationTarget, EventRecipient, inboxes};
+use chorus_attention::plan::{Effect, EscalationTarget, EventRecipient, RequestOutcome, Work, inboxes};
 use chorus_protocol::attention::Attention;
-use chorus_protocol::ids::{DeliveryId, EventId, StreamId};
-use chorus_protocol::redact::Masked;
+use chorus_protocol::ids::{AgentId, DeliveryId, EventId, Principal, StreamId};
+use chorus_protocol::redact::{Masked, MaskedText};
 use chorus_protocol::words::{Disposition, EntryKind, EventKind};
 use serde_json::{Map, json};
 
@@ -39,6 +40,8 @@ pub struct Applied {
     pub stored_for: Vec<EventRecipient>,
     /// The deliveries that need no answer any more, each with the reason.
     pub cancelled: Vec<(Obligation, &'static str)>,
+    /// The work that was stopped, each with the reason.
+    pub stopped: Vec<(Work, String)>,
     /// At least one effect sent a delivery.
     pub sent: bool,
 }
@@ -136,18 +139,33 @@ fn apply_one(
         Effect::Revise(known) => obligations::change(tx, known)?,
         Effect::Unschedule(known) => obligations::leave(tx, known)?,
         Effect::Cancel { obligation, reason, .. } => applied.cancelled.push((obligation.clone(), reason)),
+        Effect::Stop { work, reason } => {
+            let Obligation { event, id, .. } = work.obligation;
+            obligations::save_disposition(tx, &work.obligation, now)?;
+            obligations::explain(tx, event, id.agent, &MaskedText::new(reason.clone()), now)?;
+            applied.stopped.push((work.as_ref().clone(), reason.clone()));
+        }
         Effect::SaveClaim { conversation, event, claim, next_at } => {
             claims::put(tx, &Claim::row(*conversation, *event, claim, *next_at))?;
         }
-        Effect::Escalate { event, target, silent, message, original } => {
-            escalate(tx, &about()?.act, *event, target, silent, (*message, *original))?;
+        Effect::Escalate { event, outcome, target, author, message, original } => {
+            let told = OutcomeNotice { outcome, target: target.as_ref(), author: author.as_ref() };
+            escalate(tx, &about()?.act, *event, &told, (*message, *original))?;
             applied.sent = true;
         }
-        Effect::CountTurn => {
-            let conversation = about()?.act.conversation;
-            loop_guards::count(tx, conversation, now - super::audience::EXCHANGE_MS, now)?;
-        }
+        Effect::CountTurn { with } => count_turns(tx, &about()?.act, with)?,
         Effect::ResetTurns => loop_guards::reset(tx, about()?.act.conversation)?,
+    }
+    Ok(())
+}
+
+/// Counts a turn of the author of an event with each agent that the event woke.
+fn count_turns(tx: &mut dyn Tx, act: &Act, with: &[AgentId]) -> Result<(), StoreError> {
+    let Some(author) = act.author.agent() else { return Ok(()) };
+    let Some(place) = conversations::by_id(tx, act.conversation)? else { return Ok(()) };
+    let lifetime = exchange_lifetime(&place, act.now);
+    for &other in with {
+        loop_guards::count(tx, act.conversation, (author, other), lifetime, act.now)?;
     }
     Ok(())
 }
@@ -185,31 +203,64 @@ fn redeliver(tx: &mut dyn Tx, known: &Obligation, now: i64) -> Result<bool, Stor
     Ok(true)
 }
 
-/// Appends an escalation of an event, in the name of its author, and delivers it if it goes to an agent. A person finds it in the
-/// conversation.
+/// The outcome of a request, and the members that are told of it.
+struct OutcomeNotice<'a> {
+    outcome: &'a RequestOutcome,
+    /// The member that is to answer instead.
+    target: Option<&'a EscalationTarget>,
+    author: Option<&'a EscalationTarget>,
+}
+
+impl OutcomeNotice<'_> {
+    fn text(&self) -> String {
+        let what = match self.outcome {
+            RequestOutcome::Late(silent) => format!("{silent} has not answered in time"),
+            RequestOutcome::Failed(silent) => format!("{silent} has failed to answer"),
+            RequestOutcome::Unanswered => "nobody has answered this in time".to_owned(),
+        };
+        match self.target {
+            Some(target) => format!("{what}; it goes to {} now", target.handle),
+            None => what,
+        }
+    }
+}
+
+/// Appends an escalation of an event, in the name of its author, and delivers it to the agents that it goes to. People find it in
+/// their inbox.
 fn escalate(
     tx: &mut dyn Tx,
     said: &Act,
     event: EventId,
-    target: &EscalationTarget,
-    silent: &str,
+    told: &OutcomeNotice<'_>,
     (message, original): (EventId, EventId),
 ) -> Result<(), StoreError> {
-    let text = format!("{silent} has not answered in time; it goes to {} now", target.handle);
+    let to: Vec<_> = told.target.into_iter().chain(told.author).collect();
     let body = Masked::new(Map::from_iter([
-        ("content".to_owned(), json!(text)),
+        ("content".to_owned(), json!(told.text())),
         ("escalates".to_owned(), json!(original.to_string())),
-        ("to".to_owned(), json!([target.handle])),
+        ("to".to_owned(), to.iter().map(|one| json!(one.handle)).collect()),
     ]));
     let thread = conversations::event_by_id(tx, said.event)?.and_then(|said| said.thread);
     let act = Act { event, ..*said };
-    conversation::append(tx, &act, EventKind::Escalation, thread, Some(original), &body)?;
-    if let Some(agent) = target.principal.agent() {
-        let mentions = format!("agent:{}", target.handle);
-        // This reference allows the agent to answer the message.
-        let bringing = Bringing { mentions: &mentions, supersedes: Some(message), ..Bringing::FIRST };
-        let to = EventRecipient { agent, handle: target.handle.clone(), attention: escalation() };
-        bring(tx, &act, &to, bringing)?;
+    let seq = conversation::append(tx, &act, EventKind::Escalation, thread, Some(original), &body)?;
+    let people: Vec<_> = to
+        .iter()
+        .filter_map(|one| match one.principal {
+            Principal::Account(account) => Some(account),
+            Principal::Agent(_) => None,
+        })
+        .collect();
+    readings::ask(tx, &people, said.conversation, seq, said.now)?;
+    let mut agents = vec![];
+    // This reference allows the agent to answer the message.
+    agents.extend(told.target.map(|target| (target, escalation(), Some(message))));
+    agents.extend(told.author.map(|author| (author, report(), None)));
+    agents.sort_by_key(|(one, ..)| one.principal.agent());
+    for (one, attention, supersedes) in agents {
+        let Some(agent) = one.principal.agent() else { continue };
+        let mentions = format!("agent:{}", one.handle);
+        let bringing = Bringing { mentions: &mentions, supersedes, ..Bringing::FIRST };
+        bring(tx, &act, &EventRecipient { agent, handle: one.handle.clone(), attention }, bringing)?;
     }
     Ok(())
 }

@@ -1,34 +1,36 @@
 //! Loads the facts of a message and of a reaction: the candidates, and the answered message.
 
 use super::handling::{claim_on, handling_of, kind_of};
+use super::stop::load_stop_of_message;
 use super::stored_message::StoredMessage;
 use crate::conversation::{Draft, DraftKind};
-use crate::conversations::{self, ConversationKind};
+use crate::conversations::{self, Conversation, ConversationKind};
+use crate::loop_guards::ExchangeLifetime;
 use crate::{StoreError, Tx, blocks, directory, inboxes, log, loop_guards, members, obligations};
 use chorus_attention::capabilities::Abilities;
 use chorus_attention::claims::Claim;
-use chorus_attention::loop_guard::{DEFAULT_TURNS, RECENT};
+use chorus_attention::loop_guard::{DEFAULT_TURNS, LONGEST_TURNS, RECENT};
 use chorus_attention::plan::{
-    Audience, Candidate, ExchangeFacts, Facts, MessageFacts, ReactionFacts, ReplyFacts, ResponderFacts,
-    first_to_ask,
+    Audience, Candidate, ExchangeFacts, ExchangePartner, Facts, MessageFacts, ReactionFacts, ReplyFacts,
+    ResponderFacts, StopFacts, first_to_ask,
 };
-use chorus_attention::{Event, Happening};
-use chorus_protocol::ids::{AgentId, EventId, Principal};
+use chorus_attention::{Event, Happening, classify};
+use chorus_protocol::ids::{AgentId, ConversationId, EventId, Principal};
 use chorus_protocol::words::{Directedness, Intent, Priority, Signal};
 
 /// An agent's load counts up to this number.
 const MAX_LOAD: i64 = 1000;
-/// An exchange in which no agent woke another for this time is over.
-pub(super) const EXCHANGE_MS: i64 = 60 * 60 * 1000;
-/// The largest number of addressed agents that are checked for work with the author.
-const MAX_ADDRESSED: usize = 8;
+/// The most bytes of a message that is nothing but a stop word, with names.
+const MAX_STOP_BYTES: usize = 400;
+/// An exchange in which no agent woke the other for this time is over.
+const EXCHANGE_MS: i64 = 60 * 60 * 1000;
 
 /// Loads the facts of a message that is checked and not posted now.
 pub fn load_check<'a>(tx: &mut dyn Tx, draft: &'a Draft<'_>) -> Result<Facts<'a>, StoreError> {
     let thread_claim = claim_on(tx, draft.thread)?;
     let reply = load_reply(tx, draft, thread_claim)?;
     let audience = audience(draft, event_of(draft)?, vec![], thread_claim);
-    Ok(Facts::Message(MessageFacts { audience, reply, only_checked: true }))
+    Ok(Facts::Message(Box::new(MessageFacts { audience, reply, stop: None, only_checked: true })))
 }
 
 pub(super) fn load_message<'a>(
@@ -38,13 +40,39 @@ pub(super) fn load_message<'a>(
     let now = draft.act.now;
     let thread_claim = claim_on(tx, draft.thread)?;
     let reply = load_reply(tx, draft, thread_claim)?;
-    let candidates = load_candidates(tx, draft, draft.candidates.clone())?;
-    let audience = audience(draft, event_of(draft)?, candidates, thread_claim);
-    let mut facts = MessageFacts { audience, reply, only_checked: false };
-    if facts.may_loop(now) {
-        facts.audience.exchange = Some(load_exchange(tx, draft)?);
+    let event = event_of(draft)?;
+    let stop = may_stop(event).then(|| load_stop_of_message(tx, draft)).transpose()?;
+    let candidates = with_stopped(draft.candidates.clone(), stop.as_ref());
+    let candidates = load_candidates(tx, draft, candidates)?;
+    let audience = audience(draft, event, candidates, thread_claim);
+    let mut facts = MessageFacts { audience, reply, stop, only_checked: false };
+    let partners = facts.partners(now);
+    if !partners.is_empty() {
+        facts.audience.exchange = Some(load_exchange(tx, draft, &partners)?);
     }
     Ok(facts)
+}
+
+/// Returns `true` for a message that stops work if its author may: one that declares it, or that is nothing but a stop word.
+fn may_stop(event: Event<'_>) -> bool {
+    match event.intent {
+        Some(intent) => intent == Intent::Cancellation,
+        None => event.text.len() <= MAX_STOP_BYTES && classify(event).intent == Intent::Cancellation,
+    }
+}
+
+/// Marks the agents whose work a message stops. They are candidates whatever else the message has to do with them.
+fn with_stopped(mut candidates: Vec<Candidate>, stop: Option<&StopFacts>) -> Vec<Candidate> {
+    for work in stop.into_iter().flat_map(StopFacts::stopped) {
+        let agent = work.obligation.id.agent;
+        if let Some(candidate) = candidates.iter_mut().find(|candidate| candidate.agent == agent) {
+            candidate.is_stopped = true;
+        } else {
+            let candidate = Candidate::new(agent, work.handle.clone());
+            candidates.push(Candidate { is_stopped: true, ..candidate });
+        }
+    }
+    candidates
 }
 
 pub(super) fn audience<'a>(
@@ -69,7 +97,7 @@ pub(super) fn audience<'a>(
 /// Returns a draft of a message or an edit as the engine reads it.
 pub(super) fn event_of<'a>(draft: &'a Draft<'_>) -> Result<Event<'a>, StoreError> {
     let body = &*draft.body;
-    let answers = draft.answers.as_ref().map(|answered| StoredMessage::read(&answered.body)).transpose()?;
+    let answers = answered_intent(draft)?;
     Ok(Event {
         happening: Happening::Message,
         conversation: draft.conversation.kind,
@@ -82,9 +110,37 @@ pub(super) fn event_of<'a>(draft: &'a Draft<'_>) -> Result<Event<'a>, StoreError
         directedness: Directedness::parse(body.text("directedness")),
         priority: Priority::parse(body.text("priority")),
         deadline_ms: body.integer("deadline_ms"),
-        answers: answers.map(|answered| answered.intent()),
+        answers,
         damped: false,
     })
+}
+
+/// Returns the intent of the answered message. What one person asks another waits for no agent.
+fn answered_intent(draft: &Draft<'_>) -> Result<Option<Intent>, StoreError> {
+    let Some(answered) = &draft.answers else { return Ok(None) };
+    if draft.act.author.agent().is_none() && answered.author.agent().is_none() {
+        return Ok(None);
+    }
+    Ok(Some(StoredMessage::read(&answered.body)?.answered_intent()))
+}
+
+/// Returns `Some` if a message is for the author of a draft, with `true` if it waits for an answer.
+pub(crate) fn waits_for_author(
+    tx: &mut dyn Tx,
+    draft: &Draft<'_>,
+    said: &conversations::Event,
+) -> Result<Option<bool>, StoreError> {
+    let said = StoredMessage::read(&said.body)?;
+    let waits = !matches!(
+        said.answered_intent(),
+        Intent::Chat
+            | Intent::Thanks
+            | Intent::Acknowledgement
+            | Intent::Status
+            | Intent::Progress
+            | Intent::Log
+    );
+    Ok(is_for_author(tx, draft, &said)?.then_some(waits))
 }
 
 /// Returns the agreed abilities of an agent's harness. For an agent without a session, returns those of its
@@ -198,10 +254,24 @@ fn load_thread(
     }))
 }
 
-/// Loads the facts for the loop guard.
-pub(super) fn load_exchange(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<ExchangeFacts, StoreError> {
-    let conversation = draft.act.conversation;
-    let turns = loop_guards::turns(tx, conversation, draft.act.now - EXCHANGE_MS)?;
+/// Decides how long exchanges last. One that has reached its last turn goes on until a person speaks, except between two
+/// agents alone, where no person can.
+pub(super) fn exchange_lifetime(conversation: &Conversation, now: i64) -> ExchangeLifetime {
+    let kept_turns = match conversation.kind {
+        ConversationKind::Channel => LONGEST_TURNS.into(),
+        ConversationKind::Dm => i64::MAX,
+    };
+    ExchangeLifetime { since: now - EXCHANGE_MS, kept_turns }
+}
+
+/// Loads the facts for the loop guard. `partners` are the agents that the author wakes.
+pub(super) fn load_exchange(
+    tx: &mut dyn Tx,
+    draft: &Draft<'_>,
+    partners: &[AgentId],
+) -> Result<ExchangeFacts, StoreError> {
+    let (conversation, now) = (draft.act.conversation, draft.act.now);
+    let Some(author) = draft.act.author.agent() else { return Ok(ExchangeFacts::default()) };
     let mut recent = vec![];
     for message in log::last_messages(tx, conversation, draft.thread, RECENT as i64)? {
         // An edit is not a repetition of its own message.
@@ -210,9 +280,16 @@ pub(super) fn load_exchange(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<Exchan
             recent.push((by_person, StoredMessage::read(&message.body)?.text().to_owned()));
         }
     }
-    let mut exchange = ExchangeFacts { turns, recent, limit: turn_limit(tx, draft)?, on_task: false };
-    if exchange.find_loop(draft.body.text("content")).is_some() {
-        exchange.on_task = is_on_task(tx, draft)?;
+    let mut exchange = ExchangeFacts { partners: vec![], recent, limit: turn_limit(tx, draft)? };
+    let lifetime = exchange_lifetime(&draft.conversation, now);
+    for &agent in partners {
+        let known = loop_guards::of(tx, conversation, (author, agent), lifetime)?;
+        let (turns, began_at) = known.map_or((0, now), |known| (known.turns, known.began_at));
+        let mut partner = ExchangePartner { agent, turns, on_task: false };
+        if exchange.find_loop(draft.body.text("content"), &partner).is_some() {
+            partner.on_task = is_on_task(tx, conversation, (author, agent), began_at)?;
+        }
+        exchange.partners.push(partner);
     }
     Ok(exchange)
 }
@@ -247,12 +324,18 @@ fn are_all_of_owner(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<bool, StoreErr
     Ok(true)
 }
 
-/// Returns `true` if the author works for an agent that it addresses, or that agent for it.
-fn is_on_task(tx: &mut dyn Tx, draft: &Draft<'_>) -> Result<bool, StoreError> {
-    let Some(author) = draft.act.author.agent() else { return Ok(false) };
-    let addressed = |one: &&Candidate| one.named || one.said_target || draft.candidates.len() == 1;
-    for other in draft.candidates.iter().filter(addressed).take(MAX_ADDRESSED) {
-        if loop_guards::work_together(tx, draft.act.conversation, (author, other.agent))? {
+/// Returns `true` if one of two agents works on a task that a person in this conversation, or a job of the other, gave it
+/// before their exchange began.
+fn is_on_task(
+    tx: &mut dyn Tx,
+    conversation: ConversationId,
+    (one, other): (AgentId, AgentId),
+    began_at: i64,
+) -> Result<bool, StoreError> {
+    for pair in [(one, other), (other, one)] {
+        if loop_guards::works_for_person(tx, conversation, pair.0, began_at)?
+            || loop_guards::works_on_job(tx, pair, began_at)?
+        {
             return Ok(true);
         }
     }

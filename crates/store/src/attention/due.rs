@@ -8,13 +8,13 @@ use crate::members::{self, Member};
 use crate::{StoreError, Tx, blocks, claims, obligations};
 use chorus_attention::capabilities::Abilities;
 use chorus_attention::claims::{Claim, Open};
-use chorus_attention::deadline::{Step, escalate_to};
+use chorus_attention::deadline::{LONGEST_TASK_MS, Step, escalate_to};
 use chorus_attention::obligation::Obligation;
 use chorus_attention::plan::{
     AskedAgent, EscalationFacts, EscalationTarget, OpenFacts, OverdueFacts, ReofferFacts,
 };
 use chorus_protocol::ids::{AgentId, ConversationId, EventId, Principal};
-use chorus_protocol::words::{ClaimState, Disposition, EventKind, Reason};
+use chorus_protocol::words::{ClaimState, Directedness, Disposition, EventKind, Policy, Reason};
 
 /// The largest number of role members that a request is offered to.
 const MAX_KNOCKED: i64 = 50;
@@ -56,6 +56,7 @@ pub fn load_overdue(
         abilities: Abilities::WITHOUT_KNOCKS,
         is_blocked: false,
         escalation: None,
+        queued_until: None,
     };
     let Some(step) = facts.step(now) else { return Ok(Some((facts, None))) };
     let said = conversations::event_by_id(tx, event)?;
@@ -74,13 +75,35 @@ pub fn load_overdue(
         facts.abilities = abilities(tx, agent, now)?;
         facts.is_blocked = blocks::keeps_out(tx, agent.into(), said.author)?;
     }
-    if step == Step::Escalate {
+    if matches!(step, Step::Remind | Step::Escalate)
+        && facts.obligation.injected_at.is_none()
+        && facts.obligation.acked
+        && obligations::is_working(tx, agent, now)?
+    {
+        let place = conversations::by_id(tx, said.conversation)?;
+        let longest = place.and_then(|place| place.longest_task_ms).unwrap_or(LONGEST_TASK_MS);
+        facts.queued_until = Some(said.created_at + longest);
+    }
+    if step == Step::Escalate || is_last_of_several(tx, &facts.obligation, step, now)? {
         facts.escalation = Some(load_escalation(tx, &said, &silent, &facts.obligation, escalation, now)?);
     }
     Ok(Some((facts, occasion)))
 }
 
-/// Loads the target of an escalation. A member that has already answered is not asked again.
+/// Returns `true` if an obligation that ends was the last one of a request for several that nobody has answered.
+fn is_last_of_several(tx: &mut dyn Tx, known: &Obligation, step: Step, now: i64) -> Result<bool, StoreError> {
+    let is_for_several = matches!(known.attention.reason, Reason::RoleMention | Reason::StreamOwner);
+    if !is_for_several || step != Step::End(Disposition::Ignored) {
+        return Ok(false);
+    }
+    let holder = claim_on(tx, Some(known.message()))?.and_then(|claim| claim.held);
+    let is_taken = holder.is_some_and(|held| {
+        held.state == ClaimState::Resolved || (held.state == ClaimState::Held && held.until_ms > now)
+    });
+    Ok(!is_taken && !obligations::concerns_others(tx, known.message(), known.id.agent)?)
+}
+
+/// Loads whom an escalation goes to. A member that has already answered is not asked again.
 fn load_escalation(
     tx: &mut dyn Tx,
     said: &Event,
@@ -96,16 +119,39 @@ fn load_escalation(
         && let Some(to) = responsible(tx, &place, silent.principal, was_escalation, said.author)?
         && let Some(member) = members::of(tx, place.id, to)?
     {
-        let has_answered = match to.agent() {
-            Some(agent) => given(tx, known.message(), agent, now)?
-                .iter()
-                .any(|given| given.disposition == Some(Disposition::Responded)),
+        // A lead that answers the message itself would answer it twice.
+        let answers = |given: &Obligation| match given.disposition {
+            None | Some(Disposition::Claimed | Disposition::Deferred) => {
+                given.attention.policy == Policy::MustRespond
+            }
+            other => other == Some(Disposition::Responded),
+        };
+        let answers_itself = match to.agent() {
+            Some(agent) => given(tx, known.message(), agent, now)?.iter().any(answers),
             None => false,
         };
-        target = (!has_answered).then_some(EscalationTarget { principal: to, handle: member.handle });
+        target = (!answers_itself).then_some(EscalationTarget { principal: to, handle: member.handle });
+    }
+    if known.attention.policy != Policy::MustRespond {
+        // A request for several that nobody answered obliges nobody else.
+        target = None;
     }
     let original = if was_escalation { said.target.unwrap_or(said.id) } else { said.id };
-    Ok(EscalationFacts { event, silent: silent.handle.clone(), original, target })
+    let author = author_of(tx, said, silent.principal)?;
+    Ok(EscalationFacts { event, silent: silent.handle.clone(), original, target, author })
+}
+
+/// Returns the author of a request, unless it has left or blocks the agent that did not answer.
+fn author_of(
+    tx: &mut dyn Tx,
+    said: &Event,
+    silent: Principal,
+) -> Result<Option<EscalationTarget>, StoreError> {
+    if said.author == silent || blocks::keeps_out(tx, said.author, silent)? {
+        return Ok(None);
+    }
+    let member = members::of(tx, said.conversation, said.author)?;
+    Ok(member.map(|member| EscalationTarget { principal: said.author, handle: member.handle }))
 }
 
 /// Returns the lead or the owner that is told of a silent agent: not the author, and nobody who blocks the author.
@@ -176,6 +222,10 @@ fn load_asked(tx: &mut dyn Tx, said: &Event, agent: AgentId, now: i64) -> Result
 fn load_open(tx: &mut dyn Tx, said: &Event, claim: Claim, now: i64) -> Result<Option<OpenFacts>, StoreError> {
     let Some(first) = first_given(tx, said, claim, now)? else { return Ok(None) };
     let first_is_last = obligations::current(tx, said.id, first.id.agent)? == Some(said.id);
+    // A message to one agent is not offered to others when that agent lets go of it.
+    if claim.first.is_none() && first.attention.directedness == Directedness::ToMe {
+        return Ok(None);
+    }
     let is_waiting = OpenFacts::is_waiting(&first, first_is_last);
     let mut open = OpenFacts { first, first_is_last, asked: vec![], reason: Reason::RoleMention };
     if !is_waiting {

@@ -55,8 +55,9 @@ pub(super) fn load_edit<'a>(
     let has_recipients = !declared.recipients().is_empty();
     let audience = audience(draft, event, candidates, thread_claim);
     let mut facts = EditFacts { audience, versions, has_recipients };
-    if facts.may_loop(draft.act.now) {
-        facts.audience.exchange = Some(load_exchange(tx, draft)?);
+    let partners = facts.partners(draft.act.now);
+    if !partners.is_empty() {
+        facts.audience.exchange = Some(load_exchange(tx, draft, &partners)?);
     }
     Ok(facts)
 }

@@ -5,6 +5,7 @@ use crate::conversations::{self, Conversation, Event};
 use crate::members::{self, Member};
 use crate::{StoreError, Tx, claims, log, obligations, work_streams};
 use chorus_attention::claims::{Claim, Request};
+use chorus_attention::deadline::LONGEST_TASK_MS;
 use chorus_attention::disposition::Cause;
 use chorus_attention::obligation::Obligation;
 use chorus_attention::plan::{Candidate, Handling, HandlingFacts, HandlingRequest, meaning_of_found};
@@ -47,6 +48,7 @@ pub fn load_handling(
         HandlingRequest::Claim(Request::Release | Request::Resolve)
         | HandlingRequest::Defer
         | HandlingRequest::PersonReacts { .. }
+        | HandlingRequest::Work
         | HandlingRequest::Record { .. }
         | HandlingRequest::RecordPassively { .. } => false,
     };
@@ -58,7 +60,47 @@ pub fn load_handling(
     let is_author = said.author == member.principal;
     let owners_were_asked =
         takes_on && !is_author && handling.is_for_nobody() && were_owners_asked(tx, said)?;
-    Ok(HandlingFacts { handling, request, is_author, owners_were_asked })
+    let work_ends_at = if takes_on { work_ends_at(tx, place, &handling)? } else { None };
+    Ok(HandlingFacts { handling, request, is_author, owners_were_asked, work_ends_at })
+}
+
+/// Loads the facts of an agent that works on an event; `None` if it was not given the event, or has left the conversation. Holds
+/// the conversation.
+pub fn load_work(
+    tx: &mut dyn Tx,
+    event: EventId,
+    agent: AgentId,
+    now: i64,
+) -> Result<Option<HandlingFacts>, StoreError> {
+    let Some(known) = obligations::of(tx, event, agent, now)? else { return Ok(None) };
+    tx.lock(known.conversation.into())?;
+    let message = known.message();
+    let Some(place) = conversations::by_id(tx, known.conversation)? else { return Ok(None) };
+    if members::of(tx, place.id, agent.into())?.is_none() {
+        return Ok(None);
+    }
+    let handling = Handling {
+        who: agent.into(),
+        conversation: place.id,
+        message,
+        given: given(tx, message, agent, now)?,
+        claim: claim_on(tx, Some(message))?,
+        found: None,
+    };
+    let work_ends_at = work_ends_at(tx, &place, &handling)?;
+    let request = HandlingRequest::Work;
+    Ok(Some(HandlingFacts { handling, request, is_author: false, owners_were_asked: false, work_ends_at }))
+}
+
+/// Returns the time at which an agent's work on a message has to be done, if it has begun.
+fn work_ends_at(
+    tx: &mut dyn Tx,
+    place: &Conversation,
+    handling: &Handling,
+) -> Result<Option<i64>, StoreError> {
+    let Some(agent) = handling.who.agent() else { return Ok(None) };
+    let begun_at = obligations::begun_at(tx, handling.message, agent)?;
+    Ok(begun_at.map(|begun_at| begun_at + place.longest_task_ms.unwrap_or(LONGEST_TASK_MS)))
 }
 
 /// Loads the facts of something that happened to one event that an agent was given; `None` if it was not given the event.
@@ -82,7 +124,8 @@ pub fn load_record(
         claim,
         found: None,
     };
-    Ok(Some(HandlingFacts { handling, request, is_author: false, owners_were_asked: false }))
+    let (is_author, owners_were_asked, work_ends_at) = (false, false, None);
+    Ok(Some(HandlingFacts { handling, request, is_author, owners_were_asked, work_ends_at }))
 }
 
 fn gives_up(given: &Obligation, cause: Cause, now: i64) -> bool {

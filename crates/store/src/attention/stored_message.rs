@@ -1,7 +1,8 @@
 //! A stored message, as far as rules read it.
 
 use crate::StoreError;
-use chorus_attention::{Event, classify};
+use chorus_attention::{Event, classify, intent};
+use chorus_protocol::ids::EventId;
 use chorus_protocol::mentions::mentions;
 use chorus_protocol::words::{Directedness, Intent, Priority};
 use serde_json::Value;
@@ -44,6 +45,17 @@ impl StoredMessage {
         classify(Event { names_somebody, ..self.declared(Event { text, ..Event::default() }) }).intent
     }
 
+    /// Returns the intent as it matters to those that answer the message.
+    pub(super) fn answered_intent(&self) -> Intent {
+        let intent = self.intent();
+        if self.has("intent") { intent } else { intent::of_answered(self.text(), intent) }
+    }
+
+    /// Returns the message that this one answers without naming it (see [`crate::conversation::Draft`]).
+    pub(super) fn answered(&self) -> Option<EventId> {
+        EventId::parse(self.word("answers")?)
+    }
+
     /// Returns an event with everything that the author declared of this message.
     pub(super) fn declared<'a>(&self, event: Event<'a>) -> Event<'a> {
         Event {
@@ -66,5 +78,13 @@ mod tests {
         assert_eq!(intent(r#"{"content": "Shall I deploy it?"}"#), Intent::ApprovalRequest);
         assert_eq!(intent(r#"{"content": "Shall I?", "intent": "chat"}"#), Intent::Chat);
         assert_eq!(intent(r#"{"content": "@bob fix the parser"}"#), Intent::Assignment);
+    }
+
+    #[test]
+    fn an_offer_waits_for_an_answer_unless_it_is_declared_to_be_something_else() {
+        let intent = |body: &str| StoredMessage::read(body).unwrap().answered_intent();
+        assert_eq!(intent(r#"{"content": "Tell me if you want that."}"#), Intent::ApprovalRequest);
+        assert_eq!(intent(r#"{"content": "Tell me if you want that.", "intent": "status"}"#), Intent::Status);
+        assert_eq!(intent(r#"{"content": "Fixed."}"#), Intent::Chat);
     }
 }

@@ -5,8 +5,10 @@
 //! queries, never by reading the whole roster. A member that is not among the candidates is a bystander. The attention engine
 //! decides what follows from a draft.
 
+mod answered;
+
 use super::{Act, ConversationError, as_speaker, lock_as_speaker, message, signal_to, standing_message};
-use crate::conversations::{Conversation, ConversationKind, Event};
+use crate::conversations::{self, Conversation, ConversationKind, Event};
 use crate::members::{self, Member};
 use crate::{StoreError, Tx, log, work_streams};
 use chorus_attention::plan::Candidate;
@@ -105,7 +107,7 @@ pub struct Draft<'a> {
     pub stream: Option<StreamId>,
     /// The position of the message that it changes or deletes.
     pub changed_seq: Option<i64>,
-    /// The answered message: the one that it names, or the one before it in a direct conversation.
+    /// The answered message: the one that it names, or else the last one of the agent that it is for, there.
     pub answers: Option<Event>,
     /// The id by which it names the answered message: the message's own, or that of an edit of it.
     pub answers_as: Option<EventId>,
@@ -178,8 +180,9 @@ fn message_of<'a>(
     }
     draft.find_pair(tx)?;
     draft.find_named(tx, &new.to, &new.mentions)?;
-    draft.find_answered(tx)?;
+    draft.find_author_of_answered(tx)?;
     draft.find_thread(tx)?;
+    draft.find_answered(tx)?;
     draft.place_in_stream(tx, new.stream)?;
     Ok(draft)
 }
@@ -197,6 +200,10 @@ pub fn draft_edit<'a>(
     draft.find_pair(tx)?;
     draft.find_named(tx, &[], &new.mentions)?;
     draft.find_thread(tx)?;
+    if let Some(answered) = target.target {
+        (draft.answers, draft.answers_as) = (conversations::event_by_id(tx, answered)?, Some(answered));
+    }
+    draft.find_answered(tx)?;
     draft.stream = work_streams::of_event(tx, target.id)?;
     draft.find_stream(tx)?;
     Ok(draft)
@@ -393,22 +400,6 @@ impl Draft<'_> {
         {
             candidate.said_target = true;
         }
-        Ok(())
-    }
-
-    fn find_answered(&mut self, tx: &mut dyn Tx) -> Result<(), StoreError> {
-        let answered = self.answers.take();
-        if self.thread.is_some()
-            && let Some(answered) = &answered
-        {
-            self.find_author_of(tx, answered)?;
-        }
-        self.answers = match answered {
-            None if self.conversation.kind == ConversationKind::Dm => {
-                log::last_messages(tx, self.act.conversation, None, 1)?.pop()
-            }
-            answered => answered,
-        };
         Ok(())
     }
 

@@ -129,25 +129,44 @@ pub fn as_hirer(agent: Agent, callback: String) -> Agent {
     Agent { endpoint: Some(callback), harness: None, open_until: 0, ..agent }
 }
 
+/// Declares the tables whose rows have ids of their own, and the query that looks for an id in each of them.
+macro_rules! tables_of_ids {
+    ($first:literal $(, $table:literal)* $(,)?) => {
+        /// The tables other than `agents` whose rows have ids that callers see.
+        pub const TABLES_OF_IDS: &[&str] = &[$first $(, $table)*];
+        const HAS_ID: &str = concat!(
+            "SELECT 1 WHERE EXISTS (SELECT 1 FROM ", $first, " WHERE id = $1)",
+            $(" OR EXISTS (SELECT 1 FROM ", $table, " WHERE id = $1)",)*
+        );
+    };
+}
+
+tables_of_ids![
+    "accounts",
+    "approvals",
+    "audit",
+    "blocks",
+    "conversations",
+    "credentials",
+    "events",
+    "evidence",
+    "evidence_answers",
+    "invitations",
+    "jobs",
+    "mcp_sessions",
+    "quotes",
+    "scores",
+    "signing_secrets",
+    "tool_calls",
+    "transfers",
+    "wallets",
+    "work_streams",
+];
+
 /// Returns whether anything but an agent has this id. An id that a caller chooses is refused then, so that whoever holds an id without
 /// its kind (in the audit log, in a list of blocks) never takes one thing for another.
 pub fn is_foreign_id(tx: &mut dyn Tx, id: Uuid) -> Result<bool, StoreError> {
-    if id == StreamKey::LOG.id {
-        return Ok(true);
-    }
-    let row = tx.first(
-        "SELECT 1 WHERE EXISTS (SELECT 1 FROM accounts WHERE id = $1) OR EXISTS (SELECT 1 FROM conversations WHERE id = $1)
-                    OR EXISTS (SELECT 1 FROM events WHERE id = $1) OR EXISTS (SELECT 1 FROM work_streams WHERE id = $1)
-                    OR EXISTS (SELECT 1 FROM wallets WHERE id = $1) OR EXISTS (SELECT 1 FROM jobs WHERE id = $1)
-                    OR EXISTS (SELECT 1 FROM transfers WHERE id = $1) OR EXISTS (SELECT 1 FROM quotes WHERE id = $1)
-                    OR EXISTS (SELECT 1 FROM scores WHERE id = $1) OR EXISTS (SELECT 1 FROM evidence WHERE id = $1)
-                    OR EXISTS (SELECT 1 FROM signing_secrets WHERE id = $1)
-                    OR EXISTS (SELECT 1 FROM credentials WHERE id = $1) OR EXISTS (SELECT 1 FROM approvals WHERE id = $1)
-                    OR EXISTS (SELECT 1 FROM invitations WHERE id = $1) OR EXISTS (SELECT 1 FROM blocks WHERE id = $1)
-                    OR EXISTS (SELECT 1 FROM mcp_sessions WHERE id = $1) OR EXISTS (SELECT 1 FROM audit WHERE id = $1)",
-        &[(&id).into()],
-    )?;
-    Ok(row.is_some())
+    Ok(id == StreamKey::LOG.id || tx.first(HAS_ID, &[(&id).into()])?.is_some())
 }
 
 /// Returns whether there ever was an agent of this id.

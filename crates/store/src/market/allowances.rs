@@ -5,7 +5,7 @@
 
 use super::credits;
 use crate::{StoreError, Tx, TxExt};
-use chorus_protocol::ids::AgentId;
+use chorus_protocol::ids::{AccountId, AgentId, WalletId};
 use chorus_protocol::market::Credits;
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
@@ -68,6 +68,27 @@ pub fn set(tx: &mut dyn Tx, agent: AgentId, per_day: Credits, now: i64) -> Resul
 pub fn clear(tx: &mut dyn Tx, agent: AgentId) -> Result<bool, StoreError> {
     let sql = "UPDATE allowances SET per_day = NULL WHERE agent_id = $1 AND per_day IS NOT NULL";
     Ok(tx.execute(sql, &[(&agent).into()])? == 1)
+}
+
+/// Sets the limits of all agents of a wallet that belong to no account to 0.
+pub fn end_of_wallet(tx: &mut dyn Tx, wallet: WalletId, now: i64) -> Result<(), StoreError> {
+    tx.execute(
+        "INSERT INTO allowances (agent_id, per_day, day, spent)
+         SELECT m.agent_id, 0, CAST($2 AS BIGINT), 0 FROM market_agents m JOIN agents a ON a.id = m.agent_id
+         WHERE m.wallet_id = $1 AND a.owner_id IS NULL AND a.deleted_at IS NULL
+         ON CONFLICT (agent_id) DO UPDATE SET per_day = 0",
+        &[(&wallet).into(), now.div_euclid(DAY_MS).into()],
+    )?;
+    Ok(())
+}
+
+/// Takes the limits of an account's agents away, so that they spend nothing. Returns the number of agents that had one.
+pub fn clear_of_account(tx: &mut dyn Tx, account: AccountId) -> Result<u64, StoreError> {
+    tx.execute(
+        "UPDATE allowances SET per_day = NULL
+         WHERE per_day IS NOT NULL AND agent_id IN (SELECT id FROM agents WHERE owner_id = $1)",
+        &[(&account).into()],
+    )
 }
 
 /// Counts an amount to a day, and says whether the limit of that day allows it. The statement itself compares with the limit, so that two

@@ -1,6 +1,7 @@
 //! Records that a job reached its agent, and when.
 
 use super::jobs::Agreed;
+use crate::push::Due;
 use crate::{StoreError, Tx, TxExt};
 use chorus_protocol::ids::{AgentId, DeliveryId, EventId};
 
@@ -22,6 +23,16 @@ pub fn was_handed(tx: &mut dyn Tx, job: &Agreed) -> Result<bool, StoreError> {
          WHERE c.event_id = $1 AND c.agent_id = $2
            AND (d.state = 'delivered' OR (d.transport = 'inbox' AND d.seq <= i.handed_through)) LIMIT 1",
         &[(&job.event).into(), (&job.agent).into()],
+    )?;
+    Ok(row.is_some())
+}
+
+/// Returns whether the agent of an open job got it by a POST whose outcome nobody recorded: the node that waited for the answer died.
+pub fn was_cut_off(tx: &mut dyn Tx, due: &Due) -> Result<bool, StoreError> {
+    let row = tx.first(
+        "SELECT 1 FROM jobs WHERE event_id = $1 AND status = 'PENDING' AND handed_at IS NOT NULL
+           AND (SELECT COUNT(*) FROM attempts WHERE agent_id = $2 AND seq = $3) < $4",
+        &[(&due.event).into(), (&due.id.agent).into(), due.id.seq.into(), (due.attempt - 1).into()],
     )?;
     Ok(row.is_some())
 }

@@ -138,6 +138,16 @@ pub fn reset_key(tx: &mut dyn Tx, id: WalletId, key: &KeyHash, is_proven: bool) 
     revocation::announce(tx, AgentId(id.0))
 }
 
+/// Ends the keys of an account's wallets, and returns the owners of those wallets. The account still uses them.
+pub fn end_keys_of_account(tx: &mut dyn Tx, account: AccountId) -> Result<Vec<String>, StoreError> {
+    let ended = tx.query(
+        "UPDATE wallets SET key_hash = NULL, issued_to = NULL WHERE account_id = $1 AND key_hash IS NOT NULL
+         RETURNING id, owner",
+        &[(&account).into()],
+    )?;
+    announce_ended(tx, ended)
+}
+
 /// Ends the keys of wallets that were given to whoever showed the key of this agent, and returns the owners of those wallets. An
 /// account still uses its own; the others get a key again from the operator.
 pub fn end_keys_issued_to(tx: &mut dyn Tx, agent: AgentId) -> Result<Vec<String>, StoreError> {
@@ -146,6 +156,11 @@ pub fn end_keys_issued_to(tx: &mut dyn Tx, agent: AgentId) -> Result<Vec<String>
          RETURNING id, owner",
         &[(&agent).into()],
     )?;
+    announce_ended(tx, ended)
+}
+
+/// Tells every node that the keys of these wallets have ended, and returns the owners.
+fn announce_ended(tx: &mut dyn Tx, ended: Vec<Row>) -> Result<Vec<String>, StoreError> {
     ended
         .into_iter()
         .map(|mut row| {

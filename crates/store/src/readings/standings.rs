@@ -49,9 +49,9 @@ fn standing(mut row: Row) -> Result<Standing, StoreError> {
 }
 
 impl Standing {
-    /// Returns whether an unread message addresses the member.
+    /// Returns whether an unread message addresses the member, or a report on a request of it is unread.
     pub fn is_asked(&self) -> bool {
-        self.new > 0 && (self.asked > self.read || self.kind == ConversationKind::Dm)
+        self.asked > self.read || (self.new > 0 && self.kind == ConversationKind::Dm)
     }
 }
 

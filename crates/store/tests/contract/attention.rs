@@ -1,6 +1,6 @@
 //! The candidates of an event, and the decision stored with each delivery.
 
-use crate::channel::{Room, act, join, post_of, remove, room, run, say, say_in};
+use crate::channel::{Room, act, join, person, post_of, remove, room, run, say, say_in};
 use crate::support::{Fixture, NOW, agent, entries, on_both, read, write};
 use chorus_attention::plan::{Effect, EventRecipient, plan};
 use chorus_protocol::attention::Attention;
@@ -10,12 +10,14 @@ use chorus_protocol::words::{Directedness, EntryKind, Mode, Policy, Priority, Re
 use chorus_store::attention::{self, Posted};
 use chorus_store::conversation::{self, Act, Candidate, ConversationError, Draft, Post, Reaction};
 use chorus_store::conversations::{ConversationKind, History};
+use chorus_store::loop_guards::ExchangeLifetime;
 use chorus_store::{Store, Tx, log, loop_guards, obligations, push};
 use serde_json::json;
 
 on_both!(
     whom_a_message_may_concern,
     whom_a_change_may_concern,
+    what_a_message_answers,
     what_agents_repeat_to_each_other,
     a_decision_is_kept_with_its_delivery,
     what_was_delivered_before_decisions_were_kept,
@@ -154,6 +156,65 @@ async fn whom_a_message_may_concern(fixture: Fixture) {
     assert_eq!(candidates, ["ann: owns participates last target", "eve: last"]);
 }
 
+/// A message answers what the agent that it is for said there last, unless that is for somebody else.
+async fn what_a_message_answers(fixture: Fixture) {
+    let store = &fixture.store;
+    let room = room(store, History::All).await;
+    let [ann, bob] = agents(store, room, ["ann", "bob"]).await;
+    let answered = async |author: Principal, text: &str, mentions: &[&str], thread: Option<EventId>| {
+        answered_in(store, room, author, post_of(text, mentions, thread)).await
+    };
+    let (nothing, owner) = ((None, String::new()), room.owner);
+    let began = say(store, room, owner, "look").await;
+    assert_eq!(answered(owner, "ok", &[], Some(began)).await, nothing);
+    let report = say_in(store, room, ann.into(), "Fixed.", Some(began)).await;
+    assert_eq!(answered(owner, "ok", &[], Some(began)).await, (Some(report), String::new()));
+    let question = say_in(store, room, ann.into(), "Fixed. Shall I push it?", Some(began)).await;
+    say_in(store, room, owner, "let me see", Some(began)).await;
+    let waits = (Some(question), question.to_string());
+    for (text, mentions, thread) in [
+        ("ok", &[][..], Some(began)),
+        ("port 8080", &[], Some(began)),
+        ("@ann ok", &["ann"], Some(began)),
+        ("@ann ok", &["ann"], None),
+    ] {
+        assert_eq!(answered(owner, text, mentions, thread).await, waits, "{text}");
+    }
+    // It is for somebody else, between agents, or obliges by its own words.
+    assert_eq!(answered(owner, "@bob ok", &["bob"], Some(began)).await, nothing);
+    assert_eq!(answered(bob.into(), "ok", &[], Some(began)).await, nothing);
+    assert_eq!(answered(owner, "@ann why?", &["ann"], None).await, nothing);
+    assert_eq!(answered(owner, "ok", &[], None).await, nothing);
+    // A question to somebody else waits for that one.
+    say_in(store, room, ann.into(), "@bob shall I push it?", Some(began)).await;
+    assert_eq!(answered(owner, "ok", &[], Some(began)).await, nothing);
+    // The first message of a thread counts, and so does what is said after the last answer only.
+    let offer = say(store, room, bob.into(), "I can also tidy up. Tell me if you want that.").await;
+    assert_eq!(answered(owner, "ok", &[], Some(offer)).await, (Some(offer), offer.to_string()));
+    let done = say_in(store, room, bob.into(), "Done.", Some(offer)).await;
+    assert_eq!(answered(owner, "ok", &[], Some(offer)).await, (Some(done), String::new()));
+    // Somebody who may not read a question does not answer it.
+    let narrow = self::room(store, History::Joined).await;
+    join(store, narrow, ann.into(), "ann").await;
+    let hidden = say(store, narrow, ann.into(), "Shall I push it?").await;
+    let late = person();
+    join(store, narrow, late, "late").await;
+    let post = || post_of("@ann ok", &["ann"], None);
+    assert_eq!(answered_in(store, narrow, late, post()).await, nothing);
+    assert_eq!(answered_in(store, narrow, narrow.owner, post()).await.0, Some(hidden));
+}
+
+/// Returns the message that a post answers, and what the post notes of it.
+async fn answered_in(store: &Store, room: Room, author: Principal, post: Post) -> (Option<EventId>, String) {
+    let act = act(room, author);
+    let found = run(store, move |tx| {
+        let draft = conversation::draft_message(tx, &act, &post)?;
+        let note = draft.body.text("answers").to_owned();
+        Ok((draft.answers.as_ref().map(|event| event.id), note))
+    });
+    found.await.unwrap()
+}
+
 /// The owner posts to these members in a thread.
 async fn say_to(store: &Store, room: Room, thread: EventId, mentions: &[&str]) {
     let (act, new) = (act(room, room.owner), post_of("x", mentions, Some(thread)));
@@ -163,18 +224,37 @@ async fn say_to(store: &Store, room: Room, thread: EventId, mentions: &[&str]) {
 async fn what_agents_repeat_to_each_other(fixture: Fixture) {
     let store = &fixture.store;
     let (one, other) = (room(store, History::All).await, room(store, History::All).await);
-    let turns = async |room: Room| read(store, move |tx| loop_guards::turns(tx, room.id, NOW - 10)).await;
-    for expected in 1..=3 {
-        write(store, move |tx| loop_guards::count(tx, one.id, NOW - 10, NOW)).await;
-        assert_eq!((turns(one).await, turns(other).await), (expected, 0));
+    let [ann, bob, eve] = agents(store, one, ["ann", "bob", "eve"]).await;
+    let lifetime = |since| ExchangeLifetime { since, kept_turns: 4 };
+    let exchange = async |room: Room, pair, since| {
+        let found = read(store, move |tx| loop_guards::of(tx, room.id, pair, lifetime(since))).await;
+        found.map(|exchange| (exchange.turns, exchange.began_at))
+    };
+    let count = async |pair, since, now| {
+        write(store, move |tx| loop_guards::count(tx, one.id, pair, lifetime(since), now)).await;
+    };
+    // Both directions count together, and each pair and conversation apart.
+    for (pair, turns) in [((ann, bob), 1), ((bob, ann), 2), ((ann, bob), 3)] {
+        count(pair, NOW - 10, NOW + i64::from(turns)).await;
+        assert_eq!(exchange(one, (ann, bob), NOW - 10).await, Some((turns, NOW + 1)));
+        assert_eq!(exchange(one, (bob, ann), NOW - 10).await, Some((turns, NOW + 1)));
     }
-    // An exchange that was quiet for long starts over.
-    assert_eq!(read(store, move |tx| loop_guards::turns(tx, one.id, NOW)).await, 0);
-    write(store, move |tx| loop_guards::count(tx, one.id, NOW, NOW + 10)).await;
-    assert_eq!(turns(one).await, 1);
+    assert_eq!(exchange(other, (ann, bob), NOW - 10).await, None);
+    assert_eq!(exchange(one, (ann, eve), NOW - 10).await, None);
+    // An exchange that was quiet for long starts over, unless it had reached its last turn.
+    assert_eq!(exchange(one, (ann, bob), NOW + 3).await, None);
+    count((ann, bob), NOW + 3, NOW + 20).await;
+    assert_eq!(exchange(one, (ann, bob), NOW + 3).await, Some((1, NOW + 20)));
+    for turn in 0..4 {
+        count((ann, eve), NOW, NOW + 20 + turn).await;
+    }
+    count((bob, eve), NOW + 50, NOW + 60).await;
+    assert_eq!(exchange(one, (ann, eve), NOW + 50).await, Some((4, NOW + 20)));
+    let rows = write(store, |tx| tx.execute("DELETE FROM loop_guards WHERE turns < 4", &[])).await;
+    assert_eq!(rows, 1, "an exchange that is over leaves no row");
     write(store, move |tx| loop_guards::reset(tx, one.id)).await;
     write(store, move |tx| loop_guards::reset(tx, other.id)).await;
-    assert_eq!(turns(one).await, 0);
+    assert_eq!(exchange(one, (ann, eve), NOW - 10).await, None);
 
     // For a thread: its first message and the last ones. Otherwise the last ones of all.
     let first = say(store, one, one.owner, "first").await;

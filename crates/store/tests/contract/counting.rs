@@ -23,6 +23,7 @@ use chorus_store::market::jobs::{self, End};
 use chorus_store::market::ledger::{self, Transfer};
 use chorus_store::market::quotes::{self, Quote};
 use chorus_store::market::wallets::{self, NewWallet};
+use chorus_store::market::withdrawal;
 use chorus_store::usage::{self, Exceeded, Meter, Refusal};
 use chorus_store::work_streams::{self, WorkStream};
 use chorus_store::{Store, StoreError, Tx, TxExt, access, artifacts, inboxes, relay, retention};
@@ -297,7 +298,7 @@ impl World {
     }
 
     async fn offers(&mut self) {
-        let (bob, [wallet, _], text, stays) = (self.bob.id, self.wallets, self.text(), self.below(2) == 0);
+        let (bob, [wallet, _], text, next) = (self.bob.id, self.wallets, self.text(), self.below(3));
         let skill = |name: &str| Skill {
             name: name.into(),
             description: Some("ä".into()),
@@ -316,7 +317,11 @@ impl World {
         };
         write(&self.store, move |tx| {
             agents::save(tx, &new, NOW)?;
-            if stays { Ok(()) } else { agents::leave(tx, bob, NOW) }
+            match next {
+                0 => Ok(()),
+                1 => agents::leave(tx, bob, NOW),
+                _ => withdrawal::withdraw(tx, bob, NOW).map(drop),
+            }
         })
         .await;
     }

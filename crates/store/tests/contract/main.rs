@@ -105,4 +105,6 @@ mod sqlite_only;
 #[cfg(test)]
 mod support;
 #[cfg(test)]
+mod transfer;
+#[cfg(test)]
 mod work_streams;

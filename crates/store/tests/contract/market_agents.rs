@@ -19,11 +19,12 @@ use chorus_store::market::reputation::{self, Change};
 use chorus_store::market::wallets::{self, NewWallet};
 use chorus_store::market::withdrawal::{WithdrawnOffers, withdraw};
 use chorus_store::push::{self, Due, Room};
-use chorus_store::{Store, Tx, access, directory, inboxes, retention};
+use chorus_store::{Kind, Store, Tx, TxExt, access, directory, inboxes, retention};
 use std::collections::BTreeSet;
 
 on_both![
     registering_again_keeps_the_reputation,
+    every_kind_of_id_is_looked_for,
     the_best_come_first_page_by_page,
     what_does_not_fit_is_not_found,
     a_change_of_reputation_is_recorded_and_ranks,
@@ -135,6 +136,27 @@ async fn registering_again_keeps_the_reputation(fixture: Fixture) {
     assert!(read(store, move |tx| agents::is_foreign_id(tx, owner.0)).await);
     assert!(!read(store, move |tx| agents::is_foreign_id(tx, id.0)).await);
     assert!(read(store, move |tx| agents::was_agent(tx, id)).await);
+}
+
+/// A table whose rows have an id of their own is known to [`agents::is_foreign_id`], or named here.
+async fn every_kind_of_id_is_looked_for(fixture: Fixture) {
+    let find = |tx: &mut dyn Tx| {
+        let sql = match tx.kind() {
+            Kind::Sqlite => {
+                "SELECT t.name FROM sqlite_master t, pragma_table_info(t.name) c
+                 WHERE t.type = 'table' AND c.name = 'id' AND c.type = 'BLOB'"
+            }
+            Kind::Postgres => {
+                "SELECT CAST(table_name AS TEXT) AS name FROM information_schema.columns
+                 WHERE table_schema = current_schema() AND column_name = 'id' AND data_type = 'bytea'"
+            }
+        };
+        tx.query(sql, &[])?.into_iter().map(|mut row| row.text("name")).collect::<Result<BTreeSet<_>, _>>()
+    };
+    // Agents are looked for by `was_agent`. No caller sees an id of the others, or it is that of another row.
+    let others = ["agents", "harness_logs", "idempotency", "streams"];
+    let listed = agents::TABLES_OF_IDS.iter().chain(&others).map(|name| (*name).to_owned());
+    assert_eq!(read(&fixture.store, find).await, listed.collect());
 }
 
 async fn the_best_come_first_page_by_page(fixture: Fixture) {

@@ -123,6 +123,15 @@ impl Fixture {
         Self { store: place.open().unwrap(), place: Some(place) }
     }
 
+    /// Creates an empty store of the same kind.
+    pub(crate) fn another(&self) -> Self {
+        match self.place {
+            Some(Place::Sqlite(_)) => Self::sqlite(),
+            Some(Place::Postgres(_)) => Self::postgres(),
+            None => Self::in_place(),
+        }
+    }
+
     /// Returns the URL of its PostgreSQL database.
     pub(crate) fn url(&self) -> String {
         let Some(Place::Postgres(database)) = &self.place else { panic!("not on a server") };

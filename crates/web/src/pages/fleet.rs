@@ -64,6 +64,8 @@ struct Row {
     answer: Option<String>,
     /// True if the agent has no task and no problem.
     rests: bool,
+    /// True if the agent is at work, and this person may stop it.
+    stops: bool,
 }
 
 impl FleetPage {
@@ -127,12 +129,14 @@ fn row(app: &AppState, agent: FleetAgent) -> Row {
         (None, None, _) => "Nothing waits for it".into(),
     };
     let rests = agent.why.is_none() && agent.doing.is_none();
+    let stops = agent.mine && agent.doing.is_some();
     let begun = agent.doing.as_ref().map(|doing| &*doing.since).or(agent.since.as_deref());
     let place = agent.doing.as_ref().and_then(|doing| doing.channel.clone());
     let place = place.or_else(|| agent.blocked_on.as_ref().map(|blocked| blocked.channel.clone()));
     let answer = agent.blocked_on.map(|blocked| format!("/c/{}/t/{}", blocked.channel.id, blocked.event_id));
     Row {
         face: Face::agent(&id).medium().state(face_of(agent.state)),
+        stops,
         id,
         name: agent.name,
         description: agent.description.unwrap_or_default(),

@@ -47,7 +47,8 @@ struct Row {
 
 fn row(one: Addressed) -> Row {
     let (event, author) = (one.event, &one.standing);
-    let (is_agent, handle) = (event.author.is_agent(), event.author.handle.unwrap_or_default());
+    let (is_agent, handle) =
+        (event.author.is_agent(), event.author.handle.unwrap_or_else(|| "the hub".to_owned()));
     Row {
         channel: author.conversation.to_string(),
         name: author.name.clone(),

@@ -7,9 +7,9 @@ use super::task::{Step, Task, Verdict};
 use crate::harness::activity::Activity;
 use crate::harness::ledger::{End, Known, Record, Taken};
 use crate::harness::turn::Turn;
-use chorus_attention::turn::{LONGEST_MS, interrupts};
+use chorus_attention::turn::LONGEST_MS;
 use chorus_protocol::c2a::Claimed;
-use chorus_protocol::words::Disposition;
+use chorus_protocol::words::{Disposition, Reason};
 
 impl Core {
     /// Handles a message from the inbox.
@@ -65,8 +65,9 @@ impl Core {
 
     /// Queues a new message.
     fn line_up(&mut self, turn: Turn, now_ms: i64, out: &mut Vec<Command>) {
-        if turn.reason.is_some_and(interrupts) {
-            self.interrupt(&turn, out);
+        if turn.reason == Some(Reason::Cancellation) {
+            self.stop_by_message(&turn, now_ms, out);
+            return self.line.push(Batch::single(turn, now_ms));
         }
         // A message whose processing had begun continues separately.
         if self.ledger.known(&turn.id) != Known::New {
@@ -113,16 +114,37 @@ impl Core {
         self.line.give_back(task.into_batch(), now_ms);
     }
 
-    /// Ends the running turn of a conversation because of an urgent event.
-    fn interrupt(&mut self, by: &Turn, out: &mut Vec<Command>) {
-        let conversation = by.conversation();
-        let is_meant = |task: &&mut Task| task.is_thinking() && task.turn.conversation() == conversation;
-        let Some(task) = self.tasks.iter_mut().find(is_meant) else { return };
-        out.extend(task.running.then_some(Command::CancelTurn { task: task.number }));
-        task.cancel_post(out);
-        (task.running, task.committed) = (false, true);
-        task.steps.clear();
-        task.put_an_end(&format!("{} put an end to it", by.message_id));
+    /// Ends the work that a message stops. The hub has decided that its author may.
+    fn stop_by_message(&mut self, by: &Turn, now_ms: i64, out: &mut Vec<Command>) {
+        let why = format!("{} put an end to it", by.message_id);
+        self.stop_work(|turn| by.stops(turn), &why, now_ms, out);
+    }
+
+    /// Ends the work on some messages. A turn that was merged from these and others begins again with the others, if nothing
+    /// was sent, and otherwise ends too.
+    pub(super) fn stop_work(
+        &mut self,
+        is_stopped: impl Fn(&Turn) -> bool,
+        why: &str,
+        now_ms: i64,
+        out: &mut Vec<Command>,
+    ) {
+        self.break_off(now_ms, out, |task| task.turns().any(&is_stopped) && !task.turns().all(&is_stopped));
+        let may_end = |task: &&mut Task| task.is_thinking() || task.can_be_broken_off();
+        let tasks = self.tasks.iter_mut().filter(may_end);
+        for task in tasks.filter(|task| task.turns().any(&is_stopped)) {
+            out.extend(task.running.then_some(Command::CancelTurn { task: task.number }));
+            task.cancel_post(out);
+            (task.running, task.committed) = (false, true);
+            task.steps.clear();
+            task.put_an_end(why);
+        }
+        let waiting: Vec<_> = self.line.turns().filter(|turn| is_stopped(turn)).cloned().collect();
+        for turn in waiting {
+            if let Some(id) = self.line.withdraw(&turn.message_id, now_ms) {
+                self.supersede(&id, out);
+            }
+        }
     }
 
     /// Handles the withdrawal of a message.
@@ -162,6 +184,7 @@ impl Core {
             return task.leave(Disposition::Ignored, Some(why));
         };
         task.turn = task.turn.revealed(*event, &claimed.holder);
+        task.claimed = true;
         match task.turn.source().filter(|_| self.profile.quiet_ms > 0) {
             // Until then there is nothing to do.
             Some(source) => self.line.say(source, task.turn.clone(), now_ms),

@@ -4,6 +4,7 @@ use super::post::{Post, Posted};
 use crate::harness::activity::Activity;
 use crate::harness::ledger::{Record, Taken};
 use crate::harness::prompt::{Own, after_digests, prompt};
+use crate::harness::texts::without_nul;
 use crate::harness::turn::Turn;
 use chorus_attention::turn::Source;
 use chorus_protocol::channel::CallbackEvent;
@@ -44,6 +45,13 @@ pub enum Event {
     Posted { number: u64, posted: Posted },
     /// Time has passed: see [`Core::wake_at_ms`](super::Core::wake_at_ms).
     Time,
+    /// Somebody stopped the work on a message. A running turn ends, even if it has called tools.
+    Stopped {
+        /// The id that the other side uses.
+        message: String,
+        /// The reason, for people.
+        why: Option<String>,
+    },
     /// No further messages will come. The agent stops once all messages are processed.
     Closed,
     /// The agent is to stop.
@@ -65,6 +73,8 @@ pub enum Command {
     Resume { task: u64 },
     /// Ends a running turn with everything it started. It sends no further events.
     CancelTurn { task: u64 },
+    /// Tells a running turn that its answer is no longer wanted. It ends soon, with [`Event::Ended`].
+    GiveUp { task: u64 },
     /// Starts a request.
     Post(Post),
     /// Drops a request in flight. Its result no longer matters.
@@ -130,8 +140,8 @@ pub enum Outcome {
 impl Outcome {
     /// Converts a printed answer. A blank one is silence.
     pub(crate) fn of(text: &str) -> Self {
-        let text = text.trim_end();
-        if text.trim().is_empty() { Self::Silence } else { Self::Say { text: text.to_owned(), cut: false } }
+        let text = without_nul(text.trim_end().to_owned());
+        if text.trim().is_empty() { Self::Silence } else { Self::Say { text, cut: false } }
     }
 
     pub(crate) fn failed(why: impl Into<String>, code: &'static str) -> Self {

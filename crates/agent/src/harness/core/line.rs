@@ -1,7 +1,7 @@
-//! The queue of messages: pieces that are being merged, turns that wait for their conversation, and the inbox
+//! The queue of messages: pieces that are being merged, turns that wait for their thread, and the inbox
 //! positions that are not processed yet.
 //!
-//! Conversations are processed in parallel, so messages do not finish in the order in which they came. The
+//! Threads are processed in parallel, so messages do not finish in the order in which they came. The
 //! journal stores one inbox position up to which everything is processed; [`Line::move_cursor`] returns it.
 
 use crate::harness::ledger::{End, Record};
@@ -85,6 +85,12 @@ impl Line {
     /// Returns the time at which the next merged turn is due.
     pub(super) fn next_due_ms(&self) -> Option<i64> {
         self.assembly.next_due_ms()
+    }
+
+    /// Returns the waiting messages.
+    pub(super) fn turns(&self) -> impl Iterator<Item = &Turn> {
+        let pieces = self.assembly.pieces().map(|piece| &piece.body);
+        pieces.chain(self.ready.iter().flat_map(Batch::turns))
     }
 
     /// Checks whether a message with this id is waiting.
@@ -176,7 +182,7 @@ impl Line {
         self.assembly.give_back(Assembled { source, pieces, began_ms }, now_ms);
     }
 
-    /// Returns the next turn whose conversation is free.
+    /// Returns the next turn whose thread is free.
     pub(super) fn next(&mut self, now_ms: i64, free: impl Fn(&str) -> bool) -> Option<Batch> {
         while let Some(assembled) = self.assembly.due(now_ms) {
             self.ready.extend(Batch::of(assembled));
@@ -191,24 +197,26 @@ impl Line {
         Some(batch)
     }
 
-    /// Returns the position of the next turn: urgent conversations first, then the one whose last start is
-    /// longest ago, so that a busy conversation delays no other. Within a conversation the order is kept.
+    /// Returns the position of the next turn: urgent threads first, then those of the conversation whose last
+    /// start is longest ago, so that a busy conversation delays no other. Within a thread the order is kept.
     fn next_place(&self, free: impl Fn(&str) -> bool) -> Option<usize> {
         let mut waiting: HashMap<String, (usize, bool)> = HashMap::new();
         for (place, batch) in self.ready.iter().enumerate() {
             let urgent = batch.turns().any(|turn| turn.priority == Some(Priority::Urgent));
-            waiting.entry(batch.turn.conversation()).or_insert((place, false)).1 |= urgent;
+            waiting.entry(batch.turn.thread_key()).or_insert((place, false)).1 |= urgent;
         }
-        let waiting = waiting.into_iter().filter(|(conversation, _)| free(conversation));
-        let in_turn = waiting.map(|(conversation, (place, urgent))| {
-            (!urgent, self.begun.get(&conversation).copied().unwrap_or(0), place)
+        let waiting = waiting.into_iter().filter(|(thread, _)| free(thread));
+        let in_turn = waiting.map(|(_, (place, urgent))| {
+            let conversation = self.ready.get(place).map(|batch| batch.turn.conversation());
+            let begun = conversation.and_then(|conversation| self.begun.get(&conversation));
+            (!urgent, begun.copied().unwrap_or(0), place)
         });
         in_turn.min().map(|(_, _, place)| place)
     }
 
     /// Checks whether a turn could start now.
     pub(super) fn is_ready(&self, free: impl Fn(&str) -> bool) -> bool {
-        self.ready.iter().any(|batch| free(&batch.turn.conversation()))
+        self.ready.iter().any(|batch| free(&batch.turn.thread_key()))
     }
 
     /// Records the inbox position of a message.
@@ -270,8 +278,31 @@ mod tests {
     fn batch(channel: &str, n: usize, priority: &str) -> Batch {
         let data = json!({"channel": {"id": channel}, "callback": "http://hub/cb",
             "attention": {"reason": "direct_mention", "priority": priority},
-            "event": {"event_id": format!("{channel}{n}"), "content": "hello", "author": {"id": "anna"}}});
+            "event": {"event_id": format!("{channel}{n}"), "content": "hello", "thread": "evt_0",
+                "author": {"id": "anna"}}});
         Batch::single(Turn::chat(&data.to_string()).unwrap(), 0)
+    }
+
+    /// The threads of a channel wait for their own order only.
+    #[test]
+    fn threads_run_side_by_side_and_each_in_order() {
+        let said = |id: &str, thread: Option<&str>| {
+            let data = json!({"channel": {"id": "a"}, "callback": "http://hub/cb",
+                "event": {"event_id": id, "content": "hello", "thread": thread, "author": {"id": "anna"}}});
+            Batch::single(Turn::chat(&data.to_string()).unwrap(), 0)
+        };
+        let mut line = Line::new(0);
+        for (id, thread) in [("1", None), ("2", Some("1")), ("3", None), ("4", Some("3")), ("5", Some("1"))] {
+            line.push(said(id, thread));
+        }
+        let mut begun: Vec<Turn> = vec![];
+        while let Some(next) = line.next(0, |thread| !begun.iter().any(|turn| turn.thread_key() == thread)) {
+            begun.push(next.turn);
+        }
+        let ids = |turns: &[Turn]| turns.iter().map(|turn| turn.message_id.clone()).collect::<Vec<_>>();
+        assert_eq!(ids(&begun), ["1", "3"]);
+        let next = line.next(0, |thread| begun[1].thread_key() != thread).unwrap();
+        assert_eq!(next.turn.message_id, "2");
     }
 
     /// A busy conversation delays another by at most one turn.

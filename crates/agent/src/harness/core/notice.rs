@@ -70,14 +70,7 @@ pub(super) fn shown(
     task.shown += 1;
     let message = match event {
         CallbackEvent::Lifecycle { status: Lifecycle::Processing } => {
-            let event_ids = task.turns().map(|turn| WireId(turn.message_id.clone())).collect();
-            let turn_id = WireId(format!("turn-{}-{}", task.number, task.turn.message_id));
-            return Some(notice(
-                Method::Injected,
-                Injected { event_ids, turn_id },
-                false,
-                now_ms + patience_ms,
-            ));
+            return Some(notice(Method::Injected, injected(task), false, now_ms + patience_ms));
         }
         CallbackEvent::Status { status } => status.clone(),
         CallbackEvent::ToolCall { name, .. } => format!("calls {name}"),
@@ -88,6 +81,16 @@ pub(super) fn shown(
     let message = Some(clean(&message, MAX_WORDS));
     let progress = Progress { progress_token, progress, total: None, message };
     Some(notice(Method::Progress, progress, false, now_ms + patience_ms))
+}
+
+/// Creates the notification that a turn with these messages still runs.
+pub(super) fn worked_on(task: &Task) -> To {
+    To::Notice { method: Method::Injected, params: object(injected(task)) }
+}
+
+fn injected(task: &Task) -> Injected {
+    let event_ids = task.turns().map(|turn| WireId(turn.message_id.clone())).collect();
+    Injected { event_ids, turn_id: WireId(format!("turn-{}-{}", task.number, task.turn.message_id)) }
 }
 
 /// Creates the notification of an event's disposition.
@@ -167,6 +170,17 @@ pub(super) fn claim(turn: &Turn, now_ms: i64) -> Outgoing {
     let claim = Claim { event_id, ttl_ms: CLAIM_TTL_MS, release: false };
     let to = To::Tool { tool: ChatTool::Claim, arguments: object(claim) };
     Outgoing::new(to, Receiver::KnowsKeys, PERSISTENT, now_ms + CLAIM_PATIENCE_MS)
+}
+
+/// Creates the release of the claim that a turn had. An event that was not claimed stays as it is.
+pub(super) fn released(turn: &Turn, deadline_ms: i64) -> Option<Outgoing> {
+    if !matches!(turn.back, Back::Session(_)) || turn.kind != EntryKind::Chat {
+        return None;
+    }
+    let event_id = WireId(turn.message_id.clone());
+    let claim = Claim { event_id, ttl_ms: CLAIM_TTL_MS, release: true };
+    let to = To::Tool { tool: ChatTool::Claim, arguments: object(claim) };
+    Some(Outgoing::new(to, Receiver::KnowsKeys, REPORTS, deadline_ms))
 }
 
 fn object(value: impl Serialize) -> Map<String, Value> {

@@ -109,6 +109,8 @@ pub enum Posted {
     Arrived,
     /// The claim succeeded. It contains the text if the host sends it.
     Given(Box<Claimed>),
+    /// Another agent or person has the claim.
+    Taken { why: String, retry_after_ms: Option<u64> },
     /// The stream has no listener.
     Gone {
         /// `true` if the stream's server said so. Since a stream works once, it may have carried an answer
@@ -234,6 +236,10 @@ impl Outgoing {
     /// Evaluates a try. Returns `None` if there will be another.
     pub(super) fn judge(&mut self, posted: Posted, now_ms: i64, random: u64) -> Option<Conclusion> {
         let pause = match posted {
+            Posted::Taken { why, retry_after_ms } => {
+                let failed = Posted::Failed { why, retry_after_ms, perhaps_arrived: false };
+                return self.judge(failed, now_ms, random);
+            }
             Posted::Arrived | Posted::Given(_) => return Some(Conclusion::Arrived),
             Posted::Gone { refused } => return Some(Conclusion::Gone { refused }),
             Posted::Undelivered { why, again } => {

@@ -15,8 +15,8 @@ use chorus_protocol::channel::{CallbackEvent, MAX_BODY, MAX_CONTENT};
 use chorus_protocol::words::EntryKind;
 use url::Url;
 
-/// The default number of conversations processed in parallel.
-pub const AT_ONCE: usize = 4;
+/// The default number of threads processed in parallel.
+pub const AT_ONCE: usize = 3;
 
 /// The longest text of an envelope, in characters.
 const MAX_ENVELOPE: usize = 10_000;
@@ -41,7 +41,7 @@ pub struct Profile {
     pub hub: Option<String>,
     /// The addresses for replies to peers. Others are answered through the hub.
     pub peers: Peers,
-    /// The number of conversations processed in parallel.
+    /// The number of threads processed in parallel.
     pub at_once: usize,
     /// The pause after a person's last message before the agent answers. With 0 every message is answered
     /// separately.

@@ -34,6 +34,14 @@ pub(super) struct Task {
     /// Set when a lost report was reported to the observer.
     pub(super) complained: bool,
     pub(super) running: bool,
+    /// The time of the next renewal of the claim, while a turn runs.
+    pub(super) renew_at_ms: Option<i64>,
+    /// The number of the renewal in flight.
+    pub(super) renewal: Option<u64>,
+    /// The message was claimed for this task.
+    pub(super) claimed: bool,
+    /// The reason why the answer is no longer wanted: the claim was lost. The driver was told.
+    pub(super) lost: Option<String>,
     pub(super) request: Option<Request>,
     /// The remaining steps, in order.
     pub(super) steps: VecDeque<Step>,
@@ -89,6 +97,8 @@ pub(super) enum Step {
     Dispose(Box<Turn>, Disposition, Option<String>),
     /// Adds the reaction `seen`, because there is no answer.
     See,
+    /// Gives the claim back that the turn had, because there is no answer.
+    Release,
     /// Tells a sender that listens why there is no answer.
     TellSender {
         why: String,
@@ -125,7 +135,9 @@ pub(super) enum Verdict {
 impl Task {
     pub(super) fn cancel_post(&mut self, out: &mut Vec<Command>) {
         let flies = self.request.take().and_then(|request| request.post.flies());
-        out.extend(flies.map(|number| Command::CancelPost { number }));
+        let renews = self.renewal.take();
+        self.renew_at_ms = None;
+        out.extend(flies.into_iter().chain(renews).map(|number| Command::CancelPost { number }));
     }
 
     /// Creates a task from a batch.
@@ -143,6 +155,10 @@ impl Task {
             shown: 0,
             complained: false,
             running: false,
+            renew_at_ms: None,
+            renewal: None,
+            claimed: false,
+            lost: None,
             request: None,
             steps: VecDeque::new(),
         }
@@ -227,6 +243,9 @@ impl Task {
 
     /// Ends the task without an answer. A message that requires an answer stays open and comes again.
     pub(super) fn have_no_answer(&mut self, end: End) {
+        if end == End::Failed {
+            self.steps.push_back(Step::Release);
+        }
         self.be_silent_until(end, "there is no answer", "silent", None);
     }
 

@@ -45,6 +45,7 @@ impl Turn {
             .filter(|id| display_name.as_ref().is_some_and(|name| name != id));
         // A digest is written by the host entirely.
         let tells = kind == Some(AuthorKind::System) && header.attention.reason != Some(Reason::Digest);
+        let answers = header.in_reply_to.iter().map(|id| id.0.clone()).collect();
         let said = content.map(|content| {
             if tells {
                 super::Quoted::apart(content, header.in_reply_to.map(|id| id.0))
@@ -87,6 +88,7 @@ impl Turn {
             priority: header.attention.priority,
             author: kind,
             supersedes: text(header.supersedes),
+            answers,
             withheld: false,
             sender_id,
             knock: None,

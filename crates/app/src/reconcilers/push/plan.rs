@@ -14,6 +14,7 @@ use chorus_protocol::time::rfc3339;
 use chorus_protocol::words::EntryKind;
 use chorus_store::deliveries::{self, Hold, Transport, Way};
 use chorus_store::directory::{self, Agent};
+use chorus_store::market::handing;
 use chorus_store::push::{Due, Outcome};
 use chorus_store::{StoreError, Tx, conversations, market};
 
@@ -25,6 +26,8 @@ pub(super) enum Plan {
     Post { url: String, body: Bytes, epoch: i64, proven: bool, secrets: Vec<WebhookSecret>, takes: Agreement },
     /// Record this outcome without a request, with an optional reason.
     Without(Outcome, Option<String>),
+    /// The agent has the job from a node that died. Its result is waited for until the deadline.
+    CutOff,
 }
 
 impl Plan {
@@ -52,6 +55,9 @@ fn plan_in(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Plan, StoreError> {
     let over = now >= due.give_up_at;
     if app.tasks.stopping.is_cancelled() {
         return Ok(Plan::Without(Outcome::Again(now), None));
+    }
+    if due.kind == EntryKind::Job && due.attempt > 1 && !over && handing::was_cut_off(tx, due)? {
+        return Ok(Plan::CutOff);
     }
     let agent = directory::by_id(tx, due.id.agent)?;
     let (agent, body) = match (agent, due.kind) {
@@ -162,7 +168,7 @@ fn body(tx: &mut dyn Tx, app: &App, due: &Due) -> Result<Result<Bytes, &'static 
         return Ok(Err("the message was deleted"));
     }
     if said.was_superseded() {
-        return Ok(Err("the message was changed, and this asks nothing any more"));
+        return Ok(Err("the message was changed or stopped, and this asks nothing any more"));
     }
     let body = match due.transport {
         Transport::Channel => match said.channel_post(app) {

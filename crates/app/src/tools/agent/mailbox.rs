@@ -158,6 +158,8 @@ pub(super) async fn wait(context: AgentContext, asked: InboxWait) -> Result<Brie
     // Subscribes before the store is read, so that no commit in between is missed.
     let (mut head, mut revocations) =
         (app.transport.live.follow(context.identity.id.into()).0, app.revocations(context.who()));
+    // A credential revoked between its check and the subscription changes nothing that is followed.
+    context.check().await?;
     let opened = app.limits.open_streams.open(context.who(), None);
     let (until, since) = (app.elapsed() + wait_ms, after.is_none().then(|| Time::at(app.now())));
     let mut is_last = false;

@@ -141,7 +141,7 @@ pub(super) async fn hire(context: AgentContext, asked: HireRequest) -> Result<Jo
         timestamp_utc: None,
     };
     // The job's id makes a retry safe.
-    Ok(hire::hire(&context.app, context.caller(), request, Once::NO_KEY).await?.result)
+    Ok(hire::hire(&context.app, context.caller(), context.source, request, Once::NO_KEY).await?.result)
 }
 
 pub(super) async fn list(context: AgentContext, asked: JobsQuery) -> Result<OwnJobs, Error> {

@@ -7,11 +7,13 @@ use crate::hub::body;
 use chorus_app::market::{hire, jobs, money, results};
 use chorus_node::caller::Caller;
 use chorus_node::idempotency::Once;
+use chorus_node::source::rate_key;
 use chorus_protocol::ids::JobId;
 use chorus_protocol::market::JobHandout;
 use chorus_store::TxExt;
 use chorus_store::market::ledger;
 use serde_json::{Value, json};
+use std::net::Ipv4Addr;
 use uuid::Uuid;
 
 /// The most attempts to send a result to a hub that does not answer.
@@ -79,7 +81,8 @@ impl Story {
         let caller = Caller::Account(self.people[person].clone());
         let outcome = self.host.run(async |app| match &act {
             Act::Hire(job) => {
-                let hired = hire::hire(app, caller, body(job.clone()), Once::NO_KEY).await;
+                let source = rate_key(Ipv4Addr::LOCALHOST.into());
+                let hired = hire::hire(app, caller, source, body(job.clone()), Once::NO_KEY).await;
                 hired.map(|done| format!("{:?}", done.result.status))
             }
             Act::Cancel(id) => {

@@ -7,6 +7,7 @@ use super::harness::{Agent, Arrival};
 use super::host::Host;
 use super::money::Deal;
 use super::people::Saying;
+use crate::story::is_report;
 use crate::world::World;
 use chorus_agent::harness::{Command, Event, Outcome, Post, Posted};
 use chorus_app::delivery::reader::Holds;
@@ -391,6 +392,7 @@ impl Story {
                 self.send(n, life, post);
             }
             Command::CancelTurn { task } => drop(process.running.remove(&task)),
+            Command::GiveUp { task } => self.soon(5, 10_000, Happening::TurnEnds { agent: n, life, task }),
             Command::CancelPost { number } => drop(process.flying.remove(&number)),
             Command::Tell(activity) => self.world.note(format_args!("agent{n}: {activity:?}")),
             Command::Write(_) | Command::Resume { .. } | Command::Accept | Command::Refuse { .. } => {}
@@ -407,6 +409,7 @@ impl Story {
         let other = self.world.below(cast::AGENTS as i64);
         let outcome = match self.world.below(20) {
             0 => Outcome::Silence,
+            _ if is_report(&run.turn) => Outcome::Silence,
             1 => Outcome::Failed { why: "the driver failed".into(), code: "failed" },
             2..=4 => Outcome::Say { text: format!("@agent{other}, answer {number}?"), cut: false },
             5 => Outcome::Say { text: format!("thanks, answer {number}"), cut: false },

@@ -13,7 +13,7 @@ const ANY_NUMBER: RangeInclusive<u64> = 1..=1_000_000;
 const MAX_AGENTS: usize = 100;
 
 /// The members of an agent's table.
-const MEMBERS: [&str; 34] = [
+const MEMBERS: [&str; 35] = [
     "name",
     "channels",
     "exec",
@@ -43,6 +43,7 @@ const MEMBERS: [&str; 34] = [
     "allow_from",
     "allow_private",
     "foreign_mcp",
+    "parallel",
     "at_once",
     "quiet",
     "seen",
@@ -134,7 +135,8 @@ fn read_agent(agent: &Table, place: &str, faults: &mut Faults) -> Plan {
         allow_from: member.texts("allow_from"),
         allow_private: member.texts("allow_private"),
         foreign_mcp: member.flag("foreign_mcp"),
-        at_once: member.number("at_once", AT_ONCE_RANGE),
+        // The name of earlier versions is read too.
+        at_once: member.number("parallel", AT_ONCE_RANGE).or(member.number("at_once", AT_ONCE_RANGE)),
         quiet: member.number("quiet", QUIET_RANGE),
         seen: member.flag("seen"),
         skills: member.texts("skills"),
@@ -217,10 +219,10 @@ mod tests {
     #[test]
     fn numbers_have_the_range_of_their_flags() {
         let told = |line: &str| faults(&format!("[[agent]]\nname = 'a'\nexec = ['./a']\n{line}\n"));
-        assert_eq!(told("quiet = 0\nat_once = 64\ntimeout = 1000000\nseen = true"), "");
+        assert_eq!(told("quiet = 0\nparallel = 64\ntimeout = 1000000\nseen = true"), "");
         assert_eq!(
-            told("quiet = 31\nat_once = 0\ntimeout = 0"),
-            "agent[0].timeout: must be a number from 1 to 1000000; agent[0].at_once: must be a number from 1 to 64; \
+            told("quiet = 31\nparallel = 0\ntimeout = 0"),
+            "agent[0].timeout: must be a number from 1 to 1000000; agent[0].parallel: must be a number from 1 to 64; \
              agent[0].quiet: must be a number from 0 to 30"
         );
     }

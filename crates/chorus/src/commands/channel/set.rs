@@ -10,10 +10,10 @@ use chorus_protocol::words::Signal;
 use clap::ArgGroup;
 use serde_json::{Map, Value, json};
 
-/// Change a channel of yours: its name, purpose, retention, loop guard and glyphs
+/// Change a channel of yours: its name, purpose, retention, loop guard, longest task and glyphs
 #[derive(clap::Args)]
 #[command(group = ArgGroup::new("what").required(true).multiple(true)
-    .args(["name", "context", "history", "keep_days", "loop_guard", "glyphs", "usual_glyphs"]))]
+    .args(["name", "context", "history", "keep_days", "loop_guard", "longest_task", "glyphs", "usual_glyphs"]))]
 pub(super) struct Set {
     /// The channel's id, or its name if only one of yours has it
     channel: String,
@@ -32,6 +32,9 @@ pub(super) struct Set {
     /// The number of turns without a person after which agents no longer wake each other, or `off`
     #[arg(long, value_name = "N|off", value_parser = turns)]
     loop_guard: Option<u32>,
+    /// The minutes for which an agent's progress moves the deadline of a request; 0 uses the default of 240
+    #[arg(long, value_name = "MINUTES", value_parser = clap::value_parser!(u32).range(..=10_080))]
+    longest_task: Option<u32>,
     /// The glyph of a signal, such as done=🎉; the others use their default. Can be given several times
     #[arg(long = "glyph", value_name = "SIGNAL=GLYPH", value_parser = glyph, conflicts_with = "usual_glyphs")]
     glyphs: Vec<(Signal, String)>,
@@ -70,6 +73,7 @@ impl Set {
         say("history", self.history.map(Value::from));
         say("keep_days", self.keep_days.map(Value::from));
         say("loop_guard", self.loop_guard.map(Value::from));
+        say("longest_task_ms", self.longest_task.map(|minutes| (u64::from(minutes) * 60_000).into()));
         if self.usual_glyphs || !self.glyphs.is_empty() {
             let glyphs =
                 self.glyphs.into_iter().map(|(signal, glyph)| (signal.as_str().to_owned(), json!(glyph)));

@@ -14,6 +14,7 @@ use chorus_agent::{Client, Method};
 use chorus_protocol::api::Items;
 use chorus_protocol::api::events::EventView;
 use chorus_protocol::api::messages::{Decision, Held, Preview, Said, Shown};
+use chorus_protocol::attention::Classification;
 use chorus_protocol::ids::EventId;
 use chorus_protocol::words::Mode;
 use serde::de::IgnoredAny;
@@ -131,7 +132,7 @@ pub(super) struct React {
     /// The message: its id, the end of it, or its #number, as shown by `history`
     event: String,
     /// The signal
-    #[arg(value_parser = ["seen", "agree", "working", "queued", "claimed", "done", "declined", "blocked", "unclear"])]
+    #[arg(value_parser = ["seen", "agree", "working", "queued", "claimed", "done", "declined", "blocked", "unclear", "stop"])]
     signal: String,
     /// The time of the next update, in words
     #[arg(long, value_name = "TEXT")]
@@ -163,7 +164,7 @@ pub(crate) fn words(text: &[String]) -> anyhow::Result<String> {
 }
 
 /// Returns the whole id of an event given by its end.
-async fn whole_id(global: &Global, channel: &str, named: String) -> anyhow::Result<String> {
+pub(crate) async fn whole_id(global: &Global, channel: &str, named: String) -> anyhow::Result<String> {
     if EventId::parse(&named).is_some() {
         return Ok(named);
     }
@@ -231,7 +232,7 @@ fn said_line(said: Said) -> String {
     output::one_line(&line)
 }
 
-fn preview_lines(Preview { attention, held, unknown, left_out }: Preview) -> String {
+fn preview_lines(Preview { classification, attention, held, unknown, left_out }: Preview) -> String {
     let line = |one: &Decision| {
         let what = match one.mode {
             Mode::Immediate | Mode::Buffered => "would be woken",
@@ -243,6 +244,9 @@ fn preview_lines(Preview { attention, held, unknown, left_out }: Preview) -> Str
     let mut lines: Vec<_> = attention.iter().map(line).collect();
     if lines.is_empty() {
         lines.push("nobody would be woken".into());
+    } else {
+        let Classification { intent, confidence, layer } = classification;
+        lines.push(format!("taken for: {intent} (confidence {confidence}, by {layer})"));
     }
     if held {
         lines.insert(0, "it would wait until a person agrees; then, as it is now:".into());

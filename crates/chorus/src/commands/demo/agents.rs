@@ -1,7 +1,7 @@
 //! The agents of the demo: each listens at its inbox, and answers messages with the steps of a script.
 
 use super::Pace;
-use chorus_agent::{Callback, Client, InboxItem, Method, Reach};
+use chorus_agent::{Callback, Client, ClientError, InboxItem, Method, Reach};
 use chorus_protocol::channel::{CallbackEvent, Lifecycle};
 use chorus_protocol::inbox::Chat;
 use serde_json::{Value, json};
@@ -145,8 +145,12 @@ async fn answer(name: &str, client: &Client, reach: &Reach, chat: &Chat, pace: P
             }
             Step::React(signal) => {
                 let path = ["channels", &chat.channel.id, "messages", &chat.event.event_id, "reactions"];
-                let _: Value =
-                    client.api_write(Method::POST, &path, &[], Some(&json!({"signal": signal}))).await?;
+                let reacted: Result<Value, _> =
+                    client.api_write(Method::POST, &path, &[], Some(&json!({"signal": signal}))).await;
+                // Another agent that is named too may have begun first, and hold the message.
+                if !matches!(reacted, Err(ClientError::Refused { .. })) {
+                    reacted?;
+                }
             }
             Step::Write(slug, title, content) => {
                 let path = ["channels", &*chat.channel.id, "artifacts"];

@@ -2,13 +2,15 @@
 
 use crate::answer::{list, or_dash, tell};
 use crate::global::Global;
+use crate::output::one_line;
 use chorus_agent::Environment;
 use chorus_protocol::ids::TransferId;
 use chorus_protocol::market::{
-    Credits, Economy, Issue, Issued, MovementView, NewOwnerKey, OwnerId, Transfer, TransferView, WalletView,
+    Credits, Economy, Issue, Issued, MovementView, NewOwnerKey, OwnerId, OwnerKeyReset, Transfer,
+    TransferView, WalletView,
 };
 use clap::Subcommand;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 #[derive(Subcommand)]
 pub(super) enum Command {
@@ -37,6 +39,9 @@ pub(super) enum Command {
     ResetKey {
         /// The owner
         owner: String,
+        /// The key was stolen: its agents without an account spend and offer nothing until you set them up again
+        #[arg(long)]
+        detach: bool,
     },
     /// Show the movements of credits, newest first
     Ledger {
@@ -68,6 +73,24 @@ pub(super) enum Command {
         #[arg(value_parser = Credits::parse)]
         amount: Credits,
     },
+}
+
+/// Describes a replaced key, and the agents that were detached with it.
+fn shown_reset(reset: NewOwnerKey) -> String {
+    let mut lines = vec![
+        reset.owner_key,
+        format!("keep it: it is not shown again, and the old key of {} is void", reset.owner),
+    ];
+    let detached = reset.detached.unwrap_or_default();
+    let agents = detached.agents.iter();
+    lines.extend(agents.map(|agent| format!("spends and offers nothing now: {}", one_line(&agent.address))));
+    if detached.more {
+        lines.push("there are more: run the command again".to_owned());
+    }
+    if !detached.agents.is_empty() {
+        lines.push("give yours an allowance and their skills again, and unregister the others".to_owned());
+    }
+    lines.join("\n")
 }
 
 fn transfer_id(text: &str) -> Result<TransferId, String> {
@@ -111,14 +134,10 @@ pub(super) async fn run(global: &Global, command: Command) -> anyhow::Result<()>
                 format!("{}: {} to spend, {} held for jobs", wallet.owner, wallet.balance, wallet.held)
             })
         }
-        Command::ResetKey { owner } => {
-            let reset: Value = client.market_post(&["wallets", &owner, "key", "reset"], &json!({})).await?;
-            tell(global, &reset, |reset: NewOwnerKey| {
-                format!(
-                    "{}\nkeep it: it is not shown again, and the old key of {} is void",
-                    reset.owner_key, reset.owner
-                )
-            })
+        Command::ResetKey { owner, detach } => {
+            let path = ["wallets", &owner, "key", "reset"];
+            let reset: Value = client.market_post(&path, &OwnerKeyReset { detach }).await?;
+            tell(global, &reset, shown_reset)
         }
         Command::Ledger { owner, job, since } => {
             let asked = [("owner", owner), ("job", job), ("since", since)];

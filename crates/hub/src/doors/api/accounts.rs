@@ -204,7 +204,9 @@ pub(crate) async fn revoke_invitation(
 ///
 /// Ends all sessions of your account except this browser's, and all unused sign-in links. Tokens stay valid
 /// unless you ask to revoke them too; the token of this request stays. `DELETE /api/v1/tokens/{id}` revokes a
-/// single token.
+/// single token. With `tokens`, the allowances of your agents and the market keys of your wallets end as well,
+/// and `review` lists acts that a thief of an ended credential may have done and that stay: look at them,
+/// reset the keys of these agents with `detach`, and revoke signing secrets that are not yours.
 #[utoipa::path(delete, path = "/api/v1/me/sessions", tag = "people", security(("key" = [])), params(Tokens),
     responses((status = 200, description = "The sessions have ended", body = EndedSessions),
               Invalid, Unknown, Forbidden, TooFast, Overloaded))]

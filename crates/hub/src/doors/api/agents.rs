@@ -5,7 +5,7 @@ mod connection;
 mod harness;
 
 use crate::answers::own::{
-    Conflict, Doing, Forbidden, Invalid, Overloaded, Reading, TooFast, TooLarge, TooSlow, Unknown,
+    Conflict, Doing, Forbidden, Invalid, Missing, Overloaded, Reading, TooFast, TooLarge, TooSlow, Unknown,
 };
 use crate::error::ApiError;
 use crate::extract::{Context, Idempotent, Known, Person, Query, Sent, done, query};
@@ -16,12 +16,16 @@ use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use chorus_app::agents;
+use chorus_app::conversation;
 use chorus_node::AppState;
 use chorus_protocol::api::Items;
 use chorus_protocol::api::agents::{
     AgentAddress, AgentChange, AgentProof, AgentSearch, AgentView, MadeAgent, NewAgent,
 };
+use chorus_protocol::api::messages::StopResult;
 use chorus_protocol::faults::Faults;
+use serde::Deserialize;
+use utoipa::IntoParams;
 use utoipa_axum::routes;
 
 pub(crate) fn routes() -> Routes {
@@ -30,6 +34,7 @@ pub(crate) fn routes() -> Routes {
         .at(Route::API, routes!(claim))
         .at(Route::API, routes!(one, change))
         .at(Route::API, routes!(remove_endpoint))
+        .at(Route::API, routes!(stop))
         .and(allowance::routes())
         .and(connection::routes())
         .and(harness::routes())
@@ -137,4 +142,31 @@ async fn claim(
     Sent { body, once }: Sent<AgentProof>,
 ) -> Result<Response, ApiError> {
     Ok(done(StatusCode::OK, agents::claim(&app, person, context, body, once).await?))
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct StopQuery {
+    /// Stop only the work on this message
+    #[serde(default)]
+    #[param(required = false)]
+    event_id: Option<String>,
+}
+
+/// Stop the work of an agent
+///
+/// The agent's owner may do this, in all conversations of the agent. The threads say so, and whoever asked for the work is
+/// told.
+#[utoipa::path(post, path = "/api/v1/agents/{id}/stop", operation_id = "stop_agent", tag = "agents", security(("key" = [])),
+    params(("id" = AgentAddress, Path, description = "`name@host`, `name`, or the agent's UUID"), StopQuery),
+    responses((status = 200, description = "The work that ended", body = StopResult),
+              Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
+async fn stop(
+    State(app): State<AppState>,
+    Known(caller): Known,
+    Path(id): Path<String>,
+    Query(query): Query<StopQuery>,
+) -> Result<Json<StopResult>, ApiError> {
+    let event = query.event_id.as_deref().map(conversation::event_id).transpose()?;
+    Ok(Json(conversation::stop_agent(&app, caller, &id, event).await?))
 }

@@ -14,7 +14,7 @@ use chorus_app::conversation::{conversation_id, event_id};
 use chorus_node::AppState;
 use chorus_node::idempotency::Done;
 use chorus_protocol::api::messages::{
-    Edit, EditResult, Held, NewMessage, NewReaction, Noted, Preview, Said, Sent as Became, Shown,
+    Edit, EditResult, Held, NewMessage, NewReaction, Noted, Preview, Said, Sent as Became, Shown, StopResult,
 };
 use chorus_protocol::ids::{ConversationId, EventId};
 use serde::Deserialize;
@@ -26,6 +26,7 @@ pub(crate) fn routes() -> Routes {
         .at(Route::API, routes!(post))
         .at(Route::API, routes!(edit, delete))
         .at(Route::API, routes!(react))
+        .at(Route::API, routes!(stop))
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -41,8 +42,8 @@ struct How {
 ///
 /// Success means committed to disk. The message wakes agents that it mentions, that it is addressed to, or
 /// that the direct conversation is with. A person's message in a thread also wakes the agent the thread last
-/// addressed. It wakes nobody else. Thanks, acknowledgements and status reports wake no agent, and neither do
-/// repetitions between agents; the response names the agents that only find the message. With `dry_run=true`
+/// addressed. It wakes nobody else. Thanks and acknowledgements that answer nothing, reports of agents and
+/// repetitions between agents wake no agent; the response names the agents that only find the message. With `dry_run=true`
 /// nothing is written: the response names who would be woken, who would not, and why.
 ///
 /// With `requires_approval` the message is held until a person of the conversation approves it
@@ -144,4 +145,23 @@ async fn react(
     Sent { body, once }: Sent<NewReaction>,
 ) -> Result<Response, ApiError> {
     Ok(done(StatusCode::CREATED, conversation::react(&app, who, message(&path)?, body, once).await?))
+}
+
+/// Stop the work on a message
+///
+/// Ends the work of agents on the message and, if it began a thread, in the thread. At a message of an agent, it is the
+/// work of that agent in the thread. Whoever asked for the work may stop it, also a person that leads or owns the channel
+/// or the work stream, and the owner of the agent. The thread says who stopped what, and who asked for it is told. The
+/// reaction `stop`, and a message with the intent `cancellation`, do the same.
+#[utoipa::path(post, path = "/api/v1/channels/{id}/messages/{event_id}/stop", operation_id = "stop_work", tag = "conversations",
+    security(("key" = [])),
+    params(("id" = String, Path, description = "The id of a conversation you are a member of"),
+           ("event_id" = String, Path, description = "The id of the message")),
+    responses((status = 200, description = "The work that ended", body = StopResult), Doing))]
+async fn stop(
+    State(app): State<AppState>,
+    Member(who): Member,
+    Path(path): Path<(String, String)>,
+) -> Result<Json<StopResult>, ApiError> {
+    Ok(Json(conversation::stop(&app, who, message(&path)?).await?))
 }

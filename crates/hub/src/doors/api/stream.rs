@@ -12,7 +12,7 @@ use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
-use chorus_app::conversation::{Follower, conversation_id, show_typing};
+use chorus_app::conversation::{Follower, conversation_id, event_id, show_typing};
 use chorus_node::AppState;
 use chorus_node::caller::Shown;
 use futures_util::stream;
@@ -78,18 +78,27 @@ async fn open(
     Ok(event_stream(body))
 }
 
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct TypingPlace {
+    /// The thread in which the caller is typing
+    thread: Option<String>,
+}
+
 /// Send a typing notice
 ///
 /// Current followers of the conversation see it. It is not stored.
 #[utoipa::path(post, path = "/api/v1/channels/{id}/typing", tag = "conversations", security(("key" = [])),
-    params(("id" = String, Path, description = "The id of a conversation you are a member of")),
+    params(("id" = String, Path, description = "The id of a conversation you are a member of"), TypingPlace),
     responses((status = 204, description = "Posted"),
               Invalid, Unknown, Forbidden, Missing, TooFast, Overloaded))]
 async fn typing(
     State(app): State<AppState>,
     Member(who): Member,
     Path(id): Path<String>,
+    Query(TypingPlace { thread }): Query<TypingPlace>,
 ) -> Result<StatusCode, ApiError> {
-    show_typing(&app, who, conversation_id(&id)?).await?;
+    let thread = thread.as_deref().map(event_id).transpose()?;
+    show_typing(&app, who, conversation_id(&id)?, thread).await?;
     Ok(StatusCode::NO_CONTENT)
 }

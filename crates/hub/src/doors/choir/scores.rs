@@ -83,10 +83,11 @@ async fn show(
 async fn change(
     State(app): State<AppState>,
     Holder(caller): Holder,
+    Context(context): Context,
     Path(id): Path<String>,
     Hashable { body, once }: Hashable,
 ) -> Result<Response, ApiError> {
-    Ok(done(StatusCode::OK, scores::change(&app, caller, &id, body, once).await?))
+    Ok(done(StatusCode::OK, scores::change(&app, caller, context.source(), &id, body, once).await?))
 }
 
 /// Archive a Score
@@ -148,10 +149,11 @@ async fn rehearse(
 async fn assert_evidence(
     State(app): State<AppState>,
     Holder(caller): Holder,
+    Context(context): Context,
     Path(id): Path<String>,
     Hashable { body, once }: Hashable,
 ) -> Result<Response, ApiError> {
-    Ok(done(StatusCode::CREATED, ingest::assert(&app, caller, &id, body, once).await?))
+    Ok(done(StatusCode::CREATED, ingest::assert(&app, caller, context.source(), &id, body, once).await?))
 }
 
 /// List a Score's evidence

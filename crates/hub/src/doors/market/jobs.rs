@@ -5,7 +5,7 @@ use crate::answers::own::{
     Conflict, Doing, Forbidden, Invalid, Missing, Overloaded, Reading, TooFast, TooLarge, TooSlow, Unknown,
 };
 use crate::error::ApiError;
-use crate::extract::{Bare, By, Exact, Idempotent, Query, done};
+use crate::extract::{Bare, By, Context, Exact, Idempotent, Query, done};
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
@@ -28,9 +28,10 @@ use chorus_protocol::market::{JobRequest, JobResult, JobSearch, JobView, ResultT
 pub(crate) async fn hire(
     State(app): State<AppState>,
     By(caller): By,
+    Context(context): Context,
     Exact(body, once): Exact<JobRequest>,
 ) -> Result<Response, ApiError> {
-    Ok(done(StatusCode::ACCEPTED, hiring::hire(&app, caller, body, once).await?))
+    Ok(done(StatusCode::ACCEPTED, hiring::hire(&app, caller, context.source(), body, once).await?))
 }
 
 /// List your jobs as client and as worker, newest first

@@ -5,7 +5,7 @@ use crate::answers::own::{
     Conflict, Doing, Forbidden, Invalid, Missing, Overloaded, Reading, TooFast, TooLarge, TooSlow, Unknown,
 };
 use crate::error::ApiError;
-use crate::extract::{Bare, By, Context, Exact, Idempotent, Operator, Query, done};
+use crate::extract::{By, Context, Exact, Idempotent, MaybeSent, Operator, Query, done};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -14,7 +14,8 @@ use chorus_app::market::{money, owner_key};
 use chorus_node::AppState;
 use chorus_protocol::api::Items;
 use chorus_protocol::market::{
-    Economy, Issue, Issued, LedgerSearch, MovementView, NewOwnerKey, Transfer, TransferView, WalletView,
+    Economy, Issue, Issued, LedgerSearch, MovementView, NewOwnerKey, OwnerKeyReset, Transfer, TransferView,
+    WalletView,
 };
 
 /// Transfer credits to another owner
@@ -47,9 +48,12 @@ pub(crate) async fn wallet(
 /// Replace an owner's key
 ///
 /// With the old key, as the account that the wallet belongs to, or as the operator. The old key stops working
-/// at once.
+/// at once. Agents that were registered with it stay: if it was stolen, pass `detach`. Agents of this owner that
+/// belong to no account then spend nothing and offer nothing; `detached` lists them. Set the allowance of yours
+/// and list their skills again, and unregister the others. Open jobs stay; cancel those that you did not ask for.
 #[utoipa::path(post, path = "/market/wallets/{owner}/key/reset", tag = "market", security(("key" = [])),
     params(("owner" = String, Path, description = "The `owner_id`"), Idempotent),
+    request_body = Option<OwnerKeyReset>,
     responses((status = 200, description = "The new key, shown only once", body = NewOwnerKey),
               Doing))]
 pub(crate) async fn reset_owner_key(
@@ -57,9 +61,10 @@ pub(crate) async fn reset_owner_key(
     By(caller): By,
     Context(context): Context,
     Path(owner): Path<String>,
-    Bare(once): Bare,
+    MaybeSent { body, once }: MaybeSent<OwnerKeyReset>,
 ) -> Result<Response, ApiError> {
-    Ok(done(StatusCode::OK, owner_key::reset(&app, caller, context, owner, once).await?))
+    let options = body.unwrap_or_default();
+    Ok(done(StatusCode::OK, owner_key::reset(&app, caller, context, owner, options, once).await?))
 }
 
 /// List ledger entries: of your wallet newest first, or of a job in order

@@ -5,7 +5,7 @@ use crate::answers::own::{
     Conflict, Forbidden, Invalid, Missing, Overloaded, TooFast, TooLarge, TooSlow, Unknown,
 };
 use crate::error::ApiError;
-use crate::extract::{By, Exact, Idempotent, done};
+use crate::extract::{By, Context, Exact, Idempotent, done};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -28,9 +28,10 @@ use chorus_protocol::market::{Accept, JobView, MakeOffer, OfferMade, QuoteReques
 pub(crate) async fn ask(
     State(app): State<AppState>,
     By(caller): By,
+    Context(context): Context,
     Exact(body, once): Exact<QuoteRequest>,
 ) -> Result<Response, ApiError> {
-    Ok(done(StatusCode::CREATED, quotes::ask(&app, caller, body, once).await?))
+    Ok(done(StatusCode::CREATED, quotes::ask(&app, caller, context.source(), body, once).await?))
 }
 
 /// Retrieve a quote with its offers so far, as the client
@@ -71,8 +72,10 @@ pub(crate) async fn offer(
 pub(crate) async fn accept(
     State(app): State<AppState>,
     By(caller): By,
+    Context(context): Context,
     Path(id): Path<String>,
     Exact(body, once): Exact<Accept>,
 ) -> Result<Response, ApiError> {
-    Ok(done(StatusCode::ACCEPTED, quotes::accept(&app, caller, quotes::id(&id)?, body, once).await?))
+    let (id, source) = (quotes::id(&id)?, context.source());
+    Ok(done(StatusCode::ACCEPTED, quotes::accept(&app, caller, source, id, body, once).await?))
 }

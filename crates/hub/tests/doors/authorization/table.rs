@@ -87,6 +87,7 @@ pub(super) const TABLE: &[(&str, &str, [u16; 7])] = &[
     // No harness answers there; callers who may set it learn that.
     ("put", "/api/v1/agents/{id}/harness", [401, 401, 502, 403, 502, 403, 502]),
     ("post", "/api/v1/agents/{id}/key/reset", [401, 401, 403, 403, 200, 403, 200]),
+    ("post", "/api/v1/agents/{id}/stop", [401, 401, 403, 403, 200, 403, 403]),
     ("post", "/api/v1/agents/{id}/webhook-secret/rotate", [401, 401, 200, 403, 200, 403, 200]),
     ("delete", "/api/v1/me/sessions", [401, 401, 403, 403, 200, 200, 403]),
     ("get", "/api/v1/audit", [401, 401, 403, 403, 403, 403, 200]),
@@ -115,6 +116,7 @@ pub(super) const TABLE: &[(&str, &str, [u16; 7])] = &[
     ("delete", "/api/v1/channels/{id}/messages/{event_id}", [401, 401, 204, 404, 204, 404, 403]),
     ("patch", "/api/v1/channels/{id}/messages/{event_id}", [401, 401, 200, 404, 403, 404, 403]),
     ("post", "/api/v1/channels/{id}/messages/{event_id}/reactions", [401, 401, 201, 404, 201, 404, 403]),
+    ("post", "/api/v1/channels/{id}/messages/{event_id}/stop", [401, 401, 200, 404, 200, 404, 403]),
     // The message is the agent's; its owner, who is a member, decides.
     ("get", "/api/v1/approvals", [401, 401, 200, 200, 200, 200, 403]),
     ("get", "/api/v1/approvals/{id}", [401, 401, 200, 404, 200, 404, 403]),

@@ -239,6 +239,8 @@ impl World {
             ("put", "/api/v1/agents/{id}/connection") => {
                 json!({"connection_string": "https://agent.example/inbox/sk_a1b2c3d4e5f6"})
             }
+            // The agent offers a skill, so its bytes are given back.
+            ("post", "/api/v1/agents/{id}/key/reset") => json!({"detach": true}),
             ("put", "/api/v1/agents/{id}/allowance") => json!({"credits_per_day": 1.5}),
             ("put", "/api/v1/agents/{id}/harness") => json!({"endpoint": "http://127.0.0.1:1/c2a"}),
             ("post", "/api/v1/channels") => json!({"name": "another"}),

@@ -47,7 +47,7 @@ async fn an_envelope_is_decided_about_like_a_message_of_two() {
     for (words, policy, reason, mode) in [
         ("Could you look at the build?", "must_respond", "direct_message", "buffered"),
         ("Thanks!", "ack_only", "thanks", "buffered"),
-        ("Stop, that is the wrong database!", "must_respond", "cancellation", "immediate"),
+        ("Stop, that is the wrong database!", "must_respond", "direct_message", "buffered"),
     ] {
         let params = pair.write(words).await;
         assert_eq!(

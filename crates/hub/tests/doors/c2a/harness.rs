@@ -59,7 +59,7 @@ impl Harness {
     }
 
     /// Returns the next request or notification of the host.
-    async fn told(&mut self) -> Value {
+    pub(super) async fn told(&mut self) -> Value {
         match self.waiting.pop_front() {
             Some(message) => message,
             None => self.heard().await,

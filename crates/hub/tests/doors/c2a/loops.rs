@@ -32,6 +32,40 @@ async fn two_that_answer_each_others_envelopes_come_to_an_end() {
     }
 }
 
+/// Two agents that claim, defer or react `working` before each answer have no more turns than others.
+#[tokio::test]
+async fn well_behaved_agents_come_to_an_end_too() {
+    for manner in ["claim", "defer", "working"] {
+        let fixture = ChannelFixture::start().await;
+        let keys = [member(&fixture, "ada", &json!({})).await, member(&fixture, "bob", &json!({})).await];
+        let mut both =
+            [Harness::connect(&fixture.hub, &keys[0]).await, Harness::connect(&fixture.hub, &keys[1]).await];
+        fixture.say("@ada please discuss the plan with bob").await;
+        let mut turns = 0;
+        for n in 0..60 {
+            let harness = &mut both[n % 2];
+            let event = harness.delivered().await["eventId"].clone();
+            match manner {
+                "claim" => harness.done("chat.claim", json!({"eventId": event})).await,
+                "defer" => harness.done("chat.defer", json!({"eventId": event, "reason": "later"})).await,
+                _ => harness.done("chat.react", json!({"inReplyTo": event, "signal": "working"})).await,
+            };
+            let other = ["bob", "ada"][n % 2];
+            let text = format!("@{other} have you considered way number {n}?");
+            let answer = json!({"target": {"conversationId": fixture.channel}, "inReplyTo": event, "text": text,
+                "idempotencyKey": format!("answer-{n}"), "visibility": "thread", "directedness": "to_me"});
+            harness.done("chat.send_message", answer).await;
+            let log = fixture.get(&format!("/api/v1/channels/{}/events?kind=message", fixture.channel)).await;
+            let last = log.body["items"].as_array().unwrap().last().unwrap().clone();
+            if last.get("loop_guard").is_some() {
+                break;
+            }
+            turns += 1;
+        }
+        assert_eq!(turns, 8, "{manner}");
+    }
+}
+
 /// A message stopped by the guard is marked in the mailbox, and cannot be answered until a person posts.
 #[tokio::test]
 async fn what_was_stopped_is_not_answered_by_who_finds_it() {

@@ -50,6 +50,11 @@ async fn buffered_typing_is_told_to_harnesses_of_the_conversation() {
     assert_eq!(fixture.hub.post(&path, Some(&fixture.anna), &json!({})).await.status, 204);
     let told = lead.notified("notifications/typing").await;
     assert_eq!(told, json!({"conversationId": fixture.channel, "author": "human:anna"}));
+    // In a thread the harness holds the turn of that thread.
+    let thread = fixture.say("a thread").await;
+    fixture.hub.post(&format!("{path}?thread={thread}"), Some(&fixture.anna), &json!({})).await;
+    let told = lead.notified("notifications/typing").await;
+    assert_eq!((&told["threadId"], &told["author"]), (&json!(thread), &json!("human:anna")));
     // The typing agent itself is not notified, nor are members of other conversations.
     lead.notify("notifications/typing", json!({"conversationId": fixture.channel})).await;
     lead.ask("tools/list", json!({})).await;

@@ -6,7 +6,7 @@ use crate::channel_fixture::{ChannelFixture, MINUTE};
 use crate::support::{Setup, eventually};
 use serde_json::{Value, json};
 
-async fn disposition(fixture: &ChannelFixture, event: &str, handle: &str) -> Value {
+pub(super) async fn disposition(fixture: &ChannelFixture, event: &str, handle: &str) -> Value {
     let ladder = fixture.get(&format!("/api/v1/events/{event}")).await;
     let deliveries = ladder.body["deliveries"].as_array().unwrap();
     let found = deliveries.iter().rev().find(|one| one["recipient"]["handle"] == handle);

@@ -236,3 +236,51 @@ async fn scenarios_and_rules_are_for_everybody() {
     let paper: Value = hub.post(&format!("{at}/rehearse"), Some(&ann), &json!({})).await.body;
     assert_eq!(paper["payload"]["rules_digest"], digest);
 }
+
+/// Scores that nobody owns count for no account, so their bytes count for the address they come from.
+#[tokio::test]
+async fn bytes_of_unowned_scores_count_for_their_address() {
+    let set = |config: &mut chorus_hub::Config| {
+        config.anonymous_scores = true;
+        config.rate_limit = Some(60_000);
+        config.quotas.registration_bytes = 10_000;
+    };
+    for setup in [Setup::new(), Setup::postgres()] {
+        let hub = setup.config(set).start();
+        let made = hub.post(SCORES, None, &score()).await;
+        assert_eq!(made.status, 201, "{}", made.text);
+        let at = format!("{SCORES}/{}", made.body["score_id"].as_str().unwrap());
+        let link = made.body["edit_link"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+        let (signing, ingest) = secret(&hub, &at, &link).await;
+        let large = |n: u32| {
+            let event =
+                json!({"event_type": "ignored_warning", "voice_name": "Policy", "detail": "x".repeat(500)});
+            let mut evidence = bundle(&event);
+            evidence["run_id"] = json!(format!("run-{n}"));
+            evidence
+        };
+        let mut taken = 0;
+        let refused = loop {
+            let evidence = large(taken);
+            let answer = hub.post(&format!("{at}/evidence"), Some(&link), &evidence).await;
+            if answer.status != 201 {
+                break answer;
+            }
+            taken += 1;
+            assert!(taken < 100, "the number of bundles is not what ends it");
+        };
+        let why = refused.own_failure(Code::RateLimited);
+        assert!(why.contains("CHORUS_QUOTA_REGISTRATION_BYTES"), "{why}");
+        assert_eq!(hub.ask("PUT", &at, Some(&link), &score()).await.status, 429);
+        let signed = headers(&signing, now(), &large(taken));
+        let signed = signed
+            .into_iter()
+            .fold(hub.request(reqwest::Method::POST, &ingest, None), |request, (name, value)| {
+                request.header(name, value)
+            });
+        assert_eq!(crate::support::Answer::of(signed.json(&large(taken))).await.status, 429);
+        // Scores of accounts count for the account.
+        let ann = hub.account("ann@example.org").await;
+        assert_eq!(hub.post(SCORES, Some(&ann), &score()).await.status, 201);
+    }
+}

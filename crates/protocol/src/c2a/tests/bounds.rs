@@ -151,7 +151,7 @@ fn calls_have_defaults_and_limits() {
     );
     assert_eq!(
         fault("chat.react", json!({"signal": "wow"})),
-        "inReplyTo: is required; signal: must be one of seen, agree, working, queued, claimed, done, declined, blocked, unclear"
+        "inReplyTo: is required; signal: must be one of seen, agree, working, queued, claimed, done, declined, blocked, unclear, stop"
     );
     assert_eq!(fault("chat.defer", json!({"eventId": "e"})), "reason: is required");
     assert_eq!(

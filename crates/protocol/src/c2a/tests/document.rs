@@ -360,7 +360,7 @@ fn what_both_can_do() {
 fn glyphs_can_be_remapped_and_signals_cannot() {
     use crate::words::Signal;
     let shown: Vec<_> = Signal::ALL.iter().map(|signal| default_glyph(*signal)).collect();
-    assert_eq!(shown, ["👀", "👍", "🔧", "🕐", "✋", "✅", "🙅", "🚧", "❓"]);
+    assert_eq!(shown, ["👀", "👍", "🔧", "🕐", "✋", "✅", "🙅", "🚧", "❓", "🛑"]);
     let answer = json!({"protocolVersion": "2026-06-02", "capabilities": {},
         "glyphs": {"seen": ":eyes:", "shrug": "🤷", "done": null}});
     let answer: InitializeResult = schema::read(answer).unwrap();

@@ -256,7 +256,7 @@ proptest! {
         let total = part.and_then(serde_json::Number::from_f64);
         let progress = Progress { progress_token: id.clone(), progress: whole.into(), total, message: text.clone() };
         prop_assert_eq!(sent(&progress).unwrap(), progress);
-        let cancelled = Cancelled { request_id: whole.into(), event_id: event_ids.first().cloned(), reason: text.clone() };
+        let cancelled = Cancelled { request_id: whole.into(), event_id: event_ids.first().cloned(), reason: text.clone(), stopped: false };
         prop_assert_eq!(sent(&cancelled).unwrap(), cancelled);
         let typing = Typing { conversation_id: id, thread_id: event_ids.first().cloned(), author };
         prop_assert_eq!(sent(&typing).unwrap(), typing);

@@ -195,17 +195,18 @@ impl Building<'_> {
             }
             EventKind::Join => self.coming(event, "joined", "added"),
             EventKind::Leave => self.coming(event, "left", "removed"),
+            EventKind::Stop => self.stop(event),
             EventKind::Change => self.line(event, "changed what this channel is called or for"),
             EventKind::Artifact => match event.more.get("removed").and_then(Value::as_bool) {
                 Some(true) => self.line(event, "removed"),
                 _ => self.line(event, "wrote"),
             },
+            EventKind::Escalation => self.report(event),
             EventKind::Reaction
             | EventKind::Edit
             | EventKind::Delete
             | EventKind::Envelope
             | EventKind::Foreign
-            | EventKind::Escalation
             | EventKind::Job
             | EventKind::Digest => {}
         }
@@ -345,6 +346,30 @@ impl Building<'_> {
             return;
         }
         self.line(event, &format!("{other} {member}"));
+    }
+
+    /// Adds the hub's report on a request that was not answered.
+    fn report(&mut self, event: &EventView) {
+        self.items.push(Item::Line(Box::new(Line {
+            seq: event.sequence,
+            to: event.sequence,
+            id: event.event_id.clone(),
+            handle: String::new(),
+            words: event.content.clone().unwrap_or_default(),
+            document: None,
+            at: Moment::new(&event.created_at),
+        })));
+    }
+
+    /// Adds the line that says who stopped whose work. An owner of an agent may be no member.
+    fn stop(&mut self, event: &EventView) {
+        let agents = event.more.get("agents").and_then(Value::as_array).into_iter().flatten();
+        let agents: Vec<_> = agents.filter_map(Value::as_str).collect();
+        self.line(event, &format!("stopped {}", agents.join(", ")));
+        let by = event.more.get("by").and_then(Value::as_str).filter(|_| event.author.handle.is_none());
+        if let (Some(Item::Line(line)), Some(by)) = (self.items.last_mut(), by) {
+            by.clone_into(&mut line.handle);
+        }
     }
 
     fn line(&mut self, event: &EventView, words: &str) {

@@ -122,8 +122,8 @@ impl Watching {
 
 /// Returns whether an event is an item of its own, and not a change of another one.
 fn is_shown_by_itself(kind: Option<EventKind>) -> bool {
-    use EventKind::{Artifact, Change, Join, Leave, Message};
-    matches!(kind, Some(Message | Join | Leave | Change | Artifact))
+    use EventKind::{Artifact, Change, Join, Leave, Message, Stop};
+    matches!(kind, Some(Message | Join | Leave | Change | Artifact | Stop))
 }
 
 #[cfg(test)]

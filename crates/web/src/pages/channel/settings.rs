@@ -15,13 +15,16 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
-use chorus_app::conversation::{self, MemberPath, USUAL_LOOP_TURNS, conversation_id};
+use chorus_app::conversation::{self, LONGEST_TASK_MS, MemberPath, USUAL_LOOP_TURNS, conversation_id};
 use chorus_node::idempotency::Once;
 use chorus_node::{App, AppState, Error};
 use chorus_protocol::api::channels::{ChannelChange, ConversationDetail};
 use chorus_protocol::api::members::MemberChange;
 use chorus_protocol::words::{ConversationKind, History, PrincipalKind, Signal, Word};
 use serde_json::{Map, Value, json};
+
+/// A minute, in milliseconds.
+const MINUTE_MS: i64 = 60_000;
 
 pub(crate) fn routes() -> Router<AppState> {
     Router::new()
@@ -37,6 +40,8 @@ struct Fields {
     joined: bool,
     keep_days: String,
     loop_guard: String,
+    /// In minutes.
+    longest_task: String,
     /// Each signal with its glyph.
     glyphs: Vec<(&'static str, String)>,
 }
@@ -51,15 +56,22 @@ impl Fields {
             joined: place.history == Word::Known(History::Joined),
             keep_days: place.keep_days.map(|days| days.to_string()).unwrap_or_default(),
             loop_guard: place.loop_guard.unwrap_or(USUAL_LOOP_TURNS.into()).to_string(),
+            longest_task: ((place.longest_task_ms.unwrap_or(LONGEST_TASK_MS) + MINUTE_MS - 1) / MINUTE_MS)
+                .to_string(),
             glyphs: Signal::ALL.iter().map(|one| (one.as_str(), glyphs.of(*one).to_owned())).collect(),
         }
     }
 
     /// Returns the fields with the values of a submitted form.
     fn typed(mut self, form: &Form) -> Self {
-        let Self { name, context, keep_days, loop_guard, .. } = &mut self;
-        let fields =
-            [("name", name), ("context", context), ("keep_days", keep_days), ("loop_guard", loop_guard)];
+        let Self { name, context, keep_days, loop_guard, longest_task, .. } = &mut self;
+        let fields = [
+            ("name", name),
+            ("context", context),
+            ("keep_days", keep_days),
+            ("loop_guard", loop_guard),
+            ("longest_task", longest_task),
+        ];
         for (field, value) in fields {
             *value = form.given(field).unwrap_or_else(|| std::mem::take(value));
         }
@@ -197,6 +209,10 @@ fn read(form: &Form) -> Result<ChannelChange, Error> {
             let count = if text.is_empty() { usual } else { number(name, &text)? };
             said.insert(name.to_owned(), count.into());
         }
+    }
+    if let Some(text) = form.given("longest_task") {
+        let minutes = if text.is_empty() { 0 } else { number("longest_task", &text)? };
+        said.insert("longest_task_ms".to_owned(), minutes.saturating_mul(MINUTE_MS).into());
     }
     let glyph = |signal: &Signal| {
         let glyph = form.some(&format!("glyph.{}", signal.as_str()))?;

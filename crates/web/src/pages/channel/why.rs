@@ -9,8 +9,9 @@ use chorus_app::{conversation, deliveries};
 use chorus_node::{App, Error};
 use chorus_protocol::api::Page;
 use chorus_protocol::api::deliveries::{LadderDelivery, Rung};
+use chorus_protocol::attention::Classification;
 use chorus_protocol::time::parse_rfc3339;
-use chorus_protocol::words::{Directedness, Mode, Policy, PrincipalKind, Reason, Word};
+use chorus_protocol::words::{Confidence, Directedness, Layer, Mode, Policy, PrincipalKind, Reason, Word};
 
 pub(crate) struct Why {
     pub(crate) seq: i64,
@@ -55,7 +56,8 @@ pub(crate) async fn find(app: &App, visitor: &SignedIn, id: &str, named: &str) -
     let found = deliveries::ladder(app, visitor.who(), &named.to_string()).await?;
     let page = Page { after: None, limit: super::MOST };
     let members = conversation::list_members(app, visitor.who(), place, page).await?.items;
-    let reached: Vec<_> = found.deliveries.iter().map(reached).collect();
+    let classification = found.classification;
+    let reached: Vec<_> = found.deliveries.iter().map(|one| reached(one, classification)).collect();
     let is_other = |handle: &String| !reached.iter().any(|one| one.handle == *handle);
     let agents = members.into_iter().filter(|member| member.kind == Word::Known(PrincipalKind::Agent));
     let others = agents.filter(|agent| agent.id != found.event.author.id).map(|agent| agent.handle);
@@ -78,14 +80,18 @@ pub(crate) async fn find(app: &App, visitor: &SignedIn, id: &str, named: &str) -
     })
 }
 
-fn reached(delivery: &LadderDelivery) -> Reached {
+fn reached(delivery: &LadderDelivery, classification: Option<Classification>) -> Reached {
     let reason = delivery.reason;
-    let facts = vec![
+    let mut facts = vec![
         ("Aimed at", aim(delivery.directedness), delivery.directedness.as_str()),
         ("May answer", policy(delivery.policy), delivery.policy.as_str()),
         ("Enters its work", mode(delivery.mode), delivery.mode.as_str()),
         ("Rule", reason.map_or("none is noted", because), reason.map_or("", Reason::as_str)),
     ];
+    if let Some(Classification { intent, confidence, layer }) = classification {
+        facts.push(("Taken for", layer_name(layer), intent.as_str()));
+        facts.push(("Confidence", confidence_name(confidence), confidence.as_str()));
+    }
     let tried = delivery.attempts.iter().map(|attempt| {
         let status = attempt.status.map_or_else(|| "no answer".to_owned(), |status| status.to_string());
         let error = attempt.error.as_deref().unwrap_or_default();
@@ -176,6 +182,23 @@ fn mode(mode: Mode) -> &'static str {
     }
 }
 
+/// Returns the rules that found an intent.
+fn layer_name(layer: Layer) -> &'static str {
+    match layer {
+        Layer::Declared => "as its author declared",
+        Layer::Structure => "as an answer to what the agent asked",
+        Layer::Lexicon => "by its words",
+    }
+}
+
+fn confidence_name(confidence: Confidence) -> &'static str {
+    match confidence {
+        Confidence::Low => "a guess, so the agent decides",
+        Confidence::Medium => "likely",
+        Confidence::High => "certain",
+    }
+}
+
 /// Returns the reason as the end of a sentence.
 pub(crate) fn because(reason: Reason) -> &'static str {
     match reason {
@@ -190,12 +213,12 @@ pub(crate) fn because(reason: Reason) -> &'static str {
         Reason::RoleMention => "a role of its is named",
         Reason::ThreadParticipation => "it has spoken in the thread",
         Reason::StreamOwner => "it owns the work",
-        Reason::Thanks => "it only says thanks",
-        Reason::Acknowledgement => "it only says that something was seen",
+        Reason::Thanks => "it says thanks",
+        Reason::Acknowledgement => "it says that something was seen",
         Reason::AddressedToOther => "it is for somebody else",
         Reason::AgentNoTask => "an agent said it and asks for nothing",
         Reason::Unmentioned => "it names nobody",
-        Reason::StatusBroadcast => "it tells everybody how something stands",
+        Reason::StatusBroadcast => "it tells how something stands",
         Reason::Digest => "it sums up what happened",
         Reason::EditedAfterResponse => "it was changed after it was answered",
         Reason::Escalation => "somebody else did not answer in time",

@@ -129,6 +129,6 @@ async fn answer(
         return Err(Error::validation("answer at least one question").into());
     }
     let record = json!({"schema": "choir.answers.v1", "bundle_sha256": view.bundle_sha256, "answers": given});
-    ingest::assert(&app, desk.caller.clone(), &desk.id, record, Once::NO_KEY).await?;
+    ingest::assert(&app, desk.caller.clone(), desk.context.source(), &desk.id, record, Once::NO_KEY).await?;
     Ok(desk.go("/evidence"))
 }

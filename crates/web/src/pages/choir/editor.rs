@@ -203,7 +203,16 @@ async fn show(State(app): State<AppState>, desk: Desk) -> Result<Response, Fault
 async fn save(State(app): State<AppState>, desk: Desk, form: Form) -> Result<Response, Fault> {
     let detail = scores::show(&app, desk.caller.clone(), &desk.id).await?;
     let body = form::score(&form, Some(&detail.score), &scores::library());
-    match scores::change(&app, desk.caller.clone(), &desk.id, body.clone(), Once::NO_KEY).await {
+    match scores::change(
+        &app,
+        desk.caller.clone(),
+        desk.context.source(),
+        &desk.id,
+        body.clone(),
+        Once::NO_KEY,
+    )
+    .await
+    {
         Ok(_) => Ok(desk.go("")),
         Err(error) => {
             let made =

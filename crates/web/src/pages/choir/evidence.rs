@@ -162,7 +162,9 @@ async fn add(State(app): State<AppState>, desk: Desk, form: Form) -> Result<Resp
         let preview = Preview { text: canonical::text(&value), bundle };
         return page(&rendered(&app, &desk, Asked::default(), Some(preview), String::new()).await?);
     }
-    match ingest::assert(&app, desk.caller.clone(), &desk.id, value, Once::NO_KEY).await {
+    match ingest::assert(&app, desk.caller.clone(), desk.context.source(), &desk.id, value, Once::NO_KEY)
+        .await
+    {
         Ok(taken) if taken.result.warnings.is_empty() => Ok(desk.go("/evidence")),
         Ok(taken) => {
             let told: Vec<_> = taken.result.warnings.iter().map(|one| one.message.as_str()).collect();

@@ -108,7 +108,9 @@ async fn send(
     let (status, fault) = match read(&mut shown, &form) {
         Err(fault) => (StatusCode::BAD_REQUEST, fault),
         Ok(request) => {
-            match hire::hire(&app, visitor.caller.clone(), request, Once::NO_KEY).await {
+            match hire::hire(&app, visitor.caller.clone(), visitor.context.source(), request, Once::NO_KEY)
+                .await
+            {
                 Ok(done) => return Ok(Redirect::to(&format!("/jobs/{}", done.result.job_id)).into_response()),
                 Err(error) if error.code.status() >= 500 && error.code != Code::AgentOffline => {
                     return Err(error.into());

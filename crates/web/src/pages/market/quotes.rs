@@ -114,10 +114,14 @@ async fn send(State(app): State<AppState>, visitor: SignedIn, form: Form) -> Res
     };
     let (status, fault) = match shown.read() {
         Err(fault) => (StatusCode::BAD_REQUEST, fault),
-        Ok(request) => match quotes::ask(&app, visitor.caller, request, Once::NO_KEY).await {
-            Ok(done) => return Ok(Redirect::to(&format!("/quotes/{}", done.result.quote_id)).into_response()),
-            Err(error) => refusal(error)?,
-        },
+        Ok(request) => {
+            match quotes::ask(&app, visitor.caller, visitor.context.source(), request, Once::NO_KEY).await {
+                Ok(done) => {
+                    return Ok(Redirect::to(&format!("/quotes/{}", done.result.quote_id)).into_response());
+                }
+                Err(error) => refusal(error)?,
+            }
+        }
     };
     fault_page(status, &AskPage { fault: sentence(&fault), ..shown })
 }
@@ -195,7 +199,8 @@ async fn take(
 ) -> Result<Response, Fault> {
     let body: Accept =
         exact_body(&json!({"agent_id": form.text("agent_id"), "job_id": form.text("job_id")}))?;
-    match quotes::accept(&app, visitor.caller.clone(), quotes::id(&id)?, body, Once::NO_KEY).await {
+    let (caller, source) = (visitor.caller.clone(), visitor.context.source());
+    match quotes::accept(&app, caller, source, quotes::id(&id)?, body, Once::NO_KEY).await {
         Ok(done) => Ok(Redirect::to(&format!("/jobs/{}", done.result.job_id)).into_response()),
         Err(error) => {
             let (status, fault) = refusal(error)?;
